@@ -1,0 +1,69 @@
+"""Every exception raised on purpose. Each text says what is wrong and what to do, fit to be shown to a person.
+
+NanoclawError
+├── ConfigError            config, environment or usage: exit status 2
+├── WorkspaceError         the person's folder: missing, not writable, disk full
+├── StoreError             state.db: damaged, from a newer version
+│   └── StoreBusy          another process owns it
+├── ProviderError          a model did not answer
+│   ├── ProviderRefused    asking again cannot help: wrong key, bad request, no quota
+│   ├── ProviderUnavailable  worth another try: 429, 5xx, timeouts, cut streams
+│   └── ContextTooLong     the request outgrew the model's window
+├── ToolError              a tool's way to tell the model what went wrong
+│   └── Refused            the guard said no
+└── ImageError             a picture that cannot be shown to a model
+"""
+
+from __future__ import annotations
+
+
+class NanoclawError(Exception):
+    """The root; its text is a sentence for a person."""
+
+
+class ConfigError(NanoclawError):
+    pass
+
+
+class WorkspaceError(NanoclawError):
+    pass
+
+
+class StoreError(NanoclawError):
+    pass
+
+
+class StoreBusy(StoreError):
+    pass
+
+
+class ProviderError(NanoclawError):
+    pass
+
+
+class ProviderRefused(ProviderError):
+    pass
+
+
+class ProviderUnavailable(ProviderError):
+    """`retry_after` is the number of seconds the provider asked to wait, if it did."""
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class ContextTooLong(ProviderError):
+    pass
+
+
+class ToolError(NanoclawError):
+    pass
+
+
+class Refused(ToolError):
+    pass
+
+
+class ImageError(NanoclawError):
+    pass

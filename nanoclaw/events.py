@@ -1,0 +1,55 @@
+"""What a turn shows while it runs. Screens listen; the turn knows no screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nanoclaw.messages import ToolCall, Usage
+
+Reason = Literal["answered", "step_limit", "loop", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer. Several rounds of one turn may each write text; `TurnEnded.answer` is the last."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of the model's thinking: for the terminal only, never sent to a channel."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line from the program itself: a retry, the loading of a model. `fraction` is from 0 to 1 when known."""
+
+    text: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call: ToolCall
+    text: str
+    is_error: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    answer: str
+    reason: Reason
+    usage: Usage = Usage()
+
+
+Event = TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | TurnEnded

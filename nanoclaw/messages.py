@@ -1,0 +1,169 @@
+"""The vocabulary every part shares: addresses, messages, tool calls. Values only, no I/O.
+
+Times are timezone-aware, contents are tuples, and two values with the same content are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+Origin = Literal["person", "job", "heartbeat", "subagent", "runtime"]
+"""Who wrote a user message; "runtime" is the tagged metadata message that goes before each of the others."""
+
+Finish = Literal["stop", "tool_calls", "length", "refusal"]
+"""Why a model ended its answer; "length" means that it was cut off and its last tool call must not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a conversation takes place: routes replies, names the session, owns jobs."""
+
+    channel: str
+    chat: str
+
+    def __str__(self) -> str:
+        return f"{self.channel}:{self.chat}"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that is ready for a model: upright, bounded, without metadata."""
+
+    mime: str
+    data: bytes
+    name: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to run a tool; `arguments` is the JSON text exactly as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request as the provider reports them; `cached_tokens` are part of `input_tokens`."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    text: str
+    at: datetime
+    origin: Origin = "person"
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """What a model answered. `opaque` is JSON text that only the adapter which wrote it reads (thinking blocks)."""
+
+    text: str
+    at: datetime
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    finish: Finish = "stop"
+    model: str = ""
+    opaque: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call_id: str
+    name: str
+    text: str
+    at: datetime
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+
+
+Message = UserMessage | AssistantMessage | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """The system message in two parts: what stays for weeks, and what belongs to this context."""
+
+    stable: str
+    dynamic: str = ""
+
+    SEPARATOR = "\n\n---\n\n"
+
+    @property
+    def text(self) -> str:
+        return self.SEPARATOR.join(part for part in (self.stable, self.dynamic) if part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolExample:
+    """What a person might say, and the arguments of the call that answers it (shown to small models)."""
+
+    said: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolSpec:
+    """What a model is told of a tool. `parameters` is a JSON schema; `examples` are arguments of good calls."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    examples: tuple[ToolExample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one request: tokens of output, and seconds without any byte from the provider."""
+
+    output_tokens: int = 8192
+    timeout_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelRequest:
+    system: SystemPrompt
+    history: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, already on disk."""
+
+    path: str
+    name: str
+    mime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """One message on its way in. `external_id` is the platform's own and unique within the channel."""
+
+    address: Address
+    sender: str
+    external_id: str
+    message: UserMessage
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    address: Address
+    text: str
+    files: tuple[str, ...] = ()
+    reply_to: str = ""

@@ -1,0 +1,218 @@
+"""A tool is an annotated async function with a docstring; the toolbox runs one and always has a result."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+import time
+import types
+import typing
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from nanoclaw.errors import NanoclawError, ToolError
+from nanoclaw.messages import Address, Image, Origin, ToolCall, ToolExample, ToolResult, ToolSpec
+
+ARGUMENTS_LIMIT = 2_000_000
+"""Characters of JSON that a call may carry; more is a runaway model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """For whom a tool runs. A tool that asks for it takes it as its first parameter."""
+
+    address: Address
+    sender: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool returns when plain text is not enough."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """`read_only` tools change nothing, so several calls of one reply may run side by side."""
+
+    spec: ToolSpec
+    run: Callable[..., Awaitable[str | ToolOutput]]
+    read_only: bool
+    wants_context: bool
+
+
+def tool(
+    run: Callable[..., Awaitable[str | ToolOutput]], *, read_only: bool = False, examples: Iterable[ToolExample] = ()
+) -> Tool:
+    """Make a tool of an async function.
+
+    The docstring is what the model reads; `Annotated[str, "…"]` describes a parameter. Types: str, int, float, bool,
+    list of these, Literal, and any of them `| None`. Raises TypeError at once for anything else.
+    """
+    hints = typing.get_type_hints(run, include_extras=True)
+    parameters = list(inspect.signature(run).parameters.values())
+    wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for parameter in parameters[wants_context:]:
+        properties[parameter.name] = _schema(hints[parameter.name], f"{run.__name__}({parameter.name})")
+        if parameter.default is inspect.Parameter.empty:
+            required.append(parameter.name)
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    description = inspect.cleandoc(run.__doc__ or "")
+    if not description:
+        raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
+    return Tool(ToolSpec(run.__name__, description, schema, tuple(examples)), run, read_only, wants_context)
+
+
+class Toolbox:
+    """The tools of one run, in a fixed order. One of the three places that catch everything."""
+
+    def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime], redact: Callable[[str], str]) -> None:
+        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
+        self._clock = clock
+        self._redact = redact
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+
+    def reads_only(self, call: ToolCall) -> bool:
+        found = self._tools.get(call.name.strip().casefold())
+        return found is not None and found.read_only
+
+    async def run(self, call: ToolCall, context: ToolContext) -> tuple[ToolResult, float]:
+        """The result of a call and the seconds it took; whatever goes wrong becomes an error result."""
+        started = time.monotonic()
+        try:
+            output, is_error = await self._run(call, context), False
+        except NanoclawError as error:
+            output, is_error = ToolOutput(str(error)), True
+        except Exception as error:  # a defect in a tool must not end the turn
+            from loguru import logger
+
+            logger.exception("tool {} failed", call.name)
+            output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
+        text = self._redact(output.text) or "(no output)"
+        result = ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
+        return result, time.monotonic() - started
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        found = self._tools.get(call.name.strip().casefold())
+        if found is None:
+            raise ToolError(self._unknown(call.name))
+        arguments = _check(_parse(call.arguments), found.spec)
+        output = await (found.run(context, **arguments) if found.wants_context else found.run(**arguments))
+        return output if isinstance(output, ToolOutput) else ToolOutput(output)
+
+    def _unknown(self, name: str) -> str:
+        names = [spec.name for spec in self.specs]
+        near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
+        return f"there is no tool {name!r}. " + (f"Near: {', '.join(near)}." if near else f"Tools: {', '.join(names)}.")
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if len(text) > ARGUMENTS_LIMIT:
+        raise ToolError(f"the arguments are {len(text):,} characters, more than {ARGUMENTS_LIMIT:,}: send less at once")
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if isinstance(value, str):  # some models encode twice
+            value = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ToolError(
+            f"the arguments are not valid JSON ({reason}). Nothing was done; send one JSON object."
+        ) from None
+    if not isinstance(value, dict):
+        raise ToolError(f"the arguments are a {type(value).__name__}, not a JSON object. Nothing was done.")
+    return cast(dict[str, Any], value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("the same key twice")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
+    properties, required = spec.parameters["properties"], spec.parameters["required"]
+    checked: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name not in properties:
+            if value is None:
+                continue
+            raise ToolError(f"{spec.name} has no argument {name!r}; it takes {', '.join(properties) or 'none'}.")
+        if value is None and name not in required:
+            continue
+        checked[name] = _convert(value, properties[name], f"{spec.name}: argument {name!r}")
+    missing = [name for name in required if name not in checked]
+    if missing:
+        raise ToolError(f"{spec.name} needs {' and '.join(repr(name) for name in missing)}. Nothing was done.")
+    return checked
+
+
+def _convert(value: Any, schema: dict[str, Any], where: str) -> Any:
+    kind = schema.get("type")
+    if kind == "array":
+        items = value if isinstance(value, list) else [value]
+        return [_convert(item, schema["items"], where) for item in items]
+    if kind == "string":
+        if not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False)
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ToolError(f"{where} is not valid Unicode text (a lone surrogate). Nothing was done.") from None
+        if "enum" in schema and value not in schema["enum"]:
+            raise ToolError(f"{where} must be one of {', '.join(schema['enum'])}, not {value!r}.")
+        return value
+    converted = _number(value, kind)
+    if converted is None:
+        raise ToolError(f"{where} must be of type {kind}, not {json.dumps(value, ensure_ascii=False)[:80]}.")
+    return converted
+
+
+def _number(value: Any, kind: Any) -> bool | int | float | None:
+    if kind == "boolean":
+        if isinstance(value, str):
+            return {"true": True, "false": False}.get(value.strip().lower())
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return None
+    try:
+        if kind == "integer":
+            whole = int(value)
+            return whole if whole == float(value) else None
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _schema(hint: Any, where: str) -> dict[str, Any]:
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
+        inner, *notes = typing.get_args(hint)
+        return {**_schema(inner, where), "description": str(notes[0])}
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = [option for option in typing.get_args(hint) if option is not type(None)]
+        return _schema(inner, where)
+    if origin is list:
+        return {"type": "array", "items": _schema(typing.get_args(hint)[0], where)}
+    if origin is Literal:
+        return {"type": "string", "enum": list(typing.get_args(hint))}
+    if hint in _SIMPLE:
+        return {"type": _SIMPLE[hint]}
+    raise TypeError(f"{where} has a type that no schema exists for: {hint!r}")
