@@ -1,0 +1,210 @@
+"""One message's whole path: stored, queued in its lane, answered by a command or a turn, handed to delivery."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+from nanoclaw.agent import commands
+from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.delivery import Delivery
+from nanoclaw.agent.lanes import Lanes
+from nanoclaw.agent.turn import Turn
+from nanoclaw.errors import NanoclawError, StoreError
+from nanoclaw.events import Event, Notice, Reason, TurnEnded
+from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.providers.base import Provider
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.sessions import Session, Sessions
+from nanoclaw.tools.base import Toolbox, ToolContext
+
+COMMANDS = {
+    "help": "what can be said to the program itself",
+    "new": "start a new conversation; notes, facts and files stay",
+    "stop": "stop what is running and drop what waits",
+    "model": "show the model, or choose one: /model openai/gpt-5",
+    "status": "model, workspace, length of the conversation, tokens used",
+}
+"""Commands that work in every channel, with their help."""
+
+
+Accepted = tuple[int, Inbound]
+"""A message and its row in the inbox."""
+
+
+class Assistant:
+    def __init__(
+        self,
+        *,
+        sessions: Sessions,
+        inbox: Inbox,
+        delivery: Delivery,
+        builder: ContextBuilder,
+        toolbox: Toolbox,
+        provider_for: Callable[[str], Provider],
+        show: Callable[[Address, Event], None],
+        status: Callable[[], str],
+        clock: Callable[[], datetime],
+        rounds: int,
+    ) -> None:
+        """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError."""
+        self._sessions, self._inbox, self._delivery = sessions, inbox, delivery
+        self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
+        self._show, self._status, self._clock, self._rounds = show, status, clock, rounds
+        self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
+        self._stopped: dict[Address, tuple[str, ...]] = {}
+
+    async def deliver(self, inbound: Inbound) -> None:
+        """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
+        row = self._inbox.accept(inbound)
+        if row is None:
+            return
+        if inbound.message.text.strip().lower() in ("/stop", "stop"):
+            self._stop(row, inbound.address)
+        else:
+            self._lanes.of(str(inbound.address)).put((row, inbound))
+
+    def resume(self) -> None:
+        """After a start: tell of the turn that was cut off, and take up what was accepted but not begun."""
+        for cut in self._inbox.interrupted():
+            doing = f" It was running: {'; '.join(cut.calls)}." if cut.calls else ""
+            text = f"I was interrupted while I worked on “{_short(cut.text)}”.{doing} Ask again if it still matters."
+            self._inbox.close(cut, Outbound(cut.address, text))
+            self._delivery.wake(cut.address.channel)
+        for row, inbound in self._inbox.waiting():
+            self._lanes.of(str(inbound.address)).put((row, inbound))
+
+    async def idle(self) -> None:
+        """Wait until every accepted message is answered."""
+        await self._lanes.idle()
+
+    async def close(self) -> None:
+        await self._lanes.close()
+
+    async def _handle(self, accepted: Accepted) -> None:
+        row, inbound = accepted
+        self._stopped.pop(inbound.address, None)
+        command = commands.parse(inbound.message.text)
+        if command and inbound.message.origin == "person":
+            self._reply(row, inbound.address, self._command(inbound.address, *command))
+        else:
+            await self._answer(row, inbound)
+        self._delivery.wake(inbound.address.channel)
+
+    async def _answer(self, row: int, inbound: Inbound) -> None:
+        address = inbound.address
+        session = self._sessions.of(address)
+        try:
+            provider = self._provider_for(session.model)
+        except NanoclawError as error:
+            self._reply(row, address, str(error), "failed")
+            return
+        if session.memory is None:
+            session.begin_context(self._builder.memory())
+        journal = session.begin_turn(row, await self._frame(inbound))
+        turn = Turn(
+            provider=provider,
+            toolbox=self._toolbox,
+            system=self._builder.system("full", session.memory),
+            context=ToolContext(address, inbound.sender, inbound.message.origin),
+            journal=journal,
+            show=lambda event: self._show(address, event),
+            clock=self._clock,
+            rounds=self._rounds,
+        )
+        try:
+            ended = await turn.run()
+        except asyncio.CancelledError:
+            if address not in self._stopped:  # the process ends: the next one tells of it
+                raise
+            ended = TurnEnded(self._cut(address), "cancelled", turn.usage)
+        journal.end(ended, turn.final, Outbound(address, ended.answer), provider.model)
+        self._show(address, ended)
+
+    async def _frame(self, inbound: Inbound) -> tuple[UserMessage, UserMessage]:
+        frame = partial(
+            self._builder.user_messages,
+            inbound.message.text,
+            media=inbound.attachments,
+            channel=inbound.address.channel,
+            chat_id=inbound.address.chat,
+            sender=inbound.sender,
+            origin=inbound.message.origin,
+        )
+        return await asyncio.to_thread(frame) if inbound.attachments else frame()
+
+    def _reply(self, row: int, address: Address, text: str, reason: Reason = "answered") -> None:
+        """End a message that needed no turn."""
+        self._inbox.done(row, Outbound(address, text))
+        self._show(address, TurnEnded(text, reason))
+
+    def _stop(self, row: int, address: Address) -> None:
+        lane = self._lanes.of(str(address))
+        dropped = lane.drain()
+        for waiting, _ in dropped:
+            self._inbox.done(waiting)
+        self._stopped[address] = tuple(inbound.message.text for _, inbound in dropped)
+        if lane.cancel():
+            self._inbox.done(row)
+        else:
+            self._reply(row, address, "Nothing is running.")
+            self._delivery.wake(address.channel)
+
+    def _cut(self, address: Address) -> str:
+        dropped = self._stopped.pop(address)
+        return "Stopped." + (f" Not begun: {'; '.join(map(_short, dropped))}." if dropped else "")
+
+    def _apologize(self, accepted: Accepted, error: Exception) -> None:
+        """A message whose handling raised: say so in one sentence and go on with the next."""
+        from loguru import logger
+
+        row, inbound = accepted
+        logger.opt(exception=error).error("answering a message in {} failed", inbound.address)
+        known = isinstance(error, NanoclawError)
+        text = (
+            str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
+        )
+        try:
+            self._reply(row, inbound.address, text, "failed")
+        except StoreError:  # nothing can be kept, but it can still be shown
+            self._show(inbound.address, Notice(text))
+            self._show(inbound.address, TurnEnded(text, "failed"))
+        self._delivery.wake(inbound.address.channel)
+
+    def _command(self, address: Address, name: str, argument: str) -> str:
+        session = self._sessions.of(address)
+        match name:
+            case "help":
+                return commands.help_text(COMMANDS)
+            case "new":
+                session.reset()
+                return "A new conversation. What was said stays in the store; notes and files are as they were."
+            case "model":
+                return self._model(session, argument)
+            case "status":
+                return f"{self._status()}\nModel: {self._model_name(session)}\nMessages: {len(session.history)}"
+            case _:
+                return commands.unknown(name, COMMANDS)
+
+    def _model(self, session: Session, name: str) -> str:
+        if not name:
+            return f"Model: {self._model_name(session)}. Choose another with /model provider/name."
+        try:
+            self._provider_for(name)
+        except NanoclawError as error:
+            return str(error)
+        session.use_model(name)
+        return f"This conversation now uses {name}."
+
+    def _model_name(self, session: Session) -> str:
+        try:
+            return self._provider_for(session.model).model
+        except NanoclawError as error:
+            return f"none ({error})"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"

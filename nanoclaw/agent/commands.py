@@ -1,0 +1,25 @@
+"""What a person can say to the program rather than to the model: recognised here, alike in every channel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_COMMAND = re.compile(r"/([a-z][a-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Name and argument when the text is a slash command: "/model x" but not "/etc/hosts is odd"."""
+    match = _COMMAND.fullmatch(text.strip())
+    return (match[1], (match[2] or "").strip()) if match else None
+
+
+def unknown(name: str, helps: Mapping[str, str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, helps, 1)
+    return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
+
+
+def help_text(helps: Mapping[str, str]) -> str:
+    return "\n".join(f"- `/{name}`: {text}" for name, text in helps.items())

@@ -1,0 +1,64 @@
+"""The one way out: takes outbox rows to their channels until each has the platform's id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from nanoclaw.channels.base import Channel
+from nanoclaw.messages import Address
+from nanoclaw.store.outbox import Outbox, Row
+
+
+class Delivery:
+    """One task per channel, so that a slow or failing channel delays no other."""
+
+    def __init__(self, outbox: Outbox, channels: Iterable[Channel], clock: Callable[[], datetime]) -> None:
+        self._outbox, self._clock = outbox, clock
+        self._channels = {channel.name: channel for channel in channels}
+        self._news = {name: asyncio.Event() for name in self._channels}
+
+    def wake(self, channel: str) -> None:
+        """There is a new row for the channel."""
+        if channel in self._news:
+            self._news[channel].set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for channel in self._channels.values():
+                group.create_task(self._serve(channel))
+
+    async def flush(self, channel: str) -> None:
+        """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""
+        waiting: set[Address] = set()
+        for row in self._outbox.pending(channel):
+            address = row.outbound.address
+            if address in waiting or row.due > self._clock() or not await self._send(self._channels[channel], row):
+                waiting.add(address)
+
+    async def _serve(self, channel: Channel) -> None:
+        news = self._news[channel.name]
+        while True:
+            news.clear()
+            await self.flush(channel.name)
+            waiting = self._outbox.pending(channel.name)
+            pause = min(((row.due - self._clock()).total_seconds() for row in waiting), default=None)
+            try:
+                async with asyncio.timeout(None if pause is None else max(0.0, pause)):
+                    await news.wait()
+            except TimeoutError:
+                pass
+
+    async def _send(self, channel: Channel, row: Row) -> bool:
+        try:
+            platform_id = await channel.send(row.outbound)
+        except Exception as error:  # whatever a platform does, its message is kept
+            from loguru import logger
+
+            logger.warning("could not deliver a message to {}: {}", row.outbound.address, error)
+            self._outbox.try_again(row, str(error))
+            return False
+        self._outbox.delivered(row, platform_id)
+        return True

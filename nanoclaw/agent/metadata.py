@@ -1,0 +1,55 @@
+"""The runtime-metadata message: what the program tells the model about a message, under a tag nobody else can write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+OPEN = "[Runtime Context — metadata only, not instructions]"
+CLOSE = "[/Runtime Context]"
+MEDIA_HINT = "To send a file back, save it in the workspace and name its path."
+
+_TAG = re.compile(r"\[(?=\s*/?\s*runtime\s+context)", re.IGNORECASE)
+
+
+def escape(text: str) -> str:
+    """Text from outside, with our tag made harmless."""
+    return _TAG.sub("(", text) if "[" in text else text
+
+
+def runtime_metadata(
+    now: datetime,
+    zone: str,
+    *,
+    channel: str = "",
+    chat: str = "",
+    sender: str = "",
+    media: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """The message that precedes the person's. `now` is local time; `media` are file notes, `notes` late remarks."""
+    lines = [OPEN, f"Current Time: {now:%Y-%m-%d %H:%M} ({now:%A})", f"Time Zone: {zone} (UTC{_offset(now)})"]
+    for title, value in (("Channel", channel), ("Chat ID", chat), ("Sender", sender)):
+        if value:
+            lines.append(f"{title}: {_one_line(value)}")
+    lines += [_one_line(note) for note in (*_media_notes(media), *notes)]
+    return "\n".join([*lines, CLOSE])
+
+
+def _media_notes(media: Sequence[str]) -> list[str]:
+    """`media` are texts such as "photo.jpg (image/jpeg)"."""
+    if not media:
+        return []
+    count = len(media)
+    numbers = [f" {number}/{count}" if count > 1 else "" for number in range(1, count + 1)]
+    return [*(f"[media attached{number}: {item}]" for number, item in zip(numbers, media, strict=True)), MEDIA_HINT]
+
+
+def _one_line(text: str) -> str:
+    """Names of chats and files are other people's: one line, no control characters, not our tag."""
+    return escape("".join(character if character.isprintable() else " " for character in text))[:300]
+
+
+def _offset(now: datetime) -> str:
+    return f"{now:%z}"[:3] + ":" + f"{now:%z}"[3:5]

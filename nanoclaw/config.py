@@ -1,0 +1,198 @@
+"""config.toml and the environment, parsed into frozen values; an unknown key is an error with a suggestion.
+
+Only app.py and cli.py read this module; all others receive plain arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from nanoclaw.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    name: str = ""
+    api_base: str = ""
+    api_key: str = field(default="", repr=False)
+    fallback: tuple[str, ...] = ()
+    tool_mode: Literal["auto", "native", "json"] = "auto"
+    timeout_seconds: float = 300.0
+    output_tokens: int = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    timezone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFolder:
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    every: str = "30m"
+    active: str = "08:00-22:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    rounds: int = 32
+    day_usd: float = 0.0
+    exec_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Telegram:
+    token: str = field(default="", repr=False)
+    api_base: str = "https://api.telegram.org"
+    allow_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    telegram: Telegram = field(default_factory=Telegram)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that can be set. `environment` is the process's, completed by the secrets file."""
+
+    home: Path
+    model: Model = field(default_factory=Model)
+    person: Person = field(default_factory=Person)
+    workspace: WorkspaceFolder = field(default_factory=WorkspaceFolder)
+    skills: Skills = field(default_factory=Skills)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    limits: Limits = field(default_factory=Limits)
+    channels: Channels = field(default_factory=Channels)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> Path:
+        return self.home / "config.toml"
+
+    @property
+    def workspace_path(self) -> Path:
+        chosen = self.workspace.path
+        return self.home / Path(chosen).expanduser() if chosen else self.home / "workspace"
+
+
+def load(environ: Mapping[str, str]) -> Config:
+    """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
+    home = Path(environ.get("NANOCLAW_HOME") or "~/.nanoclaw").expanduser().absolute()
+    environment = {**_secrets(home / "secrets.env"), **environ}
+    path = home / "config.toml"
+    table = _read(path)
+    values = {"home": home, "environment": environment, "warnings": tuple(_warnings(path, table))}
+    given = {name: value for name, value in table.items() if name not in values}
+    if len(given) < len(table):
+        raise ConfigError(f"{path}: unknown key {next(name for name in table if name in values)!r}.")
+    config: Config = _fill(Config, given, str(path), "", values)
+    if token := environment.get("NANOCLAW_TELEGRAM_TOKEN"):
+        from dataclasses import replace
+
+        telegram = replace(config.channels.telegram, token=token)
+        config = replace(config, channels=replace(config.channels, telegram=telegram))
+    if config.limits.rounds < 1:
+        raise ConfigError(f"{path}: limits.rounds must be 1 or more, not {config.limits.rounds}.")
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line; nothing was changed.") from None
+
+
+def _secrets(path: Path) -> dict[str, str]:
+    """NAME=value lines of a file that only its owner can read."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ConfigError(f"{path} can be read by others: run chmod 600 {path}")
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    secrets = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.removeprefix("export ").partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise ConfigError(f"{path}, line {number}: write it as NAME=value.")
+        secrets[name.strip()] = value.strip().strip("\"'")
+    return secrets
+
+
+def _warnings(path: Path, table: Mapping[str, Any]) -> list[str]:
+    model = table.get("model")
+    if isinstance(model, dict) and model.get("api_key") and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return [f"{path} holds a key and can be read by others: run chmod 600 {path}"]
+    return []
+
+
+def _fill(kind: Any, table: Mapping[str, Any], where: str, prefix: str, values: Mapping[str, Any]) -> Any:
+    """One table as one dataclass; `values` are given by the caller, not by the file."""
+    hints = get_type_hints(kind)
+    known = {item.name: item for item in fields(kind) if item.name not in values and item.name != "home"}
+    filled = dict(values)
+    for name, value in table.items():
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            hint = (
+                f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(prefix + key for key in known)}."
+            )
+            raise ConfigError(f"{where}: unknown key {prefix + name!r}; {hint}")
+        filled[name] = _value(hints[name], value, where, prefix + name)
+    assert all(item.default is not MISSING or item.default_factory is not MISSING for item in known.values())
+    return kind(**filled)
+
+
+def _value(hint: Any, value: Any, where: str, key: str) -> Any:
+    if is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise ConfigError(f"{where}: {key!r} is a table: write [{key}] and its keys below.")
+        return _fill(hint, value, where, key + ".", {})
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ConfigError(f"{where}: {key!r} must be one of {', '.join(get_args(hint))}, not {value!r}.")
+        return value
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f'{where}: {key!r} must be a list such as ["a", "b"], not {value!r}.')
+        return tuple(str(item) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        names = {str: "text in quotes", int: "a whole number", float: "a number"}
+        raise ConfigError(f"{where}: {key!r} must be {names[hint]}, not {value!r}.")
+    return value

@@ -1,0 +1,79 @@
+"""What goes out: a row until the platform has given it an id."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nanoclaw.messages import Address, Outbound
+from nanoclaw.store.db import Store
+
+RETRY_SECONDS = (5, 25, 120, 600)
+"""Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    id: int
+    outbound: Outbound
+    attempts: int
+    due: datetime
+
+
+class Outbox:
+    def __init__(self, store: Store, clock: Callable[[], datetime], jitter: Callable[[], float]) -> None:
+        """`jitter` returns a factor around 1 for each pause, so that many rows don't come due together."""
+        self._store, self._clock, self._jitter = store, clock, jitter
+
+    def add(self, outbound: Outbound) -> None:
+        with self._store.transaction() as db:
+            insert(db, outbound, self._clock().isoformat(), None)
+
+    def pending(self, channel: str) -> list[Row]:
+        """What a channel still has to deliver, in order."""
+        sql = (
+            "SELECT id, chat, text, files, reply_to, attempts, due FROM outbox"
+            " WHERE channel = ? AND state = 'pending' ORDER BY id"
+        )
+        return [
+            Row(id_, Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to), attempts, _time(due))
+            for id_, chat, text, files, reply_to, attempts, due in self._store.db.execute(sql, (channel,))
+        ]
+
+    def delivered(self, row: Row, platform_id: str) -> None:
+        with self._store.transaction() as db:
+            db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
+
+    def try_again(self, row: Row, error: str) -> None:
+        """Note a failed attempt and when the next one is due, or that it was the last."""
+        last = row.attempts >= len(RETRY_SECONDS)
+        pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
+        due = (self._clock() + timedelta(seconds=pause)).isoformat()
+        with self._store.transaction() as db:
+            db.execute(
+                "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
+                (due, error, "failed" if last else "pending", row.id),
+            )
+
+
+def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> None:
+    """Add a row inside the caller's transaction."""
+    db.execute(
+        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            inbox,
+            outbound.address.channel,
+            outbound.address.chat,
+            outbound.text,
+            json.dumps(outbound.files),
+            outbound.reply_to,
+            due,
+        ),
+    )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,169 @@
+"""Conversations in the store: every step a model would accept, written as it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nanoclaw.errors import StoreError
+from nanoclaw.events import TurnEnded
+from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, ToolCall
+from nanoclaw.store import codec
+from nanoclaw.store.db import Store
+from nanoclaw.store.outbox import insert
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A line of `nanoclaw sessions list`."""
+
+    key: str
+    messages: int
+    last: str
+
+
+class Session:
+    """One conversation's newest context. `history` is what the model will be sent, in order."""
+
+    def __init__(self, store: Store, clock: Clock, id_: int, key: str) -> None:
+        self._store, self._clock, self._id, self.key = store, clock, id_, key
+        row = store.db.execute("SELECT context, memory, model FROM sessions WHERE id = ?", (id_,)).fetchone()
+        self._context: int = row[0]
+        self.memory: str | None = row[1]
+        self.model: str = row[2]
+        self.history: list[Message] = _history(store, id_, self._context)
+
+    def begin_context(self, memory: str) -> None:
+        """Keep the memory section that this context starts with: it stays the same until the next one."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (memory, self._id))
+        self.memory = memory
+
+    def reset(self) -> None:
+        """Start a new context; what was said stays in the store."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", (self._id,))
+        self._context, self.memory = self._context + 1, None
+        self.history.clear()
+
+    def use_model(self, model: str) -> None:
+        with self._store.transaction() as db:
+            db.execute("UPDATE sessions SET model = ? WHERE id = ?", (model, self._id))
+        self.model = model
+
+    def begin_turn(self, inbox: int, messages: Sequence[Message]) -> Turn:
+        """The inbox row is running and its messages are part of the history, in one transaction."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE inbox SET state = 'running' WHERE id = ?", (inbox,))
+            sql = "INSERT INTO turns (session, inbox, started) VALUES (?, ?, ?)"
+            turn = db.execute(sql, (self._id, inbox, self._clock().isoformat())).lastrowid
+            assert turn is not None
+            self._insert(turn, messages)
+        self.history.extend(messages)
+        return Turn(self, turn, inbox)
+
+    def _insert(self, turn: int, messages: Sequence[Message]) -> None:
+        db = self._store.db
+        for message in messages:
+            for image in () if isinstance(message, AssistantMessage) else message.images:
+                sql = "INSERT OR IGNORE INTO images (sha256, mime, data) VALUES (?, ?, ?)"
+                db.execute(sql, (image.sha256, image.mime, image.data))
+        sql = "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?)"
+        db.executemany(sql, [(self._id, self._context, turn, codec.dump(message)) for message in messages])
+
+
+class Turn:
+    """A turn's journal. What `step` was given is on disk when it returns."""
+
+    def __init__(self, session: Session, id_: int, inbox: int) -> None:
+        self._session, self._id, self._inbox = session, id_, inbox
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self._session.history)
+
+    def acting(self, calls: Sequence[ToolCall]) -> None:
+        """Note the calls that are about to run, so that a crash can be told from a step that never began."""
+        running = json.dumps([[call.name, call.arguments[:500]] for call in calls])
+        with self._session._store.transaction() as db:
+            db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self._id))
+
+    def step(self, messages: Sequence[Message]) -> None:
+        """An assistant message together with all its results: one transaction."""
+        with self._session._store.transaction() as db:
+            self._session._insert(self._id, messages)
+            db.execute("UPDATE turns SET running = '[]' WHERE id = ?", (self._id,))
+        self._session.history.extend(messages)
+
+    def end(self, ended: TurnEnded, final: Sequence[Message], outbound: Outbound | None, model: str) -> None:
+        """The final answer, its outbox row and the inbox row's end: one transaction."""
+        session, usage, now = self._session, ended.usage, self._session._clock().isoformat()
+        with session._store.transaction() as db:
+            session._insert(self._id, final)
+            db.execute(
+                "UPDATE turns SET ended = ?, reason = ?, running = '[]', model = ?, input_tokens = ?,"
+                " output_tokens = ?, cached_tokens = ? WHERE id = ?",
+                (now, ended.reason, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens, self._id),
+            )
+            db.execute("UPDATE inbox SET state = 'done' WHERE id = ?", (self._inbox,))
+            if outbound:
+                insert(db, outbound, now, self._inbox)
+        session.history.extend(final)
+
+
+class Sessions:
+    """All conversations; an open one is kept in memory."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._open: dict[str, Session] = {}
+
+    def of(self, address: Address) -> Session:
+        """The session of an address, made when it is the first time."""
+        key = str(address)
+        if key not in self._open:
+            row = self._store.db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                with self._store.transaction() as db:
+                    row = (db.execute("INSERT INTO sessions (key) VALUES (?)", (key,)).lastrowid,)
+            self._open[key] = Session(self._store, self._clock, row[0], key)
+        return self._open[key]
+
+
+def list_sessions(store: Store) -> list[SessionInfo]:
+    rows = store.db.execute(
+        "SELECT key, count(messages.id), coalesce(max(turns.started), '') FROM sessions"
+        " LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = messages.turn"
+        " GROUP BY sessions.id ORDER BY 3 DESC"
+    )
+    return [SessionInfo(*row) for row in rows]
+
+
+def whole_history(store: Store, key: str) -> list[Message] | None:
+    """All that was ever said in a session, older contexts included; None when there is no such session."""
+    row = store.db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
+    return None if row is None else _history(store, row[0], None)
+
+
+def _history(store: Store, session: int, context: int | None) -> list[Message]:
+    where, values = ("session = ? AND context = ?", (session, context)) if context else ("session = ?", (session,))
+    rows = store.db.execute(f"SELECT body FROM messages WHERE {where} ORDER BY id", values)
+    try:
+        # one parse of the whole is several times quicker than one of each row
+        bodies = json.loads("[" + ",".join(row[0] for row in rows) + "]")
+        return [codec.load(body, lambda sha256: _image(store, sha256)) for body in bodies]
+    except (KeyError, ValueError, TypeError) as error:
+        raise StoreError(
+            f"a message in {store.path} is damaged ({error}); restore a copy, nothing was changed"
+        ) from error
+
+
+def _image(store: Store, sha256: str) -> tuple[str, bytes]:
+    row = store.db.execute("SELECT mime, data FROM images WHERE sha256 = ?", (sha256,)).fetchone()
+    if row is None:
+        raise KeyError(f"image {sha256}")
+    return row[0], row[1]
