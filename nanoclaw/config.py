@@ -51,7 +51,7 @@ class Heartbeat:
 class Limits:
     rounds: int = 32
     day_usd: float = 0.0
-    exec_seconds: float = 60.0
+    exec_seconds: int = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,18 @@ def load(environ: Mapping[str, str]) -> Config:
     return config
 
 
+def example(model: str, api_base: str) -> str:
+    """A new config.toml with these values."""
+    quoted = [f"{key} = {_quoted(value)}\n" for key, value in (("name", model), ("api_base", api_base)) if value]
+    return "[model]\n" + "".join(quoted)
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
@@ -161,7 +173,7 @@ def _warnings(path: Path, table: Mapping[str, Any]) -> list[str]:
 def _fill(kind: Any, table: Mapping[str, Any], where: str, prefix: str, values: Mapping[str, Any]) -> Any:
     """One table as one dataclass; `values` are given by the caller, not by the file."""
     hints = get_type_hints(kind)
-    known = {item.name: item for item in fields(kind) if item.name not in values and item.name != "home"}
+    known = {item.name: item for item in fields(kind) if item.name not in values}
     filled = dict(values)
     for name, value in table.items():
         if name not in known:

@@ -66,21 +66,25 @@ class Assistant:
         else:
             self._lanes.of(str(inbound.address)).put((row, inbound))
 
-    def resume(self) -> None:
+    def resume(self, is_served: Callable[[Address], bool]) -> None:
         """After a start: tell of the turn that was cut off, and take up what was accepted but not begun."""
         for cut in self._inbox.interrupted():
+            if not is_served(cut.address):
+                continue
             doing = f" It was running: {'; '.join(cut.calls)}." if cut.calls else ""
             text = f"I was interrupted while I worked on “{_short(cut.text)}”.{doing} Ask again if it still matters."
             self._inbox.close(cut, Outbound(cut.address, text))
             self._delivery.wake(cut.address.channel)
         for row, inbound in self._inbox.waiting():
-            self._lanes.of(str(inbound.address)).put((row, inbound))
+            if is_served(inbound.address):
+                self._lanes.of(str(inbound.address)).put((row, inbound))
 
     async def idle(self) -> None:
         """Wait until every accepted message is answered."""
         await self._lanes.idle()
 
     async def close(self) -> None:
+        """End what runs as if it had been stopped; what waits stays in the inbox for the next start."""
         await self._lanes.close()
 
     async def _handle(self, accepted: Accepted) -> None:
@@ -117,8 +121,6 @@ class Assistant:
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
-            if address not in self._stopped:  # the process ends: the next one tells of it
-                raise
             ended = TurnEnded(self._cut(address), "cancelled", turn.usage)
         journal.end(ended, turn.final, Outbound(address, ended.answer), provider.model)
         self._show(address, ended)
@@ -153,7 +155,7 @@ class Assistant:
             self._delivery.wake(address.channel)
 
     def _cut(self, address: Address) -> str:
-        dropped = self._stopped.pop(address)
+        dropped = self._stopped.pop(address, ())
         return "Stopped." + (f" Not begun: {'; '.join(map(_short, dropped))}." if dropped else "")
 
     def _apologize(self, accepted: Accepted, error: Exception) -> None:

@@ -14,6 +14,8 @@ from nanoclaw.errors import ImageError
 from nanoclaw.messages import Attachment, Image, Message, ModelRequest, Origin, SystemPrompt, UserMessage
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap
+from nanoclaw.workspace.notes import MemoryStore
+from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.skills import discover
 
 
@@ -29,7 +31,7 @@ class ContextBuilder:
         tools: frozenset[str],
         clock: Callable[[], datetime],
         zone: str,
-        open_image: Callable[[Path], Image],
+        open_image: Callable[[bytes | Path, str], Image],
     ) -> None:
         """`clock` gives local time in the person's `zone`; `open_image` raises ImageError for what is no picture."""
         self._workspace, self._template, self._skill_folders = workspace, template, tuple(skill_folders)
@@ -37,10 +39,7 @@ class ContextBuilder:
 
     def memory(self) -> str:
         """MEMORY.md as it is now: what a new context begins with."""
-        try:
-            text = (self._workspace / "MEMORY.md").read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
-            return ""
+        text = MemoryStore(Workspace(self._workspace), self._clock).memory_text()
         return text if bootstrap.says_something(text) else ""
 
     def sections(self, mode: Mode = "full", memory: str | None = None) -> list[Section]:
@@ -87,7 +86,7 @@ class ContextBuilder:
                 problems.append(f"{file.name} is at {file.path}")
                 continue
             try:
-                images.append(self._open_image(Path(file.path)))
+                images.append(self._open_image(Path(file.path), file.name))
             except (ImageError, OSError) as error:
                 problems.append(f"{file.name} could not be shown: {error}")
         metadata = runtime_metadata(

@@ -14,8 +14,15 @@ from nanoclaw.store.outbox import Outbox, Row
 class Delivery:
     """One task per channel, so that a slow or failing channel delays no other."""
 
-    def __init__(self, outbox: Outbox, channels: Iterable[Channel], clock: Callable[[], datetime]) -> None:
-        self._outbox, self._clock = outbox, clock
+    def __init__(
+        self,
+        outbox: Outbox,
+        channels: Iterable[Channel],
+        clock: Callable[[], datetime],
+        is_served: Callable[[Address], bool],
+    ) -> None:
+        """`is_served` tells which addresses the channels reach now; rows for others stay."""
+        self._outbox, self._clock, self._is_served = outbox, clock, is_served
         self._channels = {channel.name: channel for channel in channels}
         self._news = {name: asyncio.Event() for name in self._channels}
 
@@ -33,7 +40,7 @@ class Delivery:
     async def flush(self, channel: str) -> None:
         """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""
         waiting: set[Address] = set()
-        for row in self._outbox.pending(channel):
+        for row in self._pending(channel):
             address = row.outbound.address
             if address in waiting or row.due > self._clock() or not await self._send(self._channels[channel], row):
                 waiting.add(address)
@@ -43,13 +50,16 @@ class Delivery:
         while True:
             news.clear()
             await self.flush(channel.name)
-            waiting = self._outbox.pending(channel.name)
+            waiting = self._pending(channel.name)
             pause = min(((row.due - self._clock()).total_seconds() for row in waiting), default=None)
             try:
                 async with asyncio.timeout(None if pause is None else max(0.0, pause)):
                     await news.wait()
             except TimeoutError:
                 pass
+
+    def _pending(self, channel: str) -> list[Row]:
+        return [row for row in self._outbox.pending(channel) if self._is_served(row.outbound.address)]
 
     async def _send(self, channel: Channel, row: Row) -> bool:
         try:

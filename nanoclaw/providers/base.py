@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Protocol
 
 from nanoclaw.events import Event
-from nanoclaw.messages import AssistantMessage, Image, Message, ModelRequest, ToolResult, ToolSpec, UserMessage
+from nanoclaw.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
 
 OnEvent = Callable[[Event], None]
 
@@ -33,9 +46,19 @@ class Provider(Protocol):
 
 
 def chat_messages(request: ModelRequest, *, vision: bool = True) -> list[dict[str, Any]]:
-    """The request in the OpenAI chat form: system, then the history in order."""
-    messages = [{"role": "system", "content": request.system.text}] if request.system.text else []
-    return messages + [chat_message(message, vision=vision) for message in request.history]
+    """The request in the OpenAI chat form: system, then the history in order, repaired by `legal`."""
+    messages: list[dict[str, Any]] = []
+    if request.system.text:
+        messages.append({"role": "system", "content": whole(request.system.text)})
+    shown: list[Image] = []  # pictures of tool results: only a user message may hold them in this form
+    for message in legal(request.history):
+        if shown and not isinstance(message, ToolResult):
+            messages.append(_shown_by_tools(shown))
+            shown = []
+        messages.append(chat_message(message, vision=vision))
+        if vision and isinstance(message, ToolResult):
+            shown += message.images
+    return [*messages, _shown_by_tools(shown)] if shown else messages
 
 
 def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
@@ -43,7 +66,8 @@ def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
         case UserMessage():
             return {"role": "user", "content": _content(message.text, message.images, vision)}
         case ToolResult():
-            content = _content(message.text, message.images, vision)
+            note = "shown in the next message" if vision else _BLIND
+            content = _with_notes(message.text, message.images, note)
             return {"role": "tool", "tool_call_id": message.call_id, "content": content}
         case AssistantMessage():
             answer: dict[str, Any] = {"role": "assistant", "content": message.text or None}
@@ -53,7 +77,7 @@ def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
                     for call in message.tool_calls
                 ]
             elif not message.text:
-                answer["content"] = "(no answer)"
+                answer["content"] = NO_ANSWER
             return answer
 
 
@@ -72,11 +96,124 @@ def image_url(image: Image) -> str:
     return f"data:{image.mime};base64,{b64encode(image.data).decode('ascii')}"
 
 
+def legal(history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The history in a form that every provider accepts; what is legal already stays the same object.
+
+    It begins with a user; each call has an id of its own and is followed by its result, in the order of the calls; no
+    result stands alone, nothing is empty, arguments are JSON objects and text is Unicode. Only what stands before a
+    message decides its form, so that a longer history begins with the same messages.
+    """
+    repaired: list[Message] = []
+    used: set[str] = set()
+    for position, message in enumerate(history):
+        match message:
+            case UserMessage():
+                repaired.append(_legal_user(message))
+            case AssistantMessage():
+                if not repaired:
+                    repaired.append(UserMessage("(what was said before is left out)", message.at, "runtime"))
+                answer = _legal_answer(message, used)
+                repaired.append(answer)
+                repaired += _results_of(message, answer, history[position + 1 :])
+            case ToolResult():
+                pass  # stands with its call, or alone and then nowhere
+    return tuple(repaired)
+
+
+def whole(text: str) -> str:
+    """The text with halves of characters (lone surrogates) joined or replaced, so that it can be stored and sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+NO_ANSWER = "(no answer)"
+INTERRUPTED = "No result: the call was interrupted and may or may not have taken effect. Check before repeating it."
+ARGUMENTS_SHOWN = 2_000
+"""Characters shown of arguments that are no JSON object or are larger than any tool takes."""
+
+_ARGUMENTS_LIMIT = 2_000_000
+_BLIND = "left out: this model cannot see images"
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def _legal_user(message: UserMessage) -> UserMessage:
+    text = whole(message.text)
+    if not text.strip() and not message.images:
+        text = "(empty message)"
+    return message if text == message.text else replace(message, text=text)
+
+
+def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage:
+    text = whole(message.text) if message.text.strip() else ""
+    if not text and not message.tool_calls:
+        text = NO_ANSWER
+    calls = tuple(_legal_call(call, used) for call in message.tool_calls)
+    if text == message.text and calls == message.tool_calls:
+        return message
+    return replace(message, text=text, tool_calls=calls)
+
+
+def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
+    wanted = whole(call.id).strip() or f"call_{len(used) + 1}"
+    unique, number = wanted, 2
+    while unique in used:
+        unique, number = f"{wanted}_{number}", number + 1
+    used.add(unique)
+    name = _NOT_A_NAME.sub("_", call.name.strip())[:64] or "unknown_tool"
+    arguments = _legal_arguments(call.arguments)
+    repaired = ToolCall(unique, name, arguments)
+    return call if repaired == call else repaired
+
+
+def _legal_arguments(text: str) -> str:
+    if len(text) <= _ARGUMENTS_LIMIT:
+        try:
+            value = json.loads(text) if text.strip() else {}
+            if isinstance(value, dict) and text.strip():
+                json.dumps(value, ensure_ascii=False).encode()
+                return text
+            if value == {}:
+                return "{}"
+        except (ValueError, RecursionError):  # UnicodeEncodeError is a ValueError too
+            pass
+    cut = len(text) - ARGUMENTS_SHOWN
+    shown = text if cut <= 0 else f"{text[:ARGUMENTS_SHOWN]}[... {cut} characters left out ...]"
+    return json.dumps({"_raw": whole(shown)}, ensure_ascii=False)
+
+
+def _results_of(asked: AssistantMessage, answer: AssistantMessage, later: tuple[Message, ...]) -> list[ToolResult]:
+    """One result for each call of `answer`, found by the ids of `asked` before the next answer begins."""
+    if not asked.tool_calls:
+        return []
+    found: dict[str, list[ToolResult]] = {}
+    for message in takewhile(lambda message: not isinstance(message, AssistantMessage), later):
+        if isinstance(message, ToolResult):
+            found.setdefault(message.call_id, []).append(message)
+    results = []
+    for old, call in zip(asked.tool_calls, answer.tool_calls, strict=True):
+        given = found.get(old.id)
+        result = given.pop(0) if given else ToolResult(call.id, call.name, INTERRUPTED, asked.at, is_error=True)
+        text = whole(result.text) if result.text.strip() else "(no output)"
+        if (result.call_id, result.name, result.text) != (call.id, call.name, text):
+            result = replace(result, call_id=call.id, name=call.name, text=text)
+        results.append(result)
+    return results
+
+
 def _content(text: str, images: tuple[Image, ...], vision: bool) -> str | list[dict[str, Any]]:
-    if not images:
-        return text
-    if not vision:
-        notes = [f"[image {image.name or 'without a name'} left out: this model cannot see images]" for image in images]
-        return "\n".join([*notes, text])
+    if not images or not vision:
+        return _with_notes(text, images, _BLIND)
     parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": image_url(image)}} for image in images]
-    return [*parts, {"type": "text", "text": text}]
+    return [*parts, {"type": "text", "text": text}] if text.strip() else parts
+
+
+def _with_notes(text: str, images: tuple[Image, ...], note: str) -> str:
+    notes = [f"[image {whole(image.name) or 'without a name'} {note}]" for image in images]
+    return "\n".join([*notes, text]) if notes else text
+
+
+def _shown_by_tools(images: list[Image]) -> dict[str, Any]:
+    return {"role": "user", "content": _content("(the images of the results above)", tuple(images), vision=True)}

@@ -1,0 +1,306 @@
+"""Builds every object from Config and owns their lifetime; the only module that knows all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from nanoclaw import __version__
+from nanoclaw.agent.assistant import Assistant
+from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.delivery import Delivery
+from nanoclaw.channels.base import Channel
+from nanoclaw.config import Config
+from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
+from nanoclaw.events import Event
+from nanoclaw.guard.redact import Redactor, clean_environment
+from nanoclaw.messages import Address, Image, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.providers.base import Provider
+from nanoclaw.schedule.clock import Clock, clock
+from nanoclaw.store.db import Store
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.sessions import Sessions
+from nanoclaw.tools.base import Tool, Toolbox
+from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.shell import shell_tools
+from nanoclaw.workspace import bootstrap
+from nanoclaw.workspace.notes import MemoryStore
+from nanoclaw.workspace.paths import Workspace
+
+LOCAL = "local/"
+_SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_KEYS = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
+    "OPENAI_API_KEY": "openai/gpt-5",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
+}
+
+
+class App:
+    """The running assistant, serving one channel."""
+
+    def __init__(self, config: Config, channel: Channel, address: Address, model: str) -> None:
+        """`model` is used where a conversation has not chosen its own. Raises NanoclawError for what cannot start."""
+        make_home(config)
+        start_logging(config)
+        self.store = Store(config.home / "state.db")
+        self._providers = Providers(config, model)
+        self._channel, self._address = channel, address
+        now = person_clock(config)
+        workspace = Workspace(config.workspace_path)
+        workspace.check_writable()
+        tools = all_tools(config, workspace, now)
+        outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
+        self.delivery = Delivery(outbox, [channel], now, self._is_served)
+        self.assistant = Assistant(
+            sessions=Sessions(self.store, now),
+            inbox=Inbox(self.store, now),
+            delivery=self.delivery,
+            builder=context_builder(config, tools, now),
+            toolbox=Toolbox(tools, now, Redactor(secrets(config))),
+            provider_for=self._providers.of,
+            show=self._show,
+            status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
+            clock=now,
+            rounds=config.limits.rounds,
+        )
+
+    async def run(self) -> None:
+        """Serve the channel until it is done; a cancelled run ends what it was doing as the person's own stop."""
+        delivering = asyncio.create_task(self.delivery.run())
+        try:
+            self.assistant.resume(self._is_served)
+            serving = asyncio.create_task(self._channel.run(self.assistant.deliver))
+            try:
+                await asyncio.wait([serving, delivering], return_when=asyncio.FIRST_COMPLETED)
+                for task in (serving, delivering):
+                    if task.done():
+                        task.result()
+            finally:
+                serving.cancel()
+                with suppress(asyncio.CancelledError):
+                    await serving
+                await self.assistant.close()
+                delivering.cancel()
+                await asyncio.gather(delivering, return_exceptions=True)
+                await self.delivery.flush(self._channel.name)
+        finally:
+            delivering.cancel()
+
+    async def aclose(self) -> None:
+        await self._providers.aclose()
+        self.store.close()
+
+    def _show(self, address: Address, event: Event) -> None:
+        if address.channel == self._channel.name:
+            self._channel.show(address, event)
+
+    def _is_served(self, address: Address) -> bool:
+        return address == self._address
+
+
+@asynccontextmanager
+async def open_app(config: Config, channel: Channel, address: Address, model: str) -> AsyncIterator[App]:
+    app = App(config, channel, address, model)
+    try:
+        yield app
+    finally:
+        await app.aclose()
+
+
+class Providers:
+    """One provider per model, made when first asked for."""
+
+    def __init__(self, config: Config, model: str) -> None:
+        self._config, self._model = config, model
+        self._made: dict[str, Provider] = {}
+
+    def of(self, model: str) -> Provider:
+        """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
+        name = model or self._model
+        if name not in self._made:
+            self._made[name] = make_provider(self._config, name)
+        return self._made[name]
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
+
+
+def make_provider(config: Config, name: str) -> Provider:
+    """The provider of a model; raises ConfigError when the name, the key or the file is missing."""
+    if name.startswith(LOCAL):
+        from nanoclaw.providers import catalogue
+        from nanoclaw.providers.local import LocalProvider
+
+        return LocalProvider(name, catalogue.locate(name, models_folder(config)), config.home / "models" / "state")
+    from nanoclaw.providers.names import provider_for
+
+    model = config.model
+    # the address and the key in the config belong to the model beside them, not to another one chosen later
+    same_service = name.partition("/")[0] == model.name.partition("/")[0]
+    return provider_for(
+        name,
+        model.api_base if same_service else "",
+        model.api_key if same_service else "",
+        config.environment,
+        tool_mode="json" if model.tool_mode == "json" else "native",
+    )
+
+
+async def choose_model(config: Config, wanted: str = "") -> str:
+    """The wanted model, else the configured one, else what already runs or lies on this machine.
+
+    Raises ConfigError, saying how to get one, when there is none.
+    """
+    if wanted or config.model.name:
+        return wanted or config.model.name
+    if config.model.api_base:
+        raise ConfigError(f'{config.file} has model.api_base but no model.name: add name = "openai/MODEL"')
+    from nanoclaw.providers import catalogue
+    from nanoclaw.providers.names import detect_local_server
+
+    if found := await detect_local_server():
+        return found.model
+    if here := catalogue.installed(models_folder(config)):
+        best = catalogue.recommended().name
+        return LOCAL + next((model.name for model in here if model.name == best), here[0].name)
+    key = next((name for name in _KEYS if config.environment.get(name)), "")
+    raise ConfigError(
+        "no model is configured, and none runs on this machine.\n"
+        + (f"  {key} is set, so: nanoclaw init --model {_KEYS[key]}\n" if key else "")
+        + "  With a provider's key: nanoclaw init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
+        "  Without any key, on this machine: nanoclaw local pull"
+    )
+
+
+def greeting(config: Config, model: str, first: bool) -> str:
+    """What the terminal says at its start."""
+    lines = [f"nanoclaw {__version__} · {model} · /help"]
+    if first:
+        lines.append(f"New here: your workspace is {config.workspace_path}.")
+    if model.startswith(LOCAL) and first:
+        lines.append(
+            "This is a small offline model: good for notes, files and short commands, slow on long ones, and often "
+            "wrong about the world.\nFor a better one: nanoclaw init --model openai/gpt-5 (or anthropic/…, ollama/…; "
+            "see the README)."
+        )
+    return "\n".join(lines)
+
+
+def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
+
+    def workspace() -> str:
+        make_home(config)
+        Workspace(config.workspace_path).check_writable()
+        return str(config.workspace_path)
+
+    def store() -> str:
+        path = config.home / "state.db"
+        if not path.exists():
+            return "none yet"
+        opened = Store(path, read_only=True)
+        try:
+            (verdict,) = opened.db.execute("PRAGMA quick_check").fetchone()
+        finally:
+            opened.close()
+        if verdict != "ok":
+            raise StoreError(f"{path} is damaged: {verdict}")
+        return str(path)
+
+    def model() -> str:
+        async def ask() -> str:
+            name = await choose_model(config)
+            provider = make_provider(config, name)
+            try:
+                hello = UserMessage("Answer with one word: hello", person_clock(config)())
+                answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
+                return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
+            finally:
+                await provider.aclose()
+
+        return asyncio.run(ask())
+
+    yield "configuration", lambda: str(config.file) if config.file.exists() else "none, defaults"
+    yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
+    yield "workspace", workspace
+    yield "store", store
+    yield "model", model
+
+
+def make_home(config: Config) -> list[str]:
+    """The home folder, and at the very first run the workspace from its template. Returns the names of new files."""
+    try:
+        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise WorkspaceError(
+            f"cannot make {config.home}: {error.strerror}. Check its permissions, or set NANOCLAW_HOME."
+        ) from error
+    if config.workspace_path.exists():
+        return []
+    return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+
+
+def all_tools(config: Config, workspace: Workspace, now: Clock) -> list[Tool]:
+    environment = clean_environment(config.environment, secrets(config))
+    return [
+        *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
+        *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
+        *memory_tools(MemoryStore(workspace, now)),
+    ]
+
+
+def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBuilder:
+    return ContextBuilder(
+        config.workspace_path,
+        template=shipped("workspace_template"),
+        skill_folders=skill_folders(config),
+        tools=frozenset(tool.spec.name for tool in tools),
+        clock=now,
+        zone=now.name,
+        open_image=open_image,
+    )
+
+
+def person_clock(config: Config) -> Clock:
+    return clock(config.person.timezone, config.environment)
+
+
+def skill_folders(config: Config) -> list[Path]:
+    """In order of precedence; the first is the workspace's."""
+    extra = [config.home / Path(folder).expanduser() for folder in config.skills.folders]
+    return [config.workspace_path / "skills", config.home / "skills", *extra, shipped("skills")]
+
+
+def open_image(source: bytes | Path, name: str) -> Image:
+    from nanoclaw.providers import images
+
+    return images.open_image(source, name)
+
+
+def shipped(name: str) -> Path:
+    """A folder that comes with the program: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def models_folder(config: Config) -> Path:
+    return config.home / "models"
+
+
+def secrets(config: Config) -> tuple[str, ...]:
+    """Values that must never show: keys in the config and in the environment."""
+    named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
+    return tuple(value for value in (config.model.api_key, config.channels.telegram.token, *named) if len(value) >= 8)
+
+
+def start_logging(config: Config) -> None:
+    from nanoclaw import log
+
+    log.start(config.home / "logs", Redactor(secrets(config)))

@@ -1,0 +1,227 @@
+"""One question, one answer: `nanoclaw -m`, in plain text or as one JSON object, for people and pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TextIO
+
+from nanoclaw.channels.base import Deliver, Hints
+from nanoclaw.channels.text import PlainFlow, SparseProgress, printable, progress
+from nanoclaw.events import Event, Notice, Reason, ToolFinished, TurnEnded
+from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
+
+_SEND_SECONDS = 10.0  # from the end of the turn until its answer must have come through the outbox
+
+
+class Plain:
+    """A channel with one message. The answer goes to stdout, everything else to stderr."""
+
+    def __init__(
+        self,
+        chat: str,
+        text: str,
+        *,
+        clock: Callable[[], datetime],
+        attachments: tuple[Attachment, ...] = (),
+        as_json: bool = False,
+        verbose: bool = False,
+        session: str = "",
+        model: str = "",
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.name = "terminal"
+        self.hints = Hints()
+        self.reason: Reason = "answered"
+        self._address = Address(self.name, chat)
+        self._text, self._attachments, self._clock = text, attachments, clock
+        self._as_json, self._verbose = as_json, verbose
+        self._session, self._model = session, model
+        self._out = _Pipe(stdout or sys.stdout)
+        self._err = _Pipe(stderr or sys.stderr)
+        self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not as_json)
+        self._sparse = SparseProgress(self._write_error_line)
+        self._bar = ""
+        self._id = os.urandom(8).hex()
+        self._over, self._sent = asyncio.Event(), asyncio.Event()
+        self._turning = False
+        self._ended: TurnEnded | None = None
+        self._texts: list[str] = []
+        self._tools: list[dict[str, Any]] = []
+
+    async def run(self, deliver: Deliver) -> None:
+        """Hand the message in and return when its answer is out; `reason` then says how the turn ended."""
+        message = UserMessage(self._text, self._clock())
+        try:
+            await deliver(Inbound(self._address, "owner", self._id, message, self._attachments))
+            await self._over.wait()
+            await self._wait_for_answer()
+        finally:
+            self._clear_bar()
+            if not self._as_json:
+                self._flow.end_line()
+        if self._as_json:
+            self._print_object()
+
+    def fail(self, sentence: str) -> None:
+        """Say that there is no answer, and why: what went wrong outside the turn."""
+        self.reason = "failed"
+        self._clear_bar()
+        if self._as_json:
+            self._print_object(sentence)
+        else:
+            self._flow.end_line()
+            self._err.write(printable(sentence) + "\n")
+
+    @property
+    def write_error(self) -> str:
+        """Why stdout took no more, if so; a reader who left (`| head`) is no error."""
+        return self._out.error
+
+    async def send(self, outbound: Outbound) -> str:
+        self._clear_bar()
+        self._texts.append(printable(outbound.text).strip())
+        if not self._as_json:
+            self._flow.say("\n".join([outbound.text, *outbound.files]))
+        if not self._turning and outbound.reply_to in ("", self._id):
+            self._over.set()
+            self._sent.set()
+        return f"{self._id}-{len(self._texts)}"
+
+    def show(self, address: Address, event: Event) -> None:
+        if address != self._address:
+            return
+        match event:
+            case Notice(_, float()):
+                self._show_progress(event)
+                return
+            case TurnEnded():
+                self._turning, self._ended, self.reason = False, event, event.reason
+                self._over.set()
+            case ToolFinished():
+                self._turning = True
+                self._tools.append(_tool(event))
+            case Notice():
+                pass
+            case _:
+                self._turning = True
+        self._clear_bar()
+        if not self._as_json or isinstance(event, ToolFinished | Notice):
+            self._flow.show(event)
+
+    async def _wait_for_answer(self) -> None:
+        """What the outbox brings is the answer; what the turn said is only shown if that does not come."""
+        ended = self._ended
+        if ended is None or not ended.answer.strip():
+            return
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await self._sent.wait()
+        except TimeoutError:
+            await self.send(Outbound(self._address, ended.answer))
+
+    def _note(self, line: str) -> None:
+        if self._err.isatty or self._verbose:
+            self._write_error_line(line)
+
+    def _write_error_line(self, line: str) -> None:
+        self._err.write(line + "\n")
+
+    def _show_progress(self, notice: Notice) -> None:
+        if not self._err.isatty:
+            self._sparse.show(notice)
+            return
+        self._flow.end_line()
+        bar = progress(notice)
+        self._err.write("\r" + bar.ljust(len(self._bar)))
+        self._bar = bar
+        if (notice.fraction or 0.0) >= 1.0:
+            self._clear_bar()
+
+    def _clear_bar(self) -> None:
+        if self._bar:
+            self._err.write("\n")
+            self._bar = ""
+
+    def _print_object(self, error: str = "") -> None:
+        usage = self._ended.usage if self._ended else Usage()
+        failed, answer = self.reason == "failed", "\n\n".join(self._texts)
+        fields: dict[str, Any] = {
+            "answer": "" if failed else answer,
+            "reason": self.reason,
+            "session": self._session,
+            "model": self._model,
+            "tools": self._tools,
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cached_tokens": usage.cached_tokens,
+            },
+        }
+        if failed:
+            fields["error"] = printable(error or answer)
+        self._out.write(printable(json.dumps(fields, ensure_ascii=False)) + "\n")
+
+
+class _Pipe:
+    """A stream that may be closed, full, or of a narrow encoding."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream  # None when the process was started with it closed
+        self.error = "" if stream else "it is closed"
+        self.isatty = _is_tty(stream)
+
+    def write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        encoding = self._stream.encoding or "utf-8"
+        try:
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.flush()
+        except BrokenPipeError:
+            self._abandon()
+        except (OSError, ValueError) as error:  # ValueError: the stream was closed
+            self.error = getattr(error, "strerror", None) or str(error)
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Nobody reads: let the interpreter's own flush at exit go nowhere, too."""
+        stream, self._stream = self._stream, None
+        try:
+            descriptor = stream.fileno() if stream else -1
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+        except (OSError, ValueError):
+            pass
+
+
+def _is_tty(stream: TextIO | None) -> bool:
+    try:
+        return bool(stream and stream.isatty())
+    except ValueError:
+        return False
+
+
+def _tool(event: ToolFinished) -> dict[str, Any]:
+    return {
+        "name": printable(event.call.name),
+        "arguments": _arguments(event.call.arguments),
+        "ok": not event.is_error,
+        "seconds": round(event.seconds, 3),
+    }
+
+
+def _arguments(text: str) -> Any:
+    """The object the model meant, or its words when they are no JSON object."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return printable(text)
+    return value if isinstance(value, dict) else printable(text)

@@ -1,0 +1,5 @@
+"""The interactive chat in a terminal; prompt_toolkit and rich are imported nowhere else."""
+
+from nanoclaw.channels.terminal.chat import Terminal
+
+__all__ = ["Terminal"]

@@ -1,0 +1,203 @@
+"""The terminal as a channel: what is typed goes in, what a turn does is shown, Ctrl-C stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from nanoclaw.channels.base import Deliver, Hints
+from nanoclaw.channels.terminal.attach import take_pictures
+from nanoclaw.channels.text import one_line, printable
+from nanoclaw.errors import NanoclawError
+from nanoclaw.events import Event, Notice, TurnEnded
+from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
+
+_LEAVE = ("/exit", "/quit")
+_ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
+_AGAIN_SECONDS = 5.0  # within which a second Ctrl-C at the prompt leaves
+
+
+class Face(Protocol):
+    """What a person looks at: a window with a live part, or plain lines."""
+
+    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+        """Read until the person leaves; hand on each message, and each Ctrl-C that has nothing typed to clear."""
+        ...
+
+    def show(self, event: Event) -> None: ...
+
+    def say(self, text: str) -> None:
+        """A whole message of the assistant; what has just streamed of it is not said twice."""
+        ...
+
+    def note(self, line: str) -> None: ...
+
+    def busy(self, busy: bool) -> None:
+        """Whether an answer is awaited."""
+        ...
+
+    def leave(self) -> None: ...
+
+
+class Terminal:
+    """`run` returns when the person leaves. `commands` maps a name such as `/help` to its line of help."""
+
+    def __init__(
+        self,
+        chat: str,
+        *,
+        history_file: Path,
+        clock: Callable[[], datetime],
+        greeting: str = "",
+        commands: Mapping[str, str] | None = None,
+        face: Face | None = None,
+    ) -> None:
+        self.name = "terminal"
+        self.hints = Hints(markup="markdown")
+        self._address = Address(self.name, chat)
+        self._clock, self._greeting = clock, greeting
+        commands = {**(commands or {}), "/exit": "leave"}
+        self._face = face or _choose_face(history_file, commands)
+        self._waiting = Waiting()
+        self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
+        self._stopping = False
+        self._warned = float("-inf")
+
+    async def run(self, deliver: Deliver) -> None:
+        if self._greeting:
+            self._face.note(self._greeting)
+        tasks = {
+            asyncio.ensure_future(self._face.run(self._submit, self._interrupt)),
+            asyncio.ensure_future(self._carry(deliver)),
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def send(self, outbound: Outbound) -> str:
+        self._waiting.sent(outbound)
+        if outbound.text.strip():
+            self._face.say(outbound.text)
+        for path in outbound.files:
+            self._face.note(f"file: {one_line(path, 1000)}")
+        self._settle()
+        return os.urandom(8).hex()
+
+    def show(self, address: Address, event: Event) -> None:
+        if address != self._address:
+            return
+        self._waiting.saw(event)
+        self._face.show(event)
+        self._settle()
+        if isinstance(event, TurnEnded) and self._waiting.answer_due:
+            asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up_waiting)
+
+    def _submit(self, text: str) -> None:
+        text = printable(text).strip()
+        if text in _LEAVE:
+            self._face.leave()
+        elif text:
+            self._warned = float("-inf")
+            self._hand_in(text)
+
+    def _hand_in(self, text: str) -> None:
+        text, pictures = take_pictures(text)
+        for picture in pictures:
+            self._face.note(f"attached {picture.name}")
+        inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), pictures)
+        self._waiting.add(inbound.external_id)
+        self._handed_in.put_nowait(inbound)
+        self._settle()
+
+    async def _carry(self, deliver: Deliver) -> None:
+        while True:
+            inbound = await self._handed_in.get()
+            try:
+                await deliver(inbound)
+            except NanoclawError as error:
+                self._waiting.drop(inbound.external_id)
+                self._face.note(f"✗ not accepted: {error}")
+                self._settle()
+
+    def _interrupt(self) -> None:
+        """The first Ctrl-C stops the turn or, without one, warns; the second leaves."""
+        if self._waiting.busy:
+            if self._stopping:
+                self._face.leave()
+                return
+            self._stopping = True
+            self._face.note("stopping … (Ctrl-C again leaves)")
+            self._hand_in("/stop")
+        elif time.monotonic() - self._warned < _AGAIN_SECONDS:
+            self._face.leave()
+        else:
+            self._warned = time.monotonic()
+            self._face.note("Ctrl-C again, Ctrl-D or /exit leaves")
+
+    def _give_up_waiting(self) -> None:
+        self._waiting.answer_due = False  # it was sent by a tool before, or the outbox is stuck
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._waiting.busy:
+            self._stopping = False
+        self._face.busy(self._waiting.busy)
+
+
+class Waiting:
+    """Which messages are without an answer: a turn ends with `TurnEnded` and its answer, a command with a reply."""
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+        self._turning = False
+        self.answer_due = False  # the turn is over, its answer still on the way
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._open) or self._turning or self.answer_due
+
+    def add(self, external_id: str) -> None:
+        self._open.append(external_id)
+
+    def drop(self, external_id: str) -> None:
+        self._open = [one for one in self._open if one != external_id]
+
+    def saw(self, event: Event) -> None:
+        match event:
+            case TurnEnded(answer, reason):
+                self._turning = False
+                self.answer_due = bool(answer.strip())
+                self._open = [] if reason == "cancelled" else self._open[1:]  # a stop drops the queue
+            case Notice():
+                pass
+            case _:
+                self._turning, self.answer_due = True, False
+
+    def sent(self, outbound: Outbound) -> None:
+        if self.answer_due and not self._turning:
+            self.answer_due = False
+        elif outbound.reply_to:
+            self.drop(outbound.reply_to)
+        elif not self._turning:  # otherwise a tool said it in the middle of a turn
+            self._open = self._open[1:]
+
+
+def _choose_face(history_file: Path, commands: Mapping[str, str]) -> Face:
+    if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        from nanoclaw.channels.terminal.lines import Lines
+
+        return Lines()
+    from nanoclaw.channels.terminal.window import Window
+
+    return Window(history_file, commands, colour=not os.environ.get("NO_COLOR"))

@@ -1,0 +1,413 @@
+"""The chat in a capable terminal: finished text above, the growing block, the turn's state and the input line below."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions, has_focus
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import CompletionsMenu, ConditionalContainer, Dimension, FormattedTextControl, HSplit, Layout
+from prompt_toolkit.layout import Window as Pane
+from prompt_toolkit.output import ColorDepth, Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import suspend_to_background_supported
+from prompt_toolkit.widgets import SearchToolbar, TextArea
+
+from nanoclaw.channels.terminal.blocks import Blocks
+from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
+from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.messages import ToolCall
+
+_PROMPT = "› "
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TICK_SECONDS = 0.25
+_FRAME_SECONDS = 0.05  # between two drawings of a growing block
+_BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
+_STYLE = Style.from_dict({"dim": "fg:ansibrightblack", "prompt": "bold"})
+_MENU_LINES = 8
+
+
+class Window:
+    """Text that will not change is written once and scrolls away with the terminal; only the rest is redrawn."""
+
+    def __init__(
+        self,
+        history_file: Path,
+        commands: Mapping[str, str],
+        *,
+        colour: bool,
+        input: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        self._history_file, self._commands, self._colour = history_file, commands, colour
+        self._input = input
+        self._output = output or _plain_output()
+        self._app: Application[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._drawing: asyncio.TimerHandle | None = None
+        self._blocks = Blocks()
+        self._joined = False  # the next block goes on with the one before
+        self._spoken = Spoken()
+        self._last = ""  # what kind of thing was printed last
+        self._tools: list[tuple[ToolCall, float]] = []
+        self._bar = ""
+        self._queued: list[str] = []  # typed while a turn runs
+        self._thinking = False
+        self._since: float | None = None  # when the wait for an answer began
+        self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
+
+    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+        self._app = self._build(submit, interrupt)
+        for line in _typed_ahead(sys.stdin.fileno()) if self._input is None else ():
+            submit(line)
+        warming = asyncio.create_task(_warm_up())
+        try:
+            await self._app.run_async()
+        except EOFError:
+            pass  # the terminal is gone
+        finally:
+            self.busy(False)
+            self._finish_blocks()
+            warming.cancel()
+
+    def show(self, event: Event) -> None:
+        if self._spoken.is_over and not isinstance(event, Notice):
+            self._echo_queued()
+        self._thinking = isinstance(event, ReasoningDelta)
+        match event:
+            case TextDelta(text):
+                self._bar = ""
+                self._stream(printable(text))
+            case ReasoningDelta():
+                self._draw_soon()
+            case ToolStarted(call):
+                self._finish_blocks()
+                self._bar = ""
+                self._spoken.begin_round()
+                self._tools.append((call, time.monotonic()))
+                self._redraw()
+            case ToolFinished(call):
+                self._forget(call)
+                self._print(tool_line(event), "line", _RED if event.is_error else _DIM)
+            case Notice(text, None):
+                self._finish_blocks()
+                self._spoken.add("\n")
+                self._print(notice_line(text), "line", _DIM)
+            case Notice():
+                self._show_progress(event)
+            case TurnEnded():
+                self._finish_blocks()
+                self._spoken.end_turn()
+                self._tools.clear()
+                self._bar = ""
+                self._since = self._since and time.monotonic()
+                self._redraw()
+
+    def say(self, text: str) -> None:
+        if rest := self._spoken.rest_of(printable(text)):
+            self._finish_blocks()
+            self._print_block(rest)
+        if self._spoken.is_over:
+            self._echo_queued()
+
+    def note(self, line: str) -> None:
+        self._finish_blocks()
+        self._print(printable(line), "line", _DIM)
+
+    def busy(self, busy: bool) -> None:
+        if busy and self._since is None:
+            self._since = time.monotonic()
+            if self._app and self._app.is_running:
+                self._ticking = asyncio.create_task(self._tick())
+        elif not busy and self._since is not None:
+            self._since = None
+            self._thinking = False
+            self._echo_queued()
+            if self._ticking:
+                self._ticking.cancel()
+        else:
+            return
+        self._redraw()
+
+    def leave(self) -> None:
+        if self._app and self._app.is_running and not self._app.is_done:
+            self._app.exit()
+
+    # What is printed for good
+
+    def _stream(self, text: str) -> None:
+        if self._spoken.is_blank:
+            text = text.lstrip("\n")
+        self._spoken.add(text)
+        for block in self._blocks.feed(text):
+            self._print_block(block)
+        for part in self._blocks.spill(keep=self._live_rows()):
+            self._print_block(part)
+            self._joined = True
+        self._draw_soon()
+
+    def _finish_blocks(self) -> None:
+        for block in self._blocks.finish():
+            self._print_block(block)
+        self._joined = False
+
+    def _print_block(self, markdown: str) -> None:
+        from nanoclaw.channels.terminal.markdown import render
+
+        kind = "joined" if self._joined else "block"
+        self._joined = False
+        self._print(render(markdown, self._columns(), self._colour), kind)
+
+    def _print(self, text: str, kind: str, style: str = "") -> None:
+        """Write above the live part. Lines of one kind stand together, blocks apart."""
+        if not text.strip():
+            return
+        apart = kind == "block" or (kind != "joined" and kind != self._last)
+        gap = "\n" if apart and self._last else ""
+        self._last = "block" if kind == "joined" else kind
+        if style and self._colour:
+            text = f"{style}{text}{_PLAIN}"
+        if self._app and self._app.is_running:
+            self._app.renderer.erase()
+        elif not self._last:
+            self._output.write_raw("\r")  # over what was typed before there was a prompt
+            self._output.erase_end_of_line()
+        self._output.write_raw(f"{gap}{text}\n".replace("\n", "\r\n"))
+        self._output.flush()
+        self._redraw()
+
+    def _echo(self, typed: str) -> None:
+        """A message that has to wait its turn stays in the live part until then; a command is not made to wait."""
+        if self._since is not None and not typed.startswith("/"):
+            self._queued.append(typed)
+            self._redraw()
+        else:
+            self._finish_blocks()
+            self._print(_prompted(typed), "typed", _BOLD)
+
+    def _echo_queued(self) -> None:
+        for typed in self._queued:
+            self._print(_prompted(typed), "typed", _BOLD)
+        self._queued.clear()
+
+    # What changes
+
+    def _build(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> Application[None]:
+        search = SearchToolbar()
+        area = TextArea(
+            prompt=[("class:prompt", _PROMPT)],
+            get_line_prefix=_continuation,
+            completer=_Commands(self._commands),
+            history=_History(self._history_file),
+            search_field=search,
+            height=lambda: Dimension(min=1, max=max(1, self._rows() // 3)),
+            dont_extend_height=True,
+        )
+
+        def accept(buffer: Buffer) -> bool:
+            self._echo(buffer.text)
+            submit(buffer.text)
+            return False
+
+        area.buffer.accept_handler = accept
+        live = Pane(FormattedTextControl(self._live), dont_extend_height=True, wrap_lines=False)
+        state = Pane(FormattedTextControl(self._state), dont_extend_height=True, wrap_lines=False)
+        return Application(
+            Layout(
+                HSplit(
+                    [
+                        ConditionalContainer(live, Condition(lambda: bool(self._blocks.tail.strip()))),
+                        ConditionalContainer(state, Condition(lambda: bool(self._state()))),
+                        ConditionalContainer(Pane(height=1), Condition(lambda: bool(self._last))),
+                        area,
+                        ConditionalContainer(CompletionsMenu(max_height=_MENU_LINES), has_completions),
+                        search,
+                    ]
+                ),
+                focused_element=area,
+            ),
+            key_bindings=_keys(area, interrupt, self.leave),
+            style=_STYLE if self._colour else None,
+            color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            input=self._input,
+            output=self._output,
+        )
+
+    def _live(self) -> ANSI:
+        """The end of the growing block, as much as fits."""
+        rows = self._live_rows()
+        wanted = (self._blocks.tail, self._columns(), rows)
+        if self._drawn[0] != wanted:
+            from nanoclaw.channels.terminal.markdown import render
+
+            text = render(wanted[0][-20_000:], wanted[1], self._colour)
+            self._drawn = (wanted, "\n".join(text.split("\n")[-rows:]))
+        return ANSI(self._drawn[1])
+
+    def _state(self) -> StyleAndTextTuples:
+        lines = [f"⚙ {tool_label(call)} … {_elapsed(since)}" for call, since in self._tools[-3:]]
+        if self._bar:
+            lines.append(self._bar)
+        elif self._since is not None and not self._tools:
+            frame = _FRAMES[int(time.monotonic() / _TICK_SECONDS) % len(_FRAMES)]
+            lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{_elapsed(self._since)}")
+        lines += [one_line(_PROMPT + typed, 200) for typed in self._queued[-3:]]
+        return [("class:dim", "\n".join(lines))] if lines else []
+
+    def _show_progress(self, notice: Notice) -> None:
+        if (notice.fraction or 0.0) < 1.0:
+            self._bar = progress(notice, cells=min(20, max(4, self._columns() // 4)))
+            self._draw_soon()
+        elif self._bar:
+            self._bar = ""
+            self._print(notice_line(notice.text), "line", _DIM)
+
+    def _forget(self, call: ToolCall) -> None:
+        for number, (running, _) in enumerate(self._tools):
+            if running == call:
+                del self._tools[number]
+                return
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._redraw()
+
+    def _draw_soon(self) -> None:
+        if self._drawing is None and self._app and self._app.is_running:
+            self._drawing = asyncio.get_running_loop().call_later(_FRAME_SECONDS, self._redraw)
+
+    def _redraw(self) -> None:
+        if self._drawing:
+            self._drawing.cancel()
+            self._drawing = None
+        if self._app:
+            self._app.invalidate()
+
+    def _columns(self) -> int:
+        return self._output.get_size().columns
+
+    def _rows(self) -> int:
+        return self._output.get_size().rows
+
+    def _live_rows(self) -> int:
+        return max(1, self._rows() - self._rows() // 3 - 4)
+
+
+class _Commands(Completer):
+    def __init__(self, commands: Mapping[str, str]) -> None:
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        if typed.startswith("/"):
+            for name, help_line in self._commands.items():
+                if name.startswith(typed):
+                    yield Completion(name, -len(typed), display_meta=help_line)
+
+
+class _History(FileHistory):
+    """What was typed before, readable by its owner only; a full disk costs the line, not the chat."""
+
+    def __init__(self, path: Path) -> None:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
+            path.chmod(0o600)
+        super().__init__(str(path))
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            yield from super().load_history_strings()
+        except OSError:
+            return
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string.encode("utf-8", "replace").decode())
+
+
+def _keys(area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None]) -> KeyBindings:
+    keys = KeyBindings()
+    typing = has_focus(area)  # and not in the search of the history
+
+    @keys.add("enter", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        buffer = area.buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter", filter=typing)
+    @keys.add("c-j", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        area.buffer.insert_text("\n")
+
+    @keys.add("c-c", filter=typing)
+    @keys.add("<sigint>")
+    def _(event: KeyPressEvent) -> None:
+        if area.text:
+            area.buffer.reset()
+        else:
+            interrupt()
+
+    @keys.add("c-z", filter=Condition(suspend_to_background_supported))
+    def _(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    @keys.add("c-d", filter=Condition(lambda: not area.text))
+    def _(event: KeyPressEvent) -> None:
+        leave()
+
+    return keys
+
+
+def _prompted(typed: str) -> str:
+    return _PROMPT + printable(typed).strip().replace("\n", "\n" + " " * len(_PROMPT))
+
+
+def _continuation(line: int, wrap: int) -> str:
+    return " " * len(_PROMPT) if line or wrap else ""
+
+
+def _plain_output() -> Output:
+    """Without questions about the cursor's place: the answers would mix with what is typed on a slow line."""
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
+
+
+def _elapsed(since: float) -> str:
+    return f"{time.monotonic() - since:.0f} s"
+
+
+def _typed_ahead(descriptor: int) -> list[str]:
+    """Lines entered before there was a prompt; read as keys their ends would not be the Enter key."""
+    text = b""
+    while select.select([descriptor], [], [], 0)[0] and (piece := os.read(descriptor, 4096)):
+        text += piece
+    return text.decode("utf-8", "replace").split("\n")
+
+
+async def _warm_up() -> None:
+    """Load what draws answers while the person types the first line."""
+    await asyncio.sleep(0.2)
+    await asyncio.to_thread(__import__, "nanoclaw.channels.terminal.markdown")

@@ -1,0 +1,176 @@
+"""Words as a screen may print them: no control bytes, a tool call in one line, a turn as plain text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.messages import ToolCall
+
+_CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
+_MAIN = ("path", "file", "command", "query", "pattern", "url", "name", "text", "id")
+_PARSED_CHARACTERS = 200_000  # longer arguments are not worth the wait for one word
+
+
+def printable(text: str) -> str:
+    """The text without what could move a cursor, recolour or retitle a terminal: of control bytes \\n and \\t stay."""
+    return text.translate(_CONTROL)
+
+
+def one_line(text: str, limit: int = 60) -> str:
+    line = " ".join(printable(text[: limit * 20]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def tool_label(call: ToolCall) -> str:
+    """The tool with its main argument: `read_file notes/x.md`."""
+    return f"{one_line(call.name, 40)} {_main_argument(call.arguments)}".rstrip()
+
+
+def tool_line(event: ToolFinished) -> str:
+    """`⚙ read_file notes/x.md … ✓ 12 lines, 0.01 s`"""
+    mark = "✗" if event.is_error else "✓"
+    return f"⚙ {tool_label(event.call)} … {mark} {_outcome(event)}, {seconds(event.seconds)}"
+
+
+def notice_line(text: str) -> str:
+    return f"· {one_line(text, 500)}"
+
+
+def seconds(count: float) -> str:
+    if count < 10:
+        return f"{count:.2f} s"
+    return f"{count:.0f} s" if count < 120 else f"{count / 60:.0f} min"
+
+
+def progress(notice: Notice, cells: int = 20) -> str:
+    """`████████············  40 % loading the model`"""
+    part = min(1.0, max(0.0, notice.fraction or 0.0))
+    full = int(part * cells)
+    return f"{'█' * full}{'·' * (cells - full)} {int(part * 100):3d} % {one_line(notice.text)}"
+
+
+class Spoken:
+    """What has streamed of an answer, so that nothing is said twice and nothing left out."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self.is_over = False  # the turn has ended: the next piece belongs to another
+
+    @property
+    def is_blank(self) -> bool:
+        return self.is_over or not self._text.strip()
+
+    def add(self, piece: str) -> None:
+        self._text = piece if self.is_over else self._text + piece
+        self.is_over = False
+
+    def begin_round(self) -> None:
+        self._text, self.is_over = "", False
+
+    def end_turn(self) -> None:
+        self.is_over = True
+
+    def rest_of(self, answer: str) -> str:
+        """What is still to be said of a whole message; blanks do not count."""
+        shown, answer = self._text.strip(), answer.strip()
+        told, whole = " ".join(shown.split()), " ".join(answer.split())
+        if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
+            rest = ""
+        elif shown and answer.startswith(shown):
+            rest = answer[len(shown) :].strip()
+        else:
+            return answer
+        self._text = ""
+        return rest
+
+
+class PlainFlow:
+    """A turn as lines of plain text. `answer` takes pieces of what the assistant says, `note` lines about it.
+
+    Progress is not its business: a screen draws a bar, a log wants `SparseProgress`.
+    """
+
+    def __init__(self, answer: Callable[[str], None], note: Callable[[str], None], *, streams: bool) -> None:
+        self._answer, self._note, self._streams = answer, note, streams
+        self._spoken = Spoken()
+        self._at_line_start = True
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._say_piece(printable(text))
+            case ToolStarted():
+                self.end_line()
+                self._spoken.begin_round()
+            case ToolFinished():
+                self.note(tool_line(event))
+            case Notice(text, None):
+                self._spoken.add("\n")
+                self.note(notice_line(text))
+            case TurnEnded():
+                self.end_line()
+                self._spoken.end_turn()
+            case ReasoningDelta() | Notice():
+                pass
+
+    def say(self, text: str) -> None:
+        """A whole message, or what the stream has not said of it."""
+        if rest := self._spoken.rest_of(printable(text)):
+            self.end_line()
+            self._answer(rest + "\n")
+
+    def note(self, line: str) -> None:
+        self.end_line()
+        self._note(printable(line))
+
+    def end_line(self) -> None:
+        if not self._at_line_start:
+            self._answer("\n")
+            self._at_line_start = True
+
+    def _say_piece(self, text: str) -> None:
+        if not self._streams:
+            return
+        if self._spoken.is_blank:
+            text = text.lstrip()
+        if text:
+            self._spoken.add(text)
+            self._at_line_start = text.endswith("\n")
+            self._answer(text)
+
+
+class SparseProgress:
+    """A line at each quarter, for where no bar can be drawn."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._percent = -1
+
+    def show(self, event: Notice) -> None:
+        percent = int((event.fraction or 0.0) * 100) // 25 * 25
+        if percent != self._percent:
+            self._percent = percent
+            self._note(notice_line(f"{event.text} {percent} %"))
+
+
+def _main_argument(arguments: str) -> str:
+    try:
+        values = json.loads(arguments) if len(arguments) <= _PARSED_CHARACTERS else None
+    except (ValueError, RecursionError):  # 100,000 brackets are a RecursionError
+        values = arguments
+    if not isinstance(values, dict):
+        return one_line(values) if isinstance(values, str) else ""
+    named = [values[key] for key in _MAIN if key in values] + list(values.values())
+    plain = [value for value in named if isinstance(value, str | int | float) and not isinstance(value, bool)]
+    return one_line(str(plain[0])) if plain else ""
+
+
+def _outcome(event: ToolFinished) -> str:
+    lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
+    if event.is_error:
+        return one_line(lines[0], 100) if lines else "failed"
+    if len(lines) > 1:
+        return f"{len(lines)} lines"
+    return one_line(lines[0]) if lines else "done"

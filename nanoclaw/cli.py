@@ -1,0 +1,438 @@
+"""The commands: parse, call, print. Exit status: 0 done, 1 failed, 2 usage or configuration, 130 interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from nanoclaw import config as configuration
+from nanoclaw.config import Config
+from nanoclaw.errors import ConfigError, NanoclawError
+from nanoclaw.messages import Address, AssistantMessage, Attachment, Message, ToolResult, UserMessage
+
+if TYPE_CHECKING:
+    from nanoclaw.channels.base import Channel
+    from nanoclaw.store.db import Store
+    from nanoclaw.workspace.recall import Hit
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command and return its exit status; nothing but a sentence reaches the person."""
+    options = _parser().parse_args(argv)
+    try:
+        config = configuration.load(os.environ)
+        for warning in config.warnings:
+            _say(warning)
+        return int(options.command(config, options))
+    except ConfigError as error:
+        return _failed(options, error, 2)
+    except NanoclawError as error:
+        return _failed(options, error, 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
+    parser.set_defaults(command=_chat)
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    parser.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
+    parser.add_argument("--image", action="append", default=[], metavar="FILE", help="show a picture (repeatable)")
+    parser.add_argument("--session", default="main", metavar="NAME", help="which conversation (default: main)")
+    parser.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
+    parser.add_argument("--json", action="store_true", help="with -m: print one JSON object")
+    commands = parser.add_subparsers(title="commands", metavar="")
+
+    def command(name: str, run: Callable[[Config, argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(command=run)
+        return added
+
+    init = command("init", _init, "make the home and the workspace; nothing is ever overwritten")
+    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it into a new config.toml")
+    init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
+    status = command("status", _status, "what is configured, what runs, how much is stored")
+    status.add_argument("--json", action="store_true")
+    command("doctor", _doctor, "check the configuration, the workspace, the store and the model")
+
+    local = command("local", _local_list, "models that run on this machine, without a key")
+    actions = local.add_subparsers(metavar="")
+    actions.add_parser("list", help="the catalogue").set_defaults(command=_local_list)
+    pull = actions.add_parser("pull", help="fetch a model; goes on where it was stopped")
+    pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
+    pull.set_defaults(command=_local_pull)
+    remove = actions.add_parser("remove", help="delete a model's file")
+    remove.add_argument("name")
+    remove.set_defaults(command=_local_remove)
+
+    memory = command("memory", _usage, "search the notes, or add to them")
+    actions = memory.add_subparsers(metavar="", required=True)
+    search = actions.add_parser("search", help="find notes and facts")
+    search.add_argument("query")
+    search.add_argument("--limit", type=int, default=5)
+    search.add_argument("--json", action="store_true")
+    search.set_defaults(command=_memory_search)
+    add = actions.add_parser("add", help="add a note for today, or a lasting fact")
+    add.add_argument("text")
+    add.add_argument("--fact", action="store_true")
+    add.set_defaults(command=_memory_add)
+
+    sessions = command("sessions", _sessions_list, "the conversations that are stored")
+    sessions.set_defaults(json=False)
+    actions = sessions.add_subparsers(metavar="")
+    listing = actions.add_parser("list", help="all of them, the newest first")
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(command=_sessions_list)
+    for name, text in (("show", "all that was said in one, as text"), ("export", "the same as JSON")):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("name", nargs="?", default="main")
+        action.set_defaults(command=_sessions_show, json=name == "export")
+
+    skills = command("skills", _skills_list, "the skills that were found")
+    skills.add_subparsers(metavar="").add_parser("list").set_defaults(command=_skills_list)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}. Try {self.prog} --help.\n")
+
+
+# --- talking ---------------------------------------------------------------------------------------------------------
+
+
+def _chat(config: Config, options: argparse.Namespace) -> int:
+    if options.version:
+        from nanoclaw import __version__
+
+        print(f"nanoclaw {__version__}")
+        return 0
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    message = "" if options.message in (None, "-") else options.message
+    if options.message is not None or piped.strip() or options.image:
+        return _answer_once(config, options, "\n\n".join(part for part in (message, piped.strip()) if part))
+    if options.json:
+        raise ConfigError("--json goes with -m TEXT (or text on stdin)")
+    return _talk(config, options)
+
+
+def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
+    from nanoclaw import app
+    from nanoclaw.channels.plain import Plain
+
+    pictures = tuple(_picture(Path(name)) for name in options.image)
+    if not text.strip() and not pictures:
+        raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
+
+    async def answer() -> int:
+        model = await app.choose_model(config, options.model)
+        channel = Plain(
+            options.session,
+            text,
+            clock=app.person_clock(config),
+            attachments=pictures,
+            as_json=options.json,
+            session=options.session,
+            model=model,
+        )
+        await _serve(config, channel, Address("terminal", options.session), model)
+        if channel.write_error:
+            _say(f"the answer could not be written: {channel.write_error}")
+        return 0 if channel.reason == "answered" and not channel.write_error else 1
+
+    return _run(answer())
+
+
+def _talk(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.agent.assistant import COMMANDS
+    from nanoclaw.channels.terminal import Terminal
+
+    async def talk() -> int:
+        first = bool(app.make_home(config))
+        model = await app.choose_model(config, options.model)
+        terminal = Terminal(
+            options.session,
+            history_file=config.home / "history",
+            clock=app.person_clock(config),
+            greeting=app.greeting(config, model, first),
+            commands={f"/{name}": text for name, text in COMMANDS.items()},
+        )
+        await _serve(config, terminal, Address("terminal", options.session), model)
+        return 0
+
+    return _run(talk())
+
+
+async def _serve(config: Config, channel: Channel, address: Address, model: str) -> None:
+    from nanoclaw import app
+
+    me = asyncio.current_task()
+    assert me is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
+    async with app.open_app(config, channel, address, model) as running:
+        await running.run()
+
+
+def _run(work: Any) -> int:
+    try:
+        return int(asyncio.run(work))
+    except asyncio.CancelledError:  # SIGTERM
+        return 143
+
+
+def _picture(path: Path) -> Attachment:
+    from nanoclaw.agent.context import attachment
+
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}")
+    return attachment(path.absolute())
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+def _init(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.workspace import bootstrap
+    from nanoclaw.workspace.paths import Workspace, write_atomically
+
+    made = app.make_home(config)
+    Workspace(config.workspace_path).check_writable()
+    made += bootstrap.seed(config.workspace_path, app.shipped("workspace_template"))
+    if options.model or options.api_base:
+        if config.file.exists():
+            raise ConfigError(f"{config.file} exists and is left as it is: change [model] there")
+        write_atomically(config.file, configuration.example(options.model, options.api_base))
+        config.file.chmod(0o600)
+        made.append(str(config.file))
+    print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")
+    print(f"New: {', '.join(made)}" if made else "Everything was there; nothing was changed.")
+    return 0
+
+
+def _status(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import __version__
+    from nanoclaw.store.db import owner
+    from nanoclaw.store.sessions import list_sessions
+
+    pid = owner(config.home / "state.db")
+    with _read_store(config) as store:
+        sessions = list_sessions(store) if store else []
+    facts = {
+        "version": __version__,
+        "home": str(config.home),
+        "workspace": str(config.workspace_path),
+        "model": config.model.name,
+        "running": pid,
+        "sessions": len(sessions),
+        "messages": sum(session.messages for session in sessions),
+    }
+    if options.json:
+        print(json.dumps(facts))
+    else:
+        shown = {
+            **facts,
+            "model": facts["model"] or "chosen at each start",
+            "running": f"process {pid}" if pid else "no",
+        }
+        print("\n".join(f"{name.capitalize():<10} {value}" for name, value in shown.items()))
+    return 0
+
+
+def _doctor(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+
+    problems = 0
+    for what, check in app.checks(config):
+        try:
+            print(f"ok    {what}: {check()}")
+        except NanoclawError as error:
+            problems += 1
+            print(f"wrong {what}: {error}")
+    return 1 if problems else 0
+
+
+def _local_list(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.providers import catalogue
+
+    here = {model.name: model for model in catalogue.installed(app.models_folder(config))}
+    for entry in catalogue.ENTRIES:
+        state = "on this machine" if here.pop(entry.name, None) else "nanoclaw local pull " + entry.name
+        print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
+    for model in here.values():
+        print(f"local/{model.path}  {model.size / 1e6:,.0f} MB")
+    return 0
+
+
+def _local_pull(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.providers import catalogue
+
+    entry = catalogue.find(options.name) if options.name else catalogue.recommended()
+    app.make_home(config)
+    _say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
+    path = asyncio.run(catalogue.pull(entry, app.models_folder(config), _Progress().show))
+    print(f"local/{entry.name} is ready: {path}")
+    return 0
+
+
+def _local_remove(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.providers import catalogue
+
+    freed = catalogue.remove(options.name, app.models_folder(config))
+    print(f"{freed / 1e6:,.0f} MB freed.")
+    return 0
+
+
+class _Progress:
+    """A bar on stderr; where that is a file, a line every tenth."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def show(self, done: int, total: int, phase: str) -> None:
+        percent = 100 * done // max(total, 1)
+        if sys.stderr.isatty():
+            bar = "█" * (percent // 4)
+            line = f"\r{phase[:30]:<30} {bar:<25} {percent:>3} %  {done / 1e6:,.0f} MB"
+            end = ""
+        else:
+            line, end = f"{phase}: {percent // 10 * 10} %", "\n"
+        if line != self._last:
+            print(line, end="\n" if end or percent >= 100 else "", file=sys.stderr, flush=True)
+            self._last = line
+
+
+def _memory_search(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.workspace.paths import Workspace
+    from nanoclaw.workspace.recall import search
+
+    hits = search(Workspace(config.workspace_path), options.query, options.limit, app.person_clock(config)())
+    if options.json:
+        print(json.dumps({"hits": [_hit(hit) for hit in hits]}, ensure_ascii=False))
+    else:
+        print("\n".join(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits) or "Nothing found.")
+    return 0
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "file": hit.file,
+        "start": hit.start,
+        "end": hit.end,
+        "date": hit.date.isoformat() if hit.date else None,
+        "score": round(hit.score, 3),
+        "text": hit.text,
+    }
+
+
+def _memory_add(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.workspace.notes import MemoryStore
+    from nanoclaw.workspace.paths import Workspace
+
+    app.make_home(config)
+    notes = MemoryStore(Workspace(config.workspace_path), app.person_clock(config))
+    added = notes.add_fact(options.text) if options.fact else notes.add_note(options.text)
+    print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
+    return 0
+
+
+def _sessions_list(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.store.sessions import list_sessions
+
+    with _read_store(config) as store:
+        sessions = list_sessions(store) if store else []
+    if options.json:
+        rows = [{"name": item.key, "messages": item.messages, "last": item.last} for item in sessions]
+        print(json.dumps({"sessions": rows}))
+    else:
+        print("\n".join(f"{item.key:<30} {item.messages:>6}  {item.last[:16]}" for item in sessions) or "None yet.")
+    return 0
+
+
+def _sessions_show(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.channels.text import printable
+    from nanoclaw.store import codec
+    from nanoclaw.store.sessions import whole_history
+
+    key = options.name if ":" in options.name else f"terminal:{options.name}"
+    with _read_store(config) as store:
+        history = whole_history(store, key) if store else None
+    if history is None:
+        raise ConfigError(f"there is no conversation {options.name!r}: nanoclaw sessions list")
+    if options.json:
+        print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
+        return 0
+    for message in history:
+        calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
+        if getattr(message, "origin", "") != "runtime":
+            print(printable(f"{message.at:%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}"))
+    return 0
+
+
+def _who(message: Message) -> str:
+    match message:
+        case UserMessage():
+            return "you"
+        case AssistantMessage():
+            return "nanoclaw"
+        case ToolResult():
+            return message.name
+
+
+def _skills_list(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.workspace.skills import discover
+
+    for skill in discover(app.skill_folders(config)):
+        lacks = f" (lacks {', '.join(skill.missing)})" if skill.missing else ""
+        print(f"{skill.name}{lacks}: {skill.description}")
+    return 0
+
+
+def _usage(config: Config, options: argparse.Namespace) -> int:
+    raise ConfigError("say which: --help lists the actions")
+
+
+@contextmanager
+def _read_store(config: Config) -> Iterator[Store | None]:
+    """The store beside whoever owns it, or None before there is one."""
+    from nanoclaw.store.db import Store
+
+    path = config.home / "state.db"
+    if not path.exists():
+        yield None
+        return
+    store = Store(path, read_only=True)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _failed(options: argparse.Namespace, error: NanoclawError, status: int) -> int:
+    if getattr(options, "json", False):
+        print(json.dumps({"error": str(error)}, ensure_ascii=False))
+    else:
+        _say(str(error))
+    return status
+
+
+def _say(sentence: str) -> None:
+    print(f"nanoclaw: {sentence}", file=sys.stderr)

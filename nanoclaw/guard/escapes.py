@@ -1,0 +1,36 @@
+"""Text from outside without the bytes that steer a terminal."""
+
+from __future__ import annotations
+
+import re
+
+
+def plain(text: str) -> str:
+    """Without escape sequences and control characters besides newline and tab; half characters become U+FFFD."""
+    if re.search(_SUSPECT, text) is None:
+        return text
+    text = re.sub(_SEQUENCE, "", text.replace("\r\n", "\n"))
+    return re.sub(_SURROGATE, "\ufffd", re.sub(_CONTROL, "", text))
+
+
+def visible(text: str) -> str:
+    """The same for the content of a file: what cannot be shown stays as a picture of itself (ESC as ␛)."""
+    return re.sub(_SUSPECT, _picture, text)
+
+
+# Patterns are compiled (and kept by `re`) when first needed: at start that would be most of this module's price.
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_SURROGATE = "[\ud800-\udfff]"
+_SUSPECT = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+_SEQUENCE = (
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, clipboard
+    "|\x1b[ -/]*[0-~]"
+)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"

@@ -1,0 +1,64 @@
+"""Keeps secrets out of what leaves the process: texts, and the environment of its children."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping
+
+MASK = "[secret]"
+
+
+class Redactor:
+    """Replaces known secret values, also written as base64, hex, JSON or URL parts, with `[secret]`."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms = {form for secret in secrets for form in _forms(secret.strip())}
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+    def __call__(self, text: str) -> str:
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, MASK)
+        return text
+
+
+def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
+    """What a child process may see: no name that smells of a secret, no value that holds one."""
+    known = tuple(secret for secret in secrets if len(secret) >= _SHORTEST)
+    return {
+        name: value
+        for name, value in environ.items()
+        if not re.search(_SMELLS, name.upper())
+        and not re.search(_PASSWORD_IN_ADDRESS, value)
+        and not any(secret in value for secret in known)
+    }
+
+
+_SHORTEST = 4  # a shorter "secret" would blank out ordinary words
+_SHORTEST_ENCODED = 8
+_SMELLS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|AUTH(?!OR(?:_|$))"
+_PASSWORD_IN_ADDRESS = r"://[^/\s:@]*:[^/\s@]+@"
+
+
+def _forms(secret: str) -> Iterable[str]:
+    if len(secret) < _SHORTEST:
+        return
+    yield secret
+    if len(secret) < _SHORTEST_ENCODED:
+        return
+    data = secret.encode("utf-8", "surrogatepass")
+    yield data.hex()
+    yield data.hex().upper()
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield urllib.parse.quote(data, safe="")
+    for before in range(3):  # as part of a longer text it starts at one of three places within a group of four
+        encoded = base64.b64encode(b"\0" * before + data).decode()
+        start = (0, 2, 3)[before]
+        rest = (before + len(data)) % 3
+        stable = encoded[start : len(encoded) - (0, 3, 2)[rest]]
+        yield stable
+        yield stable.replace("+", "-").replace("/", "_")

@@ -1,0 +1,373 @@
+"""Speaks to Anthropic's Messages API over httpx: caching, tools, and thinking that is given back as it came."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from nanoclaw.errors import ProviderError, ProviderUnavailable
+from nanoclaw.events import Notice, ReasoningDelta, TextDelta
+from nanoclaw.messages import (
+    AssistantMessage,
+    Finish,
+    Image,
+    ModelRequest,
+    SystemPrompt,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from nanoclaw.providers.base import OnEvent, legal, whole
+from nanoclaw.providers.chat_answer import distinct, storable
+from nanoclaw.providers.http import BadRequest, Door, Endpoint, Patience, Reply
+
+API_BASE = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+REFUSED = "(The model declined to answer this.)"
+
+_CACHE = {"type": "ephemeral"}
+_FINISH: dict[str, Finish] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_THINKING = ("thinking", "redacted_thinking")
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What the model refuses is learned once and kept."""
+
+    vision: bool = True
+    thinking: Literal["enabled", "adaptive", ""] = ""
+    echo: bool = True
+    output_tokens: int = 10**9
+
+
+class Anthropic:
+    """One model behind the Messages API. `thinking_tokens` above 0 lets it think before it answers."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str,
+        api_base: str = API_BASE,
+        wire_model: str = "",
+        key_variable: str = "ANTHROPIC_API_KEY",
+        thinking_tokens: int = 0,
+        patience: Patience | None = None,
+    ) -> None:
+        base = api_base.rstrip("/").removesuffix("/v1")
+        headers = {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
+        self._model = model
+        self._wire_model = wire_model or model.removeprefix("anthropic/")
+        self._thinking_tokens = thinking_tokens
+        self._habits = Habits(thinking="enabled" if thinking_tokens else "")
+        self._door = Door(
+            Endpoint(model, f"{base}/v1/messages", headers, api_key, key_variable), patience or Patience()
+        )
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def supports_vision(self) -> bool:
+        return self._habits.vision
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        async def read(reply: Reply, on_event: OnEvent) -> AssistantMessage:
+            return await _read(reply, self._model, on_event)
+
+        for _ in range(5):
+            body = self._body(request)
+            try:
+                return await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+            except BadRequest as error:
+                learned = _learn(self._habits, error.words, request)
+                if learned is None:
+                    raise
+                if self._habits.vision and not learned.vision:
+                    on_event(Notice(f"{self._model} cannot see images; they are left out"))
+                self._habits = learned
+        raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
+
+    async def aclose(self) -> None:
+        await self._door.aclose()
+
+    def _body(self, request: ModelRequest) -> bytes:
+        habits = self._habits
+        body: dict[str, Any] = {"model": self._wire_model}
+        if request.tools:
+            body["tools"] = [_wire_tool(tool) for tool in request.tools]
+        if system := wire_system(request.system):
+            body["system"] = system
+        body["messages"] = wire_messages(request, vision=habits.vision, echo=habits.echo)
+        limit = request.limits.output_tokens
+        if habits.thinking == "enabled":
+            body["thinking"] = {"type": "enabled", "budget_tokens": self._thinking_tokens}
+            limit += self._thinking_tokens  # the budget counts as output
+        elif habits.thinking == "adaptive":
+            body["thinking"] = {"type": "adaptive", "display": "summarized"}
+            limit += self._thinking_tokens
+        body["max_tokens"] = min(limit, habits.output_tokens)
+        body["stream"] = True
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def wire_system(system: SystemPrompt) -> list[dict[str, Any]]:
+    """Two blocks: what stays for weeks, with a cache breakpoint at its end, and what belongs to this context."""
+    stable, dynamic = whole(system.stable), whole(system.dynamic)
+    blocks: list[dict[str, Any]] = []
+    if stable.strip():
+        blocks.append({"type": "text", "text": stable, "cache_control": _CACHE})
+    if dynamic.strip():
+        blocks.append({"type": "text", "text": SystemPrompt.SEPARATOR + dynamic if blocks else dynamic})
+    return blocks
+
+
+def wire_messages(request: ModelRequest, *, vision: bool = True, echo: bool = True) -> list[dict[str, Any]]:
+    """Turns of the two sides alternating, all results of one answer in one turn, a breakpoint at the end."""
+    turns: list[dict[str, Any]] = []
+    for message in legal(request.history):
+        if isinstance(message, AssistantMessage):
+            role, blocks = "assistant", _answer_blocks(message, echo)
+        elif isinstance(message, ToolResult):
+            role, blocks = "user", [_result_block(message, vision)]
+        else:
+            role, blocks = "user", _user_blocks(message, vision)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    if not turns or turns[-1]["role"] == "assistant":
+        turns.append({"role": "user", "content": [{"type": "text", "text": "(go on)"}]})
+    last = turns[-1]["content"]
+    last[-1] = {**last[-1], "cache_control": _CACHE}
+    return turns
+
+
+def _user_blocks(message: UserMessage, vision: bool) -> list[dict[str, Any]]:
+    blocks = [_image_block(image, vision) for image in message.images]
+    return [*blocks, {"type": "text", "text": message.text}] if message.text.strip() else blocks
+
+
+def _result_block(result: ToolResult, vision: bool) -> dict[str, Any]:
+    content: str | list[dict[str, Any]] = result.text
+    if result.images:
+        images = [_image_block(image, vision) for image in result.images]
+        content = [*images, {"type": "text", "text": result.text}]
+    block = {"type": "tool_result", "tool_use_id": _plain_id(result.call_id), "content": content}
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _image_block(image: Image, vision: bool) -> dict[str, Any]:
+    if not vision:
+        name = whole(image.name) or "without a name"
+        return {"type": "text", "text": f"[image {name} left out: this model cannot see images]"}
+    data = b64encode(image.data).decode("ascii")
+    return {"type": "image", "source": {"type": "base64", "media_type": image.mime, "data": data}}
+
+
+def _answer_blocks(message: AssistantMessage, echo: bool) -> list[dict[str, Any]]:
+    """The answer's blocks in the order they came in; thinking exactly as it was signed."""
+    calls = [_call_block(call) for call in message.tool_calls]
+    text = message.text.rstrip() if not calls else message.text
+    order = _order(message) if echo else []
+    blocks: list[dict[str, Any]] = []
+    for block in order:
+        if block.get("type") in _THINKING:
+            blocks.append(block)
+        elif block.get("type") == "text" and text.strip():
+            blocks.append({"type": "text", "text": text})
+            text = ""
+        elif block.get("type") == "tool_use" and calls:
+            blocks.append(calls.pop(0))
+    if text.strip():  # before the calls: nothing may stand between them and their results
+        at = next((i for i, block in enumerate(blocks) if block["type"] == "tool_use"), len(blocks))
+        blocks.insert(at, {"type": "text", "text": text})
+    return blocks + calls
+
+
+def _order(message: AssistantMessage) -> list[dict[str, Any]]:
+    try:
+        kept = json.loads(message.opaque) if message.opaque else {}
+    except ValueError:
+        return []
+    blocks = kept.get("blocks") if isinstance(kept, dict) and kept.get("form") == "anthropic" else None
+    return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+
+
+def _call_block(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": _plain_id(call.id), "name": call.name, "input": json.loads(call.arguments)}
+
+
+def _plain_id(identity: str) -> str:
+    """An id the API takes; another provider's odd one is replaced by its digest."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", identity):
+        return identity
+    import hashlib
+
+    return f"call_{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
+
+
+def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
+    """What to change after a 400; None when the words name nothing we can change."""
+    said = words.lower()
+    if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
+        return replace(habits, output_tokens=int(limit[1]))
+    if habits.thinking == "enabled" and "adaptive" in said:
+        return replace(habits, thinking="adaptive")
+    if habits.echo and "signature" in said:
+        return replace(habits, echo=False, thinking="")
+    if habits.thinking and "thinking" in said:
+        return replace(habits, thinking="")
+    shows = any(isinstance(m, UserMessage | ToolResult) and m.images for m in request.history)
+    if habits.vision and shows and "image" in said:
+        return replace(habits, vision=False)
+    return None
+
+
+class _Block:
+    """A block of an answer, its long fields in pieces: a call's arguments may be megabytes."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self.start = start
+        self.kind = str(start.get("type") or "")
+        self._pieces: dict[str, list[str]] = {}
+        for name in ("text", "thinking", "signature"):
+            if start.get(name):
+                self.add(name, start[name])
+        if self.kind == "tool_use" and start.get("input"):
+            self.add("json", json.dumps(start["input"], ensure_ascii=False))
+
+    def add(self, name: str, piece: Any) -> None:
+        self._pieces.setdefault(name, []).append(str(piece or ""))
+
+    def get(self, name: str) -> str:
+        return "".join(self._pieces.get(name, ()))
+
+    def kept(self) -> dict[str, Any]:
+        """What is given back: thinking exactly as it was signed, of all else the place."""
+        match self.kind:
+            case "thinking":
+                return {"type": "thinking", "thinking": self.get("thinking"), "signature": self.get("signature")}
+            case "redacted_thinking":
+                return self.start
+        return {"type": self.kind}
+
+
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+    "input_json_delta": ("json", "partial_json"),
+}
+
+
+@dataclass(slots=True)
+class _Answer:
+    on_event: OnEvent
+    blocks: list[_Block] = field(default_factory=list)
+    usage: dict[str, int] = field(default_factory=dict)
+    stop_reason: str = ""
+    started: bool = False
+    done: bool = False
+
+    def feed(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "message_start":
+                self.started = True
+                self._count(_dict(event.get("message")).get("usage"))
+            case "content_block_start":
+                self._open(_dict(event.get("content_block")))
+            case "content_block_delta":
+                self._delta(_dict(event.get("delta")))
+            case "message_delta":
+                self._count(event.get("usage"))
+                self.stop_reason = str(_dict(event.get("delta")).get("stop_reason") or self.stop_reason)
+            case "message_stop":
+                self.done = True
+            case "message":  # no stream: the whole answer at once
+                self._count(event.get("usage"))
+                self.stop_reason = str(event.get("stop_reason") or "")
+                for block in event.get("content") or ():
+                    self._open(_dict(block))
+                self.started = self.done = True
+
+    def _open(self, start: dict[str, Any]) -> None:
+        self.blocks.append(_Block(start))
+        self._show("text", start.get("text"))
+        self._show("thinking", start.get("thinking"))
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        name, source = _DELTAS.get(str(delta.get("type")), ("", ""))
+        if self.blocks and name:
+            self.blocks[-1].add(name, delta.get(source))
+            self._show(name, delta.get(source))
+
+    def _show(self, name: str, piece: Any) -> None:
+        if piece and name == "text":
+            self.on_event(TextDelta(whole(str(piece))))
+        elif piece and name == "thinking":
+            self.on_event(ReasoningDelta(whole(str(piece))))
+
+    def _count(self, usage: Any) -> None:
+        self.usage |= {key: value for key, value in _dict(usage).items() if isinstance(value, int)}
+
+    def message(self, model: str) -> AssistantMessage:
+        text = whole("".join(block.get("text") for block in self.blocks if block.kind == "text"))
+        calls = [
+            ToolCall(str(block.start.get("id") or ""), str(block.start.get("name") or ""), storable(block.get("json")))
+            for block in self.blocks
+            if block.kind == "tool_use"
+        ]
+        finish = _FINISH.get(self.stop_reason, "tool_calls" if calls else "stop")
+        if finish == "refusal" and not text:
+            text = REFUSED
+            self.on_event(TextDelta(text))
+        return AssistantMessage(text, datetime.now(UTC), distinct(calls), self._used(), finish, model, self._opaque())
+
+    def _used(self) -> Usage | None:
+        counts = self.usage
+        if not counts:
+            return None
+        read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+        return Usage(counts.get("input_tokens", 0) + read + written, counts.get("output_tokens", 0), read)
+
+    def _opaque(self) -> str:
+        if not any(block.kind in _THINKING for block in self.blocks):
+            return ""
+        kept = {"form": "anthropic", "blocks": [block.kept() for block in self.blocks]}
+        return storable(json.dumps(kept, ensure_ascii=False))
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+async def _read(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage:
+    answer = _Answer(on_event)
+    try:
+        async for event in reply.events():
+            answer.feed(event)
+    except ProviderUnavailable:
+        if not answer.stop_reason:
+            raise
+    if not answer.started:
+        raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
+    if not answer.done and not answer.stop_reason:
+        raise reply.cut()
+    return answer.message(model)

@@ -1,0 +1,318 @@
+"""Builds an answer from the pieces of an OpenAI-style stream, for every adapter that receives one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from nanoclaw.events import ReasoningDelta, TextDelta
+from nanoclaw.messages import AssistantMessage, Finish, ToolCall, Usage
+from nanoclaw.providers.base import OnEvent, whole
+
+_FINISH: dict[str, Finish] = {
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "safety": "refusal",
+}
+FILTERED = "(The provider's content filter stopped this answer.)"
+
+
+@dataclass(slots=True)
+class _Call:
+    index: object
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ChatAnswer:
+    """Fed with chunks, shows deltas at once. `names` are the tools of the request: calls left in the text are found."""
+
+    def __init__(self, on_event: OnEvent, names: Sequence[str] = ()) -> None:
+        self._on_event = on_event
+        self._names = names
+        self._text = _Text(self._show)
+        self._held: list[str] | None = None  # text that looks like a call and waits for the end
+        self._started = False
+        self._reasoning: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self._thinking_blocks: list[dict[str, Any]] = []
+        self._calls: list[_Call] = []
+        self._usage: Usage | None = None
+        self._refused = False
+        self.finish = ""
+        self.done = False
+        self.heard = False
+
+    @property
+    def complete(self) -> bool:
+        """True when the stream said that it is at its end."""
+        return self.done or bool(self.finish)
+
+    def feed(self, chunk: dict[str, Any]) -> None:
+        if chunk.get("done") is True:
+            self.done = True
+            return
+        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
+        if isinstance(usage, dict):
+            self._usage = _usage(usage)
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return
+        self.heard = True
+        self.done = self.done or "message" in choice  # no stream: the whole answer at once
+        piece = choice.get("delta") or choice.get("message")
+        if isinstance(piece, dict):
+            self._piece(piece)
+        if choice.get("finish_reason"):
+            self.finish = str(choice["finish_reason"])
+
+    def _piece(self, piece: dict[str, Any]) -> None:
+        self._think(piece)
+        content = piece.get("content")
+        if isinstance(content, list):
+            for part in content:
+                self._part(part)
+        elif content:
+            self._text.feed(str(content))
+        if piece.get("refusal"):
+            self._refused = True
+            self._text.feed(str(piece["refusal"]))
+        for call in piece.get("tool_calls") or ():
+            if isinstance(call, dict):
+                self._call(call)
+        if isinstance(piece.get("function_call"), dict):
+            self._call({"index": 0, "function": piece["function_call"]})
+
+    def _part(self, part: Any) -> None:
+        if not isinstance(part, dict):
+            return
+        if part.get("type") == "thinking":
+            inner = part.get("thinking")
+            texts = [inner] if isinstance(inner, str) else [str(p.get("text", "")) for p in inner or () if p]
+            self._reason("".join(texts))
+        elif part.get("text"):
+            self._text.feed(str(part["text"]))
+
+    def _think(self, piece: dict[str, Any]) -> None:
+        details = [detail for detail in piece.get("reasoning_details") or () if isinstance(detail, dict)]
+        for detail in details:
+            _merge_detail(self._details, detail)
+        for block in piece.get("thinking_blocks") or ():
+            if isinstance(block, dict):
+                _merge_block(self._thinking_blocks, block)
+        said = piece.get("reasoning_content") or piece.get("reasoning")
+        if not said:
+            said = "".join(str(detail.get("text") or detail.get("summary") or "") for detail in details)
+        if isinstance(said, str):
+            self._reason(said)
+
+    def _reason(self, text: str) -> None:
+        if text:
+            self._reasoning.append(text)
+            self._on_event(ReasoningDelta(whole(text)))
+
+    def _call(self, piece: dict[str, Any]) -> None:
+        function = piece.get("function")
+        function = function if isinstance(function, dict) else {}
+        identity, name = str(piece.get("id") or ""), str(function.get("name") or "")
+        arguments = function.get("arguments")
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        call = self._open_call(piece.get("index"), identity, name)
+        call.id = call.id or identity
+        if name and name != call.name:
+            call.name += name
+        if arguments:
+            call.arguments.append(arguments)
+
+    def _open_call(self, index: object, identity: str, name: str) -> _Call:
+        """The call that a piece belongs to: servers leave out the index or the id, or give all calls one index."""
+        same = [call for call in self._calls if call.index == index] if index is not None else self._calls
+        last = same[-1] if same else None
+        other = last is not None and bool(
+            (identity and last.id and identity != last.id)
+            or (name and last.name and last.arguments and (index is None or not identity))
+        )
+        if last is None or other:
+            last = _Call(index)
+            self._calls.append(last)
+        return last
+
+    def _show(self, text: str, reasoning: bool) -> None:
+        if reasoning:
+            self._reason(text)
+            return
+        if not self._started and self._names and (self._held is not None or text.strip()):
+            self._held = [*(self._held or ()), text]
+            start = "".join(self._held).lstrip()
+            if _MAY_BE_CALL.match(start) or (len(start) < 12 and any(o.startswith(start) for o in _OPENINGS)):
+                return
+            text, self._held = "".join(self._held), None
+        self._started = True
+        self._on_event(TextDelta(text))
+
+    def answer(self, model: str, echo: dict[str, Any] | None = None) -> AssistantMessage:
+        """The whole answer. What the provider wants to hear again goes into `opaque`, with `echo`."""
+        text = self._text.end()
+        calls = [ToolCall(c.id, c.name.strip(), storable("".join(c.arguments))) for c in self._calls]
+        if not calls and self._names and text:
+            text, calls = self._calls_in(text)
+        if self._held is not None and text:
+            self._on_event(TextDelta(text))
+        finish = _FINISH.get(self.finish, "stop")
+        if self._refused:
+            finish = "refusal"
+        if finish == "refusal" and not text and not calls:
+            text = FILTERED
+            self._on_event(TextDelta(text))
+        if calls and finish == "stop":
+            finish = "tool_calls"
+        return AssistantMessage(
+            text, datetime.now(UTC), distinct(calls), self._usage, finish, model, self._opaque(echo or {})
+        )
+
+    def _calls_in(self, text: str) -> tuple[str, list[ToolCall]]:
+        if "{" not in text:
+            return text, []
+        from nanoclaw.providers.json_tools import calls_in_text
+
+        found = calls_in_text(text, self._names)
+        return found.text, list(found.calls)
+
+    def _opaque(self, echo: dict[str, Any]) -> str:
+        kept: dict[str, Any] = {}
+        if reasoning := "".join(self._reasoning) + self._text.thought:
+            kept["reasoning_content"] = whole(reasoning)
+        if self._details:
+            kept["reasoning_details"] = self._details
+        if self._thinking_blocks:
+            kept["thinking_blocks"] = self._thinking_blocks
+        return storable(json.dumps({**echo, **kept}, ensure_ascii=False)) if kept else ""
+
+
+_OPENINGS = ("<tool_call>", "```json", "[TOOL_CALLS]", "<function", "<|tool")
+_MAY_BE_CALL = re.compile(r"[{\[]|<tool_call>|```(json)?\s*[{\[]|<function|<\|tool", re.IGNORECASE)
+
+
+class _Text:
+    """The answer's text: thinking at its start is told apart, and no character is shown by halves."""
+
+    def __init__(self, show: Any) -> None:
+        self._show = show
+        self._mode = "start"
+        self._pending = ""
+        self._text: list[str] = []
+        self.thought = ""
+
+    def feed(self, piece: str) -> None:
+        self._pending += piece
+        if self._mode == "start":
+            self._begin()
+        if self._mode == "thinking":
+            self._think()
+        if self._mode == "after" and self._pending.strip():
+            self._mode, self._pending = "text", self._pending.lstrip()
+        if self._mode == "text" and self._pending:
+            half = "\ud800" <= self._pending[-1] <= "\udbff"  # the other half comes with the next piece
+            ready, self._pending = (self._pending[:-1], self._pending[-1]) if half else (self._pending, "")
+            self._emit(ready)
+
+    def _begin(self) -> None:
+        start = self._pending.lstrip()
+        if start.startswith("<think>"):
+            self._mode, self._pending = "thinking", start[len("<think>") :].lstrip("\n")
+        elif start and not "<think>".startswith(start):
+            self._mode = "text"
+
+    def _think(self) -> None:
+        thought, end, rest = self._pending.partition("</think>")
+        if end:
+            self._mode, self._pending = "after", rest
+        else:
+            kept = max((n for n in range(1, 8) if thought.endswith("</think>"[:n])), default=0)
+            thought, self._pending = thought[: len(thought) - kept], thought[len(thought) - kept :]
+        if thought:
+            self._show(thought, True)
+
+    def _emit(self, text: str) -> None:
+        if text:
+            self._text.append(whole(text))
+            self._show(whole(text), False)
+
+    def end(self) -> str:
+        if self._mode == "thinking":
+            self._show(self._pending, True)
+        elif self._mode == "text" or (self._mode == "start" and self._pending.strip()):
+            self._emit(self._pending)
+        self._pending = ""
+        text = "".join(self._text)
+        if "</think>" in text and "<think>" not in text:  # the template had opened it
+            self.thought, _, text = text.partition("</think>")
+            text = text.lstrip()
+        return text
+
+
+def distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls with an id each, no two the same."""
+    used: set[str] = set()
+    named = []
+    for call in calls:
+        identity = whole(call.id).strip()
+        if not identity or identity in used:
+            identity = f"call_{os.urandom(9).hex()}"
+        used.add(identity)
+        named.append(ToolCall(identity, whole(call.name), call.arguments))
+    return tuple(named)
+
+
+def storable(text: str) -> str:
+    """JSON text with halves of characters escaped: it can be stored, and whoever reads the JSON sees what was sent."""
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    cached = cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
+    return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), _count(cached))
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and value > 0 else 0
+
+
+def _merge_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    last = details[-1] if details else None
+    same = last is not None and all(last.get(key) == piece.get(key) for key in ("type", "index"))
+    if last is None or not same or piece.get("type") == "reasoning.encrypted":
+        details.append(dict(piece))
+        return
+    for key, value in piece.items():
+        if key in ("text", "summary") and isinstance(value, str):
+            last[key] = (last.get(key) or "") + value
+        elif value is not None:
+            last[key] = value
+
+
+def _merge_block(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    last = blocks[-1] if blocks else None
+    if last is None or last.get("type") != piece.get("type") or last.get("signature") or "data" in piece:
+        blocks.append(dict(piece))
+        return
+    last["thinking"] = (last.get("thinking") or "") + (piece.get("thinking") or "")
+    if piece.get("signature"):
+        last["signature"] = piece["signature"]

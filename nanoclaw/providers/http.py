@@ -1,0 +1,482 @@
+"""The one door to the network for models: the client, streams of events, tries, and errors as sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta
+from nanoclaw.providers.base import OnEvent
+
+# httpx imports its command line (click, rich, pygments) and httpcore its HTTP/2 (h2) where they happen to be installed:
+# 260 M instructions of 900 at every start. Both packages have a fallback for a missing module, so these are missing
+# while the two are imported, and can be imported as usual afterwards.
+_UNUSED = ("httpx._main", "httpcore._sync.http2", "httpcore._async.http2")
+_hidden = [name for name in _UNUSED if sys.modules.setdefault(name, None) is None]  # type: ignore[arg-type]
+import httpcore  # noqa: E402, F401
+import httpx  # noqa: E402
+
+for _name in _hidden:
+    sys.modules.pop(_name, None)
+
+EVENT_LIMIT = 16 * 2**20
+"""Bytes that one event of a stream may have."""
+
+ANSWER_LIMIT = 64 * 2**20
+"""Bytes that one whole answer may have."""
+
+WAIT_LIMIT = 60.0
+"""Seconds that one wait between two tries may take, whatever the provider asks for."""
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class BadRequest(ProviderRefused):
+    """A 400 or 422 with the provider's words: an adapter may know what to change and ask once more."""
+
+    def __init__(self, text: str, words: str) -> None:
+        super().__init__(text)
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model lives. `model` is the name as the person wrote it; `key_variable` names the key in sentences."""
+
+    model: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key: str = field(default="", repr=False)
+    key_variable: str = ""
+    unknown_model_hint: str = "check the spelling of model.name in config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often to try and how to wait. Tests pass their own clock and sleep."""
+
+    tries: int = 3
+    sleep: Sleep = asyncio.sleep
+    clock: Callable[[], float] = time.time
+    jitter: Callable[[], float] = random.random
+
+    def wait_seconds(self, failed: int, asked: float | None) -> float:
+        """Seconds before the next try after `failed` tries; what the provider asked for comes first."""
+        if asked is not None:
+            return min(max(asked, 0.0), WAIT_LIMIT)
+        return min(2.0 ** (failed - 1) * (1 + 0.25 * self.jitter()), WAIT_LIMIT)
+
+
+class Door:
+    """Asks one endpoint over one client, whose connections are kept; made when first used."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+        self.endpoint = endpoint
+        self._patience = patience
+        self._client: httpx.AsyncClient | None = None
+
+    async def ask(
+        self, body: bytes, timeout_seconds: float, read: Callable[[Reply, OnEvent], Awaitable[T]], on_event: OnEvent
+    ) -> T:
+        """POST `body` and return what `read` makes of the reply; tries again where that can help."""
+        return await tries(
+            self.endpoint.model, self._patience, lambda show: self._once(body, timeout_seconds, read, show), on_event
+        )
+
+    async def _once(
+        self, body: bytes, timeout_seconds: float, read: Callable[[Reply, OnEvent], Awaitable[T]], on_event: OnEvent
+    ) -> T:
+        model, url = self.endpoint.model, self.endpoint.url
+        headers = {"content-type": "application/json", "accept": "text/event-stream", **self.endpoint.headers}
+        timeout = httpx.Timeout(timeout_seconds, connect=min(20.0, timeout_seconds))
+        try:
+            async with self._open().stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
+                reply = Reply(self.endpoint, response)
+                if response.status_code != 200:
+                    raise await self._failure(reply, response)
+                return await read(reply, on_event)
+        except httpx.ConnectTimeout:
+            raise ProviderUnavailable(f"{model} cannot be reached: {_host(url)} did not answer. {_CHECK_NET}") from None
+        except httpx.TimeoutException:
+            raise ProviderUnavailable(
+                f"{model} sent nothing for {timeout_seconds:g} s and was given up. Try again later or raise the limit."
+            ) from None
+        except httpx.ConnectError as error:
+            raise ProviderUnavailable(_unreachable(model, url, error)) from None
+        except httpx.DecodingError:
+            raise ProviderError(
+                f"{model} sent an answer that cannot be unpacked (broken compression). "
+                f"Try again; if it stays, check what stands between this machine and {_host(url)}."
+            ) from None
+        except (httpx.TransportError, OSError) as error:
+            raise ProviderUnavailable(
+                f"{model} broke off its answer ({_one_line(str(error)) or type(error).__name__}). Try again."
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
+            raise ProviderError(
+                f"{model} could not be asked ({_one_line(str(error))}). Check model.api_base in config.toml: {url!r}."
+            ) from None
+
+    async def _failure(self, reply: Reply, response: httpx.Response) -> ProviderError:
+        try:
+            body = await reply.head(200_000)
+        except httpx.HTTPError:  # the status is what matters
+            body = b""
+        asked = retry_after(response.headers, self._patience.clock())
+        return failure(self.endpoint, response.status_code, body, asked)
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = open_client(self.endpoint.url)
+        return self._client
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+async def tries(model: str, patience: Patience, once: Callable[[OnEvent], Awaitable[T]], on_event: OnEvent) -> T:
+    """The result of `once`, called again after ProviderUnavailable; a Notice tells the person why it takes longer."""
+    shown = False
+
+    def show(event: Event) -> None:
+        nonlocal shown
+        shown = shown or isinstance(event, TextDelta | ReasoningDelta)
+        on_event(event)
+
+    failed = 0
+    while True:
+        try:
+            return await once(show)
+        except ProviderUnavailable as error:
+            failed += 1
+            if failed >= patience.tries:
+                raise
+            seconds = patience.wait_seconds(failed, error.retry_after)
+            what = f"{model} broke off, its answer starts again" if shown else f"{_reason(error)}, trying again"
+            on_event(Notice(f"{what} in {max(1, round(seconds))} s"))
+            await patience.sleep(seconds)
+
+
+class Reply:
+    """The body of an answer, bounded: one JSON value or a stream of events, whichever the server chose."""
+
+    def __init__(self, endpoint: Endpoint, response: httpx.Response) -> None:
+        self._endpoint = endpoint
+        self._chunks = _bounded(response.aiter_bytes(), endpoint.model)
+
+    async def head(self, limit: int) -> bytes:
+        body = bytearray()
+        async for chunk in self._chunks:
+            body += chunk
+            if len(body) >= limit:
+                break
+        return bytes(body[:limit])
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Each event's JSON object; a plain JSON body is one event. Raises for an error that came with status 200."""
+        model = self._endpoint.model
+        first, rest = await self._first()
+        if not first:
+            raise ProviderUnavailable(f"{model} sent an empty reply. Try again.")
+        if first == b"<":
+            raise ProviderError(
+                f"{model} answered with a web page, not with a model's answer. "
+                f"Check model.api_base in config.toml: {self._endpoint.url!r} (is /v1 missing?)."
+            )
+        if first in b"{[":
+            body = b"".join([chunk async for chunk in rest])
+            yield self._object(body, "garbage instead of JSON")
+            return
+        async for data, whole in _event_data(rest, model):
+            if data == b"[DONE]":
+                yield {"done": True}
+                return
+            try:
+                value = self._object(data, "a broken event")
+            except ProviderUnavailable:
+                raise
+            except ProviderError:
+                if whole:
+                    raise
+                raise self.cut() from None
+            yield value
+
+    def cut(self) -> ProviderUnavailable:
+        return ProviderUnavailable(f"{self._endpoint.model} broke off its answer before the end. Try again.")
+
+    async def _first(self) -> tuple[bytes, AsyncIterator[bytes]]:
+        """The first byte that is no blank (after a byte-order mark), and the whole body."""
+        seen = b""
+        async for chunk in self._chunks:
+            seen += chunk
+            start = seen.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if start:
+                return start[:1], _chain(start, self._chunks)
+        return b"", _chain(b"", self._chunks)
+
+    def _object(self, data: bytes, what: str) -> dict[str, Any]:
+        model = self._endpoint.model
+        try:
+            value = json.loads(data.decode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError):
+            shown = _one_line(data[:80].decode("utf-8", "replace"))
+            raise ProviderError(
+                f"{model} sent {what} ({shown!r}). Try again; if it stays, check model.api_base in config.toml."
+            ) from None
+        if isinstance(value, dict):
+            if value.get("error"):
+                raise failure(self._endpoint, 0, data, None)
+            return value
+        raise ProviderError(f"{model} sent {what}: a JSON {type(value).__name__}. Check model.api_base in config.toml.")
+
+
+def open_client(url: str) -> httpx.AsyncClient:
+    """A client for `url`: proxies from the environment, no redirects, certificate authorities only where needed."""
+    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False)
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+_contexts: dict[bool, ssl.SSLContext] = {}
+
+
+def _tls(url: str) -> ssl.SSLContext:
+    """One context a process with the authorities, and an empty one, which trusts nobody, for plain http."""
+    secure = urlsplit(url).scheme != "http"
+    if secure not in _contexts:
+        _contexts[secure] = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return _contexts[secure]
+
+
+async def _bounded(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[bytes]:
+    total = 0
+    async for chunk in chunks:
+        total += len(chunk)
+        if total > ANSWER_LIMIT:
+            raise ProviderError(f"{model} sent more than {ANSWER_LIMIT >> 20} MB and was cut off. Ask for less.")
+        yield chunk
+
+
+async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
+
+
+async def _event_data(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[tuple[bytes, bool]]:
+    """The data of each event, and whether the event was whole: a stream may end within its last one."""
+    data: list[bytes] = []
+    size = 0
+    async for line, ended in _lines(chunks, model):
+        if line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" "))
+            size += len(line)
+            if size > EVENT_LIMIT:
+                raise _event_too_long(model)
+        if data and (not line or not ended):
+            yield b"\n".join(data).strip(), ended
+            data, size = [], 0
+    if data:
+        yield b"\n".join(data).strip(), False
+
+
+async def _lines(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[tuple[bytes, bool]]:
+    """Each line without its end, and whether it had one."""
+    pieces: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        *lines, rest = chunk.replace(b"\r", b"\n" if b"\n" not in chunk else b"").split(b"\n")
+        for line in lines:
+            yield b"".join([*pieces, line]), True
+            pieces, size = [], 0
+        pieces.append(rest)
+        size += len(rest)
+        if size > EVENT_LIMIT:
+            raise _event_too_long(model)
+    if any(pieces):
+        yield b"".join(pieces), False
+
+
+def _event_too_long(model: str) -> ProviderError:
+    return ProviderError(f"{model} sent one event of more than {EVENT_LIMIT >> 20} MB and was cut off. Ask for less.")
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """The seconds a Retry-After header asks for: a number, or a date."""
+    value = headers.get("retry-after", "").strip()
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+        return seconds if 0 <= seconds < float("inf") else None
+    except ValueError:
+        from email.utils import parsedate_to_datetime
+
+        try:
+            return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        except (ValueError, OverflowError):
+            return None
+
+
+_CHECK_NET = "Check the network and model.api_base in config.toml."
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|(maximum|model'?s|available|the) context (length|size|window)"
+    r"|exceeds? (the )?context|prompt is too long|input is too long|too many (input )?tokens|maximum prompt length"
+    r"|maximum number of tokens allowed|reduce the length of the (messages|prompt|input)|request too large"
+    r"|request_too_large|max_prompt_tokens_exceeded|prompt too long|tokens? limit exceeded|input length .* exceeds?",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(
+    r"insufficient[_ ](quota|balance|credits?|funds)|billing|credit balance|out of credits|payment required"
+    r"|exceeded your current quota|quota_exceeded|spending limit",
+    re.IGNORECASE,
+)
+_SOON = re.compile(r"retry ?(in|after|delay)|try again (in|after)|per (minute|min|second)\b", re.IGNORECASE)
+_BUSY = re.compile(
+    r"overloaded|rate[_ ]limit|too many requests|api_error|timeout|timed out|temporarily|unavailable|try again"
+    r"|server[_ ]error|internal|capacity|upstream|insufficient_system_resource",
+    re.IGNORECASE,
+)
+_KEY = re.compile(
+    r"authentication|invalid[_ ]api[_ ]key|incorrect api key|permission_error|unauthorized", re.IGNORECASE
+)
+
+
+def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -> ProviderError:
+    """The error for a reply that is no answer; `status` is 0 for one that came inside an answer."""
+    words, details = _words(body, endpoint.key)
+    status = status or _status_in(body)
+    model = endpoint.model
+    said = f" It says: {words!r}." if words else ""
+    number = f" ({status})" if status else ""
+    if (_TOO_LONG.search(details) and (status != 429 or "request too large" in details.lower())) or status == 413:
+        return ContextTooLong(f"The conversation is longer than {model} can read.{said} Use /new to start afresh.")
+    if status == 402 or (status in (0, 403, 429) and _quota(details, asked)):
+        return ProviderRefused(
+            f"{model} refused{number}: the account has no quota or credit left.{said} "
+            "Check the plan and the billing at the provider, or choose another model."
+        )
+    if status == 401 or (status in (0, 400, 403) and _KEY.search(details)):
+        # the provider's words stay out: some quote the key
+        check = f"check {endpoint.key_variable}" if endpoint.key_variable else "check the key"
+        return ProviderRefused(f"{model} refused the key{number}: {check}, or model.api_key in config.toml.")
+    if status == 403:
+        return ProviderRefused(f"{model} refused access (403).{said} Check what the key may do.")
+    if status == 404:
+        return ProviderRefused(f"{model} was not found (404) at {endpoint.url}.{said} {_sentence(endpoint)}")
+    if status == 429:
+        return Unavailable(f"{model} is busy (429)", f"{said} Try again later or choose another model.", asked)
+    if status in (408, 409, 425) or status >= 500:
+        what = "is overloaded" if status == 529 or "overloaded" in details.lower() else "failed"
+        return Unavailable(f"{model} {what} ({status})", f"{said} Try again later.", asked)
+    if status in (400, 422):
+        return BadRequest(f"{model} refused the request ({status}).{said} Change the request or the model.", details)
+    if 300 <= status < 400:
+        return ProviderRefused(f"{model} redirects elsewhere ({status}), which is not followed. {_CHECK_API_BASE}")
+    if status:
+        return ProviderRefused(f"{model} refused the request ({status}).{said} {_CHECK_API_BASE}")
+    if _BUSY.search(details):
+        return Unavailable(f"{model} failed in mid-answer", f"{said} Try again later.", asked)
+    return ProviderError(f"{model} sent an error instead of an answer.{said} Try again or choose another model.")
+
+
+_CHECK_API_BASE = "Check model.api_base in config.toml."
+
+
+class Unavailable(ProviderUnavailable):
+    """Worth another try; `reason` is the short half of the sentence, for the notice of a wait."""
+
+    def __init__(self, reason: str, rest: str, asked: float | None) -> None:
+        super().__init__(f"{reason}.{rest}", asked)
+        self.reason = reason
+
+
+def _reason(error: ProviderUnavailable) -> str:
+    if isinstance(error, Unavailable):
+        return error.reason
+    return re.split(r"[.(:] |\.$| \(", str(error), maxsplit=1)[0]
+
+
+def _sentence(endpoint: Endpoint) -> str:
+    hint = endpoint.unknown_model_hint
+    return hint[:1].upper() + hint[1:] + "."
+
+
+def _quota(details: str, asked: float | None) -> bool:
+    if re.search(r"insufficient_quota", details):
+        return True
+    return asked is None and bool(_QUOTA.search(details)) and not _SOON.search(details)
+
+
+def _words(body: bytes, key: str) -> tuple[str, str]:
+    """What the provider says, for a person (one short line) and for our rules (with codes and types)."""
+    text = body.decode("utf-8", "replace")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if value is None:
+        details = text if not text.lstrip().startswith("<") else ""
+        words = details
+    else:
+        words, details = _message(value), text
+    if key:
+        words, details = words.replace(key, "[key]"), details.replace(key, "[key]")
+    words = _one_line(words)
+    return (words if len(words) <= 300 else words[:300] + "…"), details
+
+
+def _message(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        return _message(value[0])
+    if isinstance(value, dict):
+        for name in ("error", "message", "detail", "msg", "title"):
+            if found := _message(value.get(name)):
+                return found
+    return ""
+
+
+def _status_in(body: bytes) -> int:
+    """The status that an error inside an answer carries as its code."""
+    try:
+        error = json.loads(body)["error"]
+        for name in ("code", "status", "status_code"):
+            if name in error and 400 <= int(error[name]) < 600:
+                return int(error[name])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    return 0
+
+
+def _unreachable(model: str, url: str, error: Exception) -> str:
+    if is_loopback(url):
+        return f"{model} cannot be reached: nothing listens at {_host(url)}. Start the model server, or choose another."
+    if "CERTIFICATE" in str(error).upper():
+        return f"{model} cannot be trusted: the certificate of {_host(url)} is not valid ({_one_line(str(error))})."
+    return f"{model} cannot be reached at {_host(url)} ({_one_line(str(error)) or 'no connection'}). {_CHECK_NET}"
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text[:2000]).split())

@@ -1,0 +1,388 @@
+"""The json tool mode: a model that cannot call tools natively writes one small JSON object instead."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import ceil
+from secrets import token_hex
+from typing import Any
+
+from nanoclaw.messages import (
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    SystemPrompt,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
+
+MAX_TOOLS = 10
+SPARE_TOOLS = ("memory_get",)  # read_file does the same
+RESULT_CHARACTERS = 1500
+FACTS_CHARACTERS = 1200
+PROFILE = """\
+You are nanoclaw, a personal assistant. You live in a workspace folder on the person's computer.
+Answer every message with one JSON object and nothing else:
+{"reply":"..."} to talk to the person, or {"tool":"NAME","args":{...}} to act.
+Rules:
+- To read, write, find, run or remember something, call a tool. Never pretend that you did it.
+- For greetings, thanks, opinions, jokes and general knowledge, use reply. No tool is needed.
+- Paths are relative to the workspace, for example notes/plan.txt.
+- One step at a time. After "Result of ..." call the next tool, or reply and say what was done or found.
+- If a result is an error, say so honestly or try another way.
+- Earlier messages may already hold the answer; then reply from them.
+- Reply in the person's language, in short plain sentences."""
+
+SMALL_TALK = (
+    ("Hi!", "Hello! What can I do for you?"),
+    ("What is the largest ocean?", "The Pacific Ocean."),
+    ("What are you good at?", "I read and write files in your workspace, run commands, and remember things for you."),
+    ("How do you say thank you in French?", "Merci."),
+    ("Make up a rhyme about spring", "The snow is gone, the days grow long; the birds are back with all their song."),
+    ("Any idea for a present?", "A good book, a plant, or a ticket to a concert."),
+    ("Thanks!", "You're welcome."),
+)
+"""Shown between the example calls, so that a question is not taken for a wish to search."""
+
+Chat = list[dict[str, Any]]
+
+
+def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat:
+    """The part of every request that never changes: who it is, its tools, and an example call of each."""
+    listing = "\n".join(f"- {_signature(tool)}: {_first_sentence(tool.description)}" for tool in tools)
+    text = f"{system}\nTools:\n{listing}" if tools else f"{system}\nThere are no tools here: always use reply."
+    calls = [_exchange(tool.examples[0].said, _example_call(tool)) for tool in tools if tool.examples]
+    talk = [_exchange(said, _reply(answer)) for said, answer in SMALL_TALK]
+    messages: Chat = [{"role": "system", "content": text}]
+    for call, words in zip_longest(calls, talk):
+        messages += [*(call or ()), *(words or ())]
+    return messages
+
+
+def few(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """The tools a small model is offered, in their order; those without an example are the first left out."""
+    ranked = sorted(tools, key=lambda tool: (not tool.examples, tool.name in SPARE_TOOLS))[:MAX_TOOLS]
+    return tuple(tool for tool in tools if tool in ranked)
+
+
+def facts(system: SystemPrompt) -> str:
+    """What the system prompt remembers about the person, in a few words that go before the history."""
+    found = [part.strip() for part in system.text.split(SystemPrompt.SEPARATOR) if _MEMORY.match(part.strip())]
+    text = "\n".join(_COMMENT.sub("", _MEMORY.sub("", part, count=1)).strip() for part in found)
+    known = _harmless(_cut(_BLANK_LINES.sub("\n", text).strip(), FACTS_CHARACTERS))
+    return f"[Known about the person:\n{known}]" if known else ""
+
+
+def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    """Either a reply or one call, its arguments held to that tool's own parameters."""
+    reply = _object({"reply": {"type": "string"}})
+    calls = [_object({"tool": {"const": tool.name}, "args": _plain(tool.parameters)}) for tool in tools]
+    return {"anyOf": [reply, *calls]} if calls else reply
+
+
+def history_messages(history: Sequence[Message], known: str = "") -> Chat:
+    """The conversation as strictly alternating turns: a call is the assistant's, its result the person's."""
+    messages: Chat = _exchange(known, _reply("OK.")) if known else []
+    results = {message.call_id: message for message in history if isinstance(message, ToolResult)}
+    for message in history:
+        match message:
+            case UserMessage():
+                _add(messages, "user", _spoken(message))
+            case AssistantMessage(tool_calls=()):
+                _add(messages, "assistant", _reply(message.text))
+            case AssistantMessage():
+                for call in message.tool_calls:
+                    _add(messages, "assistant", _call(call.name, call.arguments))
+                    _add(messages, "user", _result(call, results.get(call.id)))
+            case ToolResult():
+                pass  # shown with its call
+    return messages
+
+
+def exchanges(history: Sequence[Message]) -> list[tuple[Message, ...]]:
+    """The history cut where a user speaks, so that no call is parted from its result."""
+    groups: list[list[Message]] = []
+    for message in history:
+        opens = isinstance(message, UserMessage) and not (groups and isinstance(groups[-1][-1], UserMessage))
+        if opens or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    return [tuple(group) for group in groups]
+
+
+def fit(history: Sequence[Message], budget: int, count: Callable[[str], int] | None = None) -> tuple[Message, ...]:
+    """The newest exchanges that fit in `budget` tokens.
+
+    The oldest go in steps of half the budget, so that several requests in a row begin alike and the model's
+    cached state stays of use.
+    """
+    groups = exchanges(history)
+    sizes = [_tokens_of(group, count or estimate) for group in groups]
+    step = max(1, budget // 2)
+    to_drop = ceil(max(0, sum(sizes) - budget) / step) * step
+    start = dropped = 0
+    while dropped < to_drop and start < len(groups) - 1:
+        dropped += sizes[start]
+        start += 1
+    return tuple(message for group in groups[start:] for message in group)
+
+
+def without_oldest(history: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The history less its oldest exchange, or less the oldest call of the only one; None when nothing can go."""
+    groups = exchanges(history)
+    if len(groups) > 1:
+        return tuple(message for group in groups[1:] for message in group)
+    calls = [i for i, message in enumerate(history) if isinstance(message, AssistantMessage)]
+    if len(calls) < 2:
+        return None
+    return (*history[: calls[0]], *history[calls[1] :])
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text, guessed on the safe side: about three bytes each."""
+    return len(text.encode("utf-8", "replace")) // 3 + 1
+
+
+class ReplyReader:
+    """Follows the JSON while it is written and hands out the reply's text, decoded; calls yield nothing."""
+
+    def __init__(self) -> None:
+        self.raw = ""
+        self._at: int | None = None
+
+    def feed(self, piece: str) -> str:
+        self.raw += piece
+        if self._at is None:
+            opening = _OPENING.match(self.raw)
+            if opening is None:
+                return ""
+            self._at = opening.end()
+        whole = _WHOLE_CHARACTERS.match(self.raw, self._at)
+        assert whole is not None  # it matches the empty string too
+        self._at = whole.end()
+        return str(json.loads(f'"{whole.group()}"', strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model's JSON said: words for the person, or one call."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+def read_reply(raw: str) -> Reply:
+    """The model's JSON; plain words, or JSON cut off in the middle, count as the words they hold."""
+    try:
+        said = json.loads(raw, strict=False)
+    except (ValueError, RecursionError):
+        reader = ReplyReader()
+        words = reader.feed(raw)
+        return Reply(whole_characters(words if reader.raw.lstrip().startswith("{") else raw.strip()))
+    match said:
+        case {"reply": str(text)}:
+            return Reply(whole_characters(text))
+        case {"tool": str(name), "args": dict(arguments)}:
+            return Reply("", (_new_call(name, arguments),))
+        case str(text):
+            return Reply(whole_characters(text))
+    return Reply(whole_characters(raw.strip()))
+
+
+def calls_in_text(text: str, names: Sequence[str]) -> Reply:
+    """Calls that a server left in the text: <tool_call> tags, fenced JSON, or a bare object on lines of its own."""
+    known = {name.casefold(): name for name in names}
+    calls: list[ToolCall] = []
+    rest: list[str] = []
+    end = 0
+    for start in _LINE_OBJECT.finditer(text):
+        if start.start(1) < end:
+            continue
+        decoded = _decode(text, start.start(1))
+        found = _calls_of(decoded[0], known) if decoded else []
+        if not decoded or not found:
+            continue
+        closing = _CLOSING.match(text, decoded[1])
+        if closing is None:
+            continue  # words follow on the same line: talk about a call, not a call
+        rest.append(text[end : start.start()])
+        calls += found
+        end = closing.end()
+    rest.append(text[end:])
+    return Reply("\n".join(part.strip() for part in rest if part.strip()), tuple(calls)) if calls else Reply(text)
+
+
+def whole_characters(text: str) -> str:
+    """The text with halves of characters (lone surrogates) replaced, so that it can be stored and sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_MEMORY = re.compile(r"#+\s*(?:long-term\s+)?memory\b[^\n]*\n?|#+\s*recalled[^\n]*\n?", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->|^What you knew when[^\n]*:$|^#[^\n]*$", re.DOTALL | re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n\s*\n")
+_OPENING = re.compile(r'\s*\{\s*"reply"\s*:\s*"')
+_WHOLE_CHARACTERS = re.compile(
+    r'(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*'
+)
+_LINE_OBJECT = re.compile(
+    r"(?:^|(?<=\n))[ \t]*(?:```\w*\s*)?(?:<[\w-]+>\s*)?(?:```\w*\s*)?"
+    r'([{\[])(?=[\s{]*"(?:name|tool|type|id|function|arguments)")'
+)
+_CLOSING = re.compile(r"\}?[ \t]*(?:\s*```)?(?:\s*</[\w-]+>)?(?:\s*```)?[ \t]*(?=\n|\Z)")
+_SPECIAL_TOKEN = re.compile(r"<(?=\|[^|<>\n]{1,40}\|>)")
+_TIME_LINE = re.compile(r"^Current Time:\s*(.+)$", re.MULTILINE)
+_PLAIN_KEYS = ("type", "enum", "const", "minimum", "maximum", "minItems", "maxItems")
+
+
+def _exchange(said: str, answer: str) -> Chat:
+    return [{"role": "user", "content": said}, {"role": "assistant", "content": answer}]
+
+
+def _reply(text: str) -> str:
+    return f'{{"reply":{_dumps(text)}}}'
+
+
+def _example_call(tool: ToolSpec) -> str:
+    return _call(tool.name, _dumps(tool.examples[0].arguments))
+
+
+def _call(name: str, arguments: str) -> str:
+    return f'{{"tool":{_dumps(name)},"args":{arguments}}}'
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _result(call: ToolCall, result: ToolResult | None) -> str:
+    if result is None:
+        return f"Result of {call.name}: error: it was interrupted"
+    kind = "error: " if result.is_error else ""
+    return f"Result of {call.name}: {kind}{_harmless(_cut(result.text, RESULT_CHARACTERS))}"
+
+
+def _spoken(message: UserMessage) -> str:
+    return _runtime(message.text) if message.origin == "runtime" else _harmless(message.text)
+
+
+def _runtime(text: str) -> str:
+    """The metadata message in a few words: the time alone, which is what a small model can use."""
+    time = _TIME_LINE.search(text)
+    return f"[Now: {time.group(1)}]" if time else ""
+
+
+def _add(messages: Chat, role: str, content: str) -> None:
+    """Append a turn so that the sides alternate, as most chat templates insist on."""
+    if not content:
+        return
+    previous = messages[-1]["role"] if messages else "assistant"
+    if role == "user" and previous == "user":
+        messages[-1]["content"] += f"\n{content}"
+        return
+    if role == "assistant" and previous == "assistant":
+        messages.append({"role": "user", "content": "(Some time later.)"})
+    messages.append({"role": role, "content": content})
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 7 // 10, limit * 2 // 10
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters left out ...]\n{text[-tail:]}"
+
+
+def _harmless(text: str) -> str:
+    """Text from outside must not be able to end the turn it stands in."""
+    return _SPECIAL_TOKEN.sub("< ", text)
+
+
+def _signature(tool: ToolSpec) -> str:
+    required = tool.parameters.get("required", ())
+    names = [name if name in required else f"{name}?" for name in tool.parameters.get("properties", {})]
+    return f"{tool.name}({', '.join(names)})"
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s|\n", text.strip(), maxsplit=1)[0][:120]
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with only the keywords every grammar builder knows."""
+    plain = {key: schema[key] for key in _PLAIN_KEYS if key in schema}
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return {"anyOf": [_plain(option) for option in schema[choice]]}
+    if "items" in schema:
+        plain["items"] = _plain(schema["items"])
+    if "properties" in schema:
+        plain["properties"] = {name: _plain(value) for name, value in schema["properties"].items()}
+        plain["required"] = [name for name in schema.get("required", ()) if name in schema["properties"]]
+        plain["additionalProperties"] = False
+    return plain
+
+
+def _tokens_of(messages: Sequence[Message], count: Callable[[str], int]) -> int:
+    return sum(count(message["content"]) + 5 for message in history_messages(messages))
+
+
+def _decode(text: str, start: int) -> tuple[Any, int] | None:
+    decoder = json.JSONDecoder(strict=False)
+    try:
+        return decoder.raw_decode(text, start)
+    except ValueError:
+        return _decode_unclosed(text, start)
+    except RecursionError:
+        return None
+
+
+def _decode_unclosed(text: str, start: int) -> tuple[Any, int] | None:
+    """Small models forget the last brace now and then."""
+    end = re.compile(r"\s*(?:</|```|\Z)").search(text, start)
+    assert end is not None  # \Z always matches
+    try:
+        return json.loads(text[start : end.start()] + "}", strict=False), end.start()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _calls_of(value: Any, known: dict[str, str]) -> list[ToolCall]:
+    if isinstance(value, list):
+        return [call for item in value for call in _calls_of(item, known)]
+    if not isinstance(value, dict):
+        return []
+    if isinstance(value.get("function"), dict):
+        value = value["function"]
+    name = value.get("name", value.get("tool"))
+    arguments = value.get("arguments", value.get("args", value.get("parameters")))
+    if isinstance(arguments, str):
+        arguments = _decoded_object(arguments)
+    if not isinstance(name, str) or name.casefold() not in known or not isinstance(arguments, dict):
+        return []
+    return [_new_call(known[name.casefold()], arguments)]
+
+
+def _decoded_object(text: str) -> object:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _new_call(name: str, arguments: dict[str, Any]) -> ToolCall:
+    return ToolCall(f"call_{token_hex(6)}", name, whole_characters(_dumps(arguments)))
+
+
+def json_messages(request: ModelRequest) -> Chat:
+    """A whole request for a server with room for the full system prompt."""
+    tools = request.tools
+    return static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}") + history_messages(request.history)

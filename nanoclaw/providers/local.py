@@ -1,0 +1,377 @@
+"""A small GGUF model inside this process: llama.cpp behind a private Unix socket, asked in json tool mode."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import httpx
+
+from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.events import Notice, TextDelta
+from nanoclaw.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
+from nanoclaw.providers.base import OnEvent
+from nanoclaw.providers.json_tools import (
+    Chat,
+    ReplyReader,
+    facts,
+    few,
+    fit,
+    history_messages,
+    read_reply,
+    reply_schema,
+    static_messages,
+    without_oldest,
+)
+
+CONTEXT_TOKENS = 4096
+OUTPUT_TOKENS = 768
+KEPT_STATES = 4
+BATCH_TOKENS = 64  # between two batches the server looks whether somebody still listens
+INSTALL_HINT = "pip install 'nanoclaw-assistant[local]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A loaded model: how to talk to it, what its saved states depend on, and how to end it."""
+
+    transport: httpx.AsyncBaseTransport
+    key: str
+    version: str
+    stop: Callable[[], None]
+
+
+StartEngine = Callable[[Path, Path, int], Engine]
+
+
+class LocalProvider:
+    """Answers one request at a time; the model is loaded by the first one, or by `load`.
+
+    `state` is a folder for the model's saved reading of the instructions.
+    """
+
+    supports_vision = False
+    context_tokens = CONTEXT_TOKENS
+
+    def __init__(
+        self,
+        model: str,
+        path: Path,
+        state: Path,
+        *,
+        start: StartEngine | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.model = model
+        self._path = path
+        self._state = state
+        self._start = start or start_engine
+        self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+        self._loading: asyncio.Task[_Llama] | None = None
+        self._read_prefix = ""
+
+    async def load(self, on_event: OnEvent) -> None:
+        """Load the model now; raises ProviderError."""
+        await self._llama(on_event)
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        async with self._one_at_a_time:
+            llama = await self._llama(on_event)
+            try:
+                return await self._answer(llama, request, on_event)
+            except httpx.TimeoutException as error:
+                raise ProviderUnavailable("the local model took too long; try a shorter request") from error
+            except httpx.HTTPError as error:
+                raise ProviderUnavailable(f"the local model stopped working: {error}") from error
+
+    async def aclose(self) -> None:
+        loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        (llama,) = await asyncio.gather(loading, return_exceptions=True)
+        if isinstance(llama, _Llama):
+            await llama.aclose()
+
+    async def _llama(self, on_event: OnEvent) -> _Llama:
+        """The loaded model. A cancelled turn leaves the loading to the next one."""
+        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
+            on_event(Notice(f"Loading {self.model} ..."))
+            self._loading = asyncio.create_task(_Llama.load(self._start, self._path, self._state))
+        return await asyncio.shield(self._loading)
+
+    async def _answer(self, llama: _Llama, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        tools = few(request.tools)
+        static = static_messages(tools)
+        prefix = await llama.prefix(static)
+        await self._read_once(llama, prefix, on_event)
+        prompt = await _fitting_prompt(llama, static, facts(request.system), request.history)
+        asked = {
+            "prompt": prompt,
+            "n_predict": min(request.limits.output_tokens, OUTPUT_TOKENS),
+            "json_schema": reply_schema(tools),
+        }
+        return await self._stream_answer(llama, asked, request.limits.timeout_seconds, on_event)
+
+    async def _stream_answer(
+        self, llama: _Llama, asked: dict[str, Any], quiet_seconds: float, on_event: OnEvent
+    ) -> AssistantMessage:
+        reader, shown, last = ReplyReader(), "", dict[str, Any]()
+        async for chunk in llama.complete(asked, quiet_seconds):
+            delta = reader.feed(chunk.get("content", ""))
+            if delta:
+                shown += delta
+                on_event(TextDelta(delta))
+            last = chunk
+        reply = read_reply(reader.raw)
+        if reply.text.startswith(shown) and len(reply.text) > len(shown):
+            on_event(TextDelta(reply.text[len(shown) :]))
+        cut_off = last.get("stop_type") == "limit"
+        finish: Finish = "length" if cut_off else "tool_calls" if reply.calls else "stop"
+        return AssistantMessage(
+            reply.text, self._clock(), reply.calls, usage=_usage(last), finish=finish, model=self.model
+        )
+
+    async def _read_once(self, llama: _Llama, prefix: str, on_event: OnEvent) -> None:
+        """Bring the model to the end of the static prefix: from the slot, from a saved state, or by reading it."""
+        if prefix == self._read_prefix:
+            return
+        self._read_prefix = ""
+        saved = llama.state_file(prefix)
+        if not await llama.restore(saved):
+            async for chunk in llama.complete({"prompt": prefix, "n_predict": 0}, quiet_seconds=300):
+                on_event(Notice("Reading the instructions, once for this model", _fraction(chunk)))
+            await llama.save(saved)
+        self._read_prefix = prefix
+
+
+def start_engine(path: Path, state: Path, threads: int) -> Engine:
+    """Load a GGUF file with llama.cpp (takes seconds); raises ProviderRefused."""
+    _check_gguf(path)
+    # Idle OpenMP threads spin by default, which on a busy machine costs a hundredfold; libgomp reads this when loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise ProviderRefused(f"the local model needs an extra package: {INSTALL_HINT}") from error
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = tempfile.mkdtemp(prefix="nanoclaw-")  # 0700; a Unix socket's path must be short
+    key = token_hex(16)
+    try:
+        server = [xllamacpp.Server(_parameters(xllamacpp, path, state, threads, f"{folder}/llama.sock", key))]
+    except (RuntimeError, ValueError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ProviderRefused(f"{path} cannot be loaded: damaged, or of a kind this llama.cpp does not know") from error
+
+    def stop() -> None:
+        server.clear()  # its destructor ends the loop and joins the threads
+        shutil.rmtree(folder, ignore_errors=True)
+
+    # The server drops idle connections, so each request has its own.
+    transport = httpx.AsyncHTTPTransport(uds=f"{folder}/llama.sock", limits=httpx.Limits(max_keepalive_connections=0))
+    return Engine(transport, key, str(xllamacpp.__version__), stop)
+
+
+def physical_cores() -> int:
+    """Cores this process may use, not counting hyper-threads, which only get in each other's way here."""
+    if sys.platform == "darwin":
+        counted = subprocess.run(["sysctl", "-n", "hw.physicalcpu"], capture_output=True, text=True, check=False)
+        return int(counted.stdout) if counted.stdout.strip().isdigit() else os.cpu_count() or 1
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len({_siblings(cpu) for cpu in usable})
+
+
+class _Llama:
+    """llama.cpp's own HTTP interface, as far as we need it."""
+
+    def __init__(self, engine: Engine, path: Path, state: Path) -> None:
+        self._engine = engine
+        self._identity = _identity(path)
+        self._state = state
+        self._client = httpx.AsyncClient(
+            transport=engine.transport,
+            base_url="http://local",
+            headers={"Authorization": f"Bearer {engine.key}"},
+            timeout=60,
+        )
+        self._stop = weakref.finalize(self, engine.stop)  # also when the interpreter ends without aclose
+
+    @classmethod
+    async def load(cls, start: StartEngine, path: Path, state: Path) -> _Llama:
+        return cls(await asyncio.to_thread(start, path, state, physical_cores()), path, state)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+        await asyncio.to_thread(self._stop)
+
+    async def render(self, messages: Chat) -> str:
+        return str((await self._post("/apply-template", {"messages": messages}))["prompt"])
+
+    async def prefix(self, static: Chat) -> str:
+        """What every request with these first messages begins with, byte by byte."""
+        mark = "\N{BLACK FOUR POINTED STAR}"
+        return (await self.render([*static, {"role": "user", "content": mark}])).split(mark)[0]
+
+    async def count(self, prompt: str) -> int:
+        body = {"content": prompt, "add_special": True, "parse_special": True}
+        return len((await self._post("/tokenize", body))["tokens"])
+
+    async def complete(self, asked: dict[str, Any], quiet_seconds: float) -> AsyncIterator[dict[str, Any]]:
+        body = {"temperature": 0, "cache_prompt": True, "id_slot": 0, "stream": True, "return_progress": True, **asked}
+        async with self._client.stream("POST", "/completion", json=body, timeout=quiet_seconds) as response:
+            if response.is_error:
+                await response.aread()
+                raise _failure(response.json())
+            async for line in response.aiter_lines():
+                kind, _, data = line.partition(": ")
+                chunk = json.loads(data) if kind in ("data", "error") else {}
+                if kind == "error" or "error" in chunk:
+                    raise _failure(chunk)
+                if chunk:
+                    yield chunk
+
+    def state_file(self, prefix: str) -> Path:
+        parts = f"{self._engine.version}\n{CONTEXT_TOKENS}\n{self._identity}\n{prefix}"
+        return self._state / f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.kv"
+
+    async def restore(self, saved: Path) -> bool:
+        if not _is_file(saved):
+            return False
+        answer = await self._client.post("/slots/0?action=restore", json={"filename": saved.name})
+        if answer.is_error:
+            _forget(saved)
+            return False
+        _mark_used(saved)
+        return True
+
+    async def save(self, saved: Path) -> None:
+        """Keep the slot's state; one that cannot be kept is read again next time."""
+        draft = saved.with_name(f"draft-{saved.name}")
+        answer = await self._client.post("/slots/0?action=save", json={"filename": draft.name})
+        if answer.is_error:
+            _forget(draft)
+        else:
+            _keep_state(draft, saved)
+
+    async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        response = await self._client.post(path, json=body)
+        if response.is_error:
+            raise _failure(response.json())
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file()
+
+
+def _forget(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _mark_used(saved: Path) -> None:
+    saved.touch()
+
+
+def _keep_state(draft: Path, saved: Path) -> None:
+    """Put a finished draft in its place; of all states the last used few stay."""
+    draft.replace(saved)
+    by_age = sorted(saved.parent.glob("*.kv"), key=lambda file: file.stat().st_mtime)
+    for old in by_age[:-KEPT_STATES]:
+        old.unlink(missing_ok=True)
+
+
+async def _fitting_prompt(llama: _Llama, static: Chat, known: str, history: tuple[Message, ...]) -> str:
+    """The prompt with as much of the newest history as fits; the stored history stays whole."""
+    room = CONTEXT_TOKENS - OUTPUT_TOKENS
+    kept: tuple[Message, ...] | None = fit(
+        history, room - await llama.count(await llama.render(static + history_messages((), known)))
+    )
+    tokens = 0
+    while kept is not None:
+        prompt = await llama.render(static + history_messages(kept, known))
+        tokens = await llama.count(prompt)
+        if tokens <= room:
+            return prompt
+        kept = without_oldest(kept)
+    raise ContextTooLong(f"the message is too long for the local model: {tokens} tokens, where {room} fit")
+
+
+def _parameters(xllamacpp: Any, path: Path, state: Path, threads: int, socket: str, key: str) -> Any:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.hostnames = [socket]
+    parameters.api_keys = [key]
+    parameters.ui = False
+    parameters.offline = True
+    parameters.verbosity = -1  # llama.cpp would write its log on the person's screen
+    parameters.n_ctx = CONTEXT_TOKENS
+    parameters.n_batch = BATCH_TOKENS
+    parameters.n_parallel = 1
+    parameters.n_threads_http = 2
+    parameters.cpuparams.n_threads = threads
+    parameters.cpuparams_batch.n_threads = threads
+    parameters.fit_params = False
+    parameters.no_extra_bufts = True  # repacking the weights would double the memory and the time to load
+    parameters.warmup = False
+    parameters.cache_ram_mib = 0
+    parameters.slot_save_path = f"{state}/"
+    return parameters
+
+
+def _check_gguf(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise ProviderRefused(f"no local model at {path}; get one: nanoclaw local pull") from error
+    if magic != b"GGUF":
+        raise ProviderRefused(f"{path} is not a GGUF model file")
+
+
+def _identity(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    return f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
+
+
+def _siblings(cpu: int) -> str:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+    except OSError:
+        return str(cpu)
+
+
+def _failure(body: dict[str, Any]) -> ProviderError:
+    error = body.get("error", body)
+    text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+    if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
+        return ContextTooLong("the conversation is too long for the local model")
+    return ProviderRefused(f"the local model refused the request: {text}")
+
+
+def _fraction(chunk: dict[str, Any]) -> float | None:
+    progress = chunk.get("prompt_progress") or {}
+    total = progress.get("total") or 0
+    return progress.get("processed", 0) / total if total else None
+
+
+def _usage(last: dict[str, Any]) -> Usage:
+    timings = last.get("timings") or {}
+    cached = int(timings.get("cache_n", 0))
+    return Usage(int(timings.get("prompt_n", 0)) + cached, int(timings.get("predicted_n", 0)), cached)

@@ -1,0 +1,278 @@
+"""Speaks to any OpenAI-style chat endpoint over httpx: hosted ones, and model servers on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from nanoclaw.errors import ProviderError, ProviderUnavailable
+from nanoclaw.events import Notice, ReasoningDelta, TextDelta
+from nanoclaw.messages import AssistantMessage, ModelRequest, ToolResult, UserMessage
+from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, legal, whole
+from nanoclaw.providers.chat_answer import ChatAnswer
+from nanoclaw.providers.http import BadRequest, Door, Endpoint, Patience, Reply
+
+Echo = Literal["", "reasoning_content", "reasoning_details"]
+ToolMode = Literal["native", "json"]
+LimitField = Literal["max_tokens", "max_completion_tokens", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a server deviates from the common form. What it refuses is learned once and kept."""
+
+    limit_field: LimitField = "max_tokens"
+    usage_option: bool = True
+    echo: Echo = ""
+    echo_always: bool = False
+    strict_roles: bool = False
+    system_role: bool = True
+    short_call_ids: bool = False
+    vision: bool = True
+    tool_mode: ToolMode = "native"
+
+
+class OpenAICompatible:
+    """One model behind a chat completions endpoint. `api_base` is what /chat/completions is appended to."""
+
+    def __init__(
+        self,
+        model: str,
+        api_base: str,
+        *,
+        wire_model: str = "",
+        api_key: str = "",
+        key_variable: str = "",
+        dialect: Dialect | None = None,
+        tool_mode: ToolMode = "native",
+        extra: dict[str, Any] | None = None,
+        unknown_model_hint: str = "",
+        patience: Patience | None = None,
+    ) -> None:
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        endpoint = Endpoint(model, api_base.rstrip("/") + "/chat/completions", headers, api_key, key_variable)
+        if unknown_model_hint:
+            endpoint = replace(endpoint, unknown_model_hint=unknown_model_hint)
+        self._model = model
+        self._wire_model = wire_model or model
+        self._dialect = replace(dialect or Dialect(), tool_mode=tool_mode)
+        self._extra = extra or {}
+        self._door = Door(endpoint, patience or Patience())
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def supports_vision(self) -> bool:
+        return self._dialect.vision
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        for _ in range(6):
+            dialect = self._dialect
+            body = self._body(request, dialect)
+            read = _reader(self._model, request, dialect)
+            try:
+                return await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+            except BadRequest as error:
+                learned = learn(dialect, error.words, request)
+                if learned is None:
+                    raise
+                self._dialect, note = learned
+                if note:
+                    on_event(Notice(f"{self._model} {note}"))
+        raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
+
+    async def aclose(self) -> None:
+        await self._door.aclose()
+
+    def _body(self, request: ModelRequest, dialect: Dialect) -> bytes:
+        """The request's bytes: what stays comes first, so that the next request begins with the same bytes."""
+        body: dict[str, Any] = {"model": self._wire_model}
+        if dialect.tool_mode == "json":
+            body |= _json_mode(request)
+        else:
+            if request.tools:
+                body["tools"] = chat_tools(request.tools)
+            body["messages"] = wire_messages(request, dialect, self._model)
+        body["stream"] = True
+        if dialect.usage_option:
+            body["stream_options"] = {"include_usage": True}
+        if dialect.limit_field:
+            body[dialect.limit_field] = request.limits.output_tokens
+        return json.dumps(body | self._extra, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def wire_messages(request: ModelRequest, dialect: Dialect, model: str) -> list[dict[str, Any]]:
+    """The chat form as this server wants it."""
+    messages = chat_messages(request, vision=dialect.vision)
+    if dialect.echo:
+        _echo(messages, request, dialect, model)
+    identity: Callable[[str], str] = _short_id if dialect.short_call_ids else _plain_id
+    for message in messages:
+        if "tool_call_id" in message:
+            message["tool_call_id"] = identity(message["tool_call_id"])
+        for call in message.get("tool_calls", ()):
+            call["id"] = identity(call["id"])
+    if not dialect.system_role and messages and messages[0]["role"] == "system":
+        messages[0]["role"] = "user"
+    return merge_turns(messages) if dialect.strict_roles or not dialect.system_role else messages
+
+
+def merge_turns(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with two in a row by one side joined, for templates that insist on taking turns."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        joins = last is not None and message["role"] == last["role"] and message["role"] in ("user", "assistant")
+        if last is not None and joins and not last.get("tool_calls"):
+            merged[-1] = {**last, **message, "content": _joined(last["content"], message["content"])}
+        else:
+            if last is not None and last["role"] == "tool" and message["role"] == "user":
+                merged.append({"role": "assistant", "content": "(stopped here)"})  # only an answer may follow a result
+            merged.append(message)
+    return merged
+
+
+def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect, str] | None:
+    """What to change after a 400, and what to tell the person; None when the words name nothing we can change."""
+    said = words.lower()
+    if dialect.usage_option and "stream_options" in said:
+        return replace(dialect, usage_option=False), ""
+    if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
+        return replace(dialect, limit_field=_other_limit(dialect.limit_field, said)), ""
+    if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
+        wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
+        if wanted or dialect.echo:
+            return replace(dialect, echo="reasoning_content" if wanted else "", echo_always=wanted), ""
+    if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
+        return replace(dialect, system_role=False), ""
+    if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
+        return replace(dialect, strict_roles=True), ""
+    if not dialect.short_call_ids and "length of 9" in said:
+        return replace(dialect, short_call_ids=True), ""
+    if dialect.vision and has_images(request) and re.search(r"image|vision|multi-?modal|mmproj|content.*string", said):
+        return replace(dialect, vision=False), "cannot see images; they are left out"
+    if dialect.tool_mode == "native" and request.tools and re.search(r"not support (tools|function)|--jinja", said):
+        return replace(dialect, tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
+    return None
+
+
+def has_images(request: ModelRequest) -> bool:
+    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)
+
+
+def _other_limit(field: LimitField, said: str) -> LimitField:
+    """The other spelling when the server asks for it; none when the number itself is refused."""
+    unknown = re.search(r"unsupported|not supported|unknown|unrecognized|unexpected|extra|not permitted|use ", said)
+    if unknown and field == "max_tokens" and "max_completion_tokens" in said:
+        return "max_completion_tokens"
+    return "max_tokens" if unknown and field == "max_completion_tokens" else ""
+
+
+def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[Reply, OnEvent], Any]:
+    async def read(reply: Reply, on_event: OnEvent) -> AssistantMessage:
+        if dialect.tool_mode == "json":
+            return await _read_json_mode(reply, model, on_event)
+        answer = ChatAnswer(on_event, [tool.name for tool in request.tools])
+        await _feed(answer, reply, model)
+        return answer.answer(model, {"form": "openai"})
+
+    return read
+
+
+async def _feed(answer: ChatAnswer, reply: Reply, model: str) -> None:
+    try:
+        async for chunk in reply.events():
+            answer.feed(chunk)
+    except ProviderUnavailable:
+        if not answer.complete:
+            raise
+    if answer.finish in ("error", "insufficient_system_resource"):
+        raise ProviderUnavailable(f"{model} failed in mid-answer ({answer.finish}). Try again later.")
+    if not answer.heard and not answer.done:
+        raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
+    if not answer.complete:
+        raise reply.cut()
+
+
+def _json_mode(request: ModelRequest) -> dict[str, Any]:
+    from nanoclaw.providers.json_tools import json_messages, reply_schema
+
+    schema = {"name": "answer", "strict": True, "schema": reply_schema(request.tools)}
+    messages = json_messages(replace(request, history=legal(request.history)))
+    form = {"type": "json_schema", "json_schema": schema}
+    return {"response_format": form, "messages": messages, "temperature": 0}
+
+
+async def _read_json_mode(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage:
+    from nanoclaw.providers.json_tools import ReplyReader, read_reply
+
+    reader = ReplyReader()
+
+    def show(event: Any) -> None:
+        if isinstance(event, ReasoningDelta):
+            on_event(event)
+        elif isinstance(event, TextDelta) and (words := reader.feed(event.text)):
+            on_event(TextDelta(whole(words)))
+
+    answer = ChatAnswer(show)
+    await _feed(answer, reply, model)
+    raw = answer.answer(model)
+    said = read_reply(raw.text)
+    finish = "tool_calls" if said.calls and raw.finish == "stop" else raw.finish
+    return replace(raw, text=said.text, tool_calls=said.calls, finish=finish)
+
+
+def _echo(messages: list[dict[str, Any]], request: ModelRequest, dialect: Dialect, model: str) -> None:
+    """Give a model its own reasoning back, in the field its provider asks for."""
+    spoken = [message for message in legal(request.history) if isinstance(message, AssistantMessage)]
+    for wire, message in zip([m for m in messages if m["role"] == "assistant"], spoken, strict=True):
+        kept = _opaque(message, model)
+        if dialect.echo == "reasoning_content":
+            if "reasoning_content" in kept or dialect.echo_always:
+                wire["reasoning_content"] = kept.get("reasoning_content", "")
+        elif "reasoning_details" in kept:
+            wire["reasoning_details"] = kept["reasoning_details"]
+        elif "reasoning_content" in kept:
+            wire["reasoning"] = kept["reasoning_content"]
+
+
+def _opaque(message: AssistantMessage, model: str) -> dict[str, Any]:
+    if not message.opaque or message.model.split("/")[0] != model.split("/")[0]:
+        return {}
+    try:
+        kept = json.loads(message.opaque)
+    except ValueError:
+        return {}
+    return kept if isinstance(kept, dict) and kept.get("form") == "openai" else {}
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    if first is None or second is None:
+        return first or second
+    return _parts(first) + _parts(second)
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _plain_id(identity: str) -> str:
+    """An id every provider takes; another provider's longer one is replaced by its digest."""
+    return identity if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", identity) else f"call_{_digest(identity)[:24]}"
+
+
+def _short_id(identity: str) -> str:
+    """Mistral's form: nine letters and digits."""
+    return identity if re.fullmatch(r"[A-Za-z0-9]{9}", identity) else _digest(identity)[:9]
+
+
+def _digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()

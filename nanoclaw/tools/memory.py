@@ -1,0 +1,57 @@
+"""The tools that note things down and find them again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from nanoclaw.guard.escapes import visible
+from nanoclaw.messages import ToolExample
+from nanoclaw.tools.base import Tool, tool
+from nanoclaw.workspace.notes import MemoryStore
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit
+
+SNIPPET_CHARACTERS = 700
+MOST_HITS = 20
+
+
+def memory_tools(store: MemoryStore) -> list[Tool]:
+    async def memory_search(query: str, limit: int = 5) -> str:
+        """Search notes and facts from earlier days."""
+        from nanoclaw.workspace import recall  # dear to import, and not every run looks back
+
+        most = min(max(1, limit), MOST_HITS)
+        hits = await asyncio.to_thread(recall.search, store.workspace, query, most, store.now())
+        return "\n".join(map(_shown, hits)) or "[nothing in memory matches: try other words]"
+
+    async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
+        """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
+        return visible(store.get(file, start, min(lines, 400)))
+
+    async def memory_add(text: str, kind: Literal["note", "fact"] = "note") -> str:
+        """Remember something: a note for today, or a fact that stays true."""
+        added = store.add_fact(text) if kind == "fact" else store.add_note(text)
+        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}"
+
+    return [
+        tool(memory_search, read_only=True, examples=_SEARCH),
+        tool(memory_get, read_only=True, examples=_GET),
+        tool(memory_add, examples=_ADD),
+    ]
+
+
+_SEARCH = (ToolExample("When did I last see the dentist?", {"query": "dentist"}),)
+_GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
+_ADD = (
+    ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),
+    ToolExample("Note that the plumber came today", {"text": "The plumber came"}),
+)
+
+
+def _shown(hit: Hit) -> str:
+    lines = f"{hit.start}" if hit.start == hit.end else f"{hit.start}-{hit.end}"
+    day = f" {hit.date}" if hit.date else ""
+    text = hit.text if len(hit.text) <= SNIPPET_CHARACTERS else hit.text[: SNIPPET_CHARACTERS - 1] + "…"
+    return f"{hit.file}:{lines}{day} (score {hit.score:.2f}): {visible(text)}"
