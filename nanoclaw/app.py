@@ -178,6 +178,13 @@ async def choose_model(config: Config, wanted: str = "") -> str:
     )
 
 
+async def has_model(config: Config) -> bool:
+    try:
+        return bool(await choose_model(config))
+    except ConfigError:
+        return False
+
+
 def greeting(config: Config, model: str, first: bool) -> str:
     """What the terminal says at its start."""
     lines = [f"nanoclaw {__version__} · {model} · /help"]

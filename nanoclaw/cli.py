@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
         config = configuration.load(os.environ)
         for warning in config.warnings:
@@ -43,16 +43,16 @@ def run(argv: Sequence[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
-    parser.set_defaults(command=_chat)
-    parser.add_argument("-V", "--version", action="store_true", help="print the version")
-    parser.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
-    parser.add_argument("--image", action="append", default=[], metavar="FILE", help="show a picture (repeatable)")
-    parser.add_argument("--session", default="main", metavar="NAME", help="which conversation (default: main)")
-    parser.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
-    parser.add_argument("--json", action="store_true", help="with -m: print one JSON object")
-    commands = parser.add_subparsers(title="commands", metavar="")
+def parser() -> argparse.ArgumentParser:
+    top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
+    top.set_defaults(command=_chat)
+    top.add_argument("-V", "--version", action="store_true", help="print the version")
+    top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
+    top.add_argument("--image", action="append", default=[], metavar="FILE", help="show a picture (repeatable)")
+    top.add_argument("--session", default="main", metavar="NAME", help="which conversation (default: main)")
+    top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
+    top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
+    commands = top.add_subparsers(title="commands", metavar="")
 
     def command(name: str, run: Callable[[Config, argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("list", help="the catalogue").set_defaults(command=_local_list)
     pull = actions.add_parser("pull", help="fetch a model; goes on where it was stopped")
     pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
+    pull.add_argument("--if-needed", action="store_true", help="only when there is no model to talk to yet")
     pull.set_defaults(command=_local_pull)
     remove = actions.add_parser("remove", help="delete a model's file")
     remove.add_argument("name")
@@ -101,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
     skills = command("skills", _skills_list, "the skills that were found")
     skills.add_subparsers(metavar="").add_parser("list").set_defaults(command=_skills_list)
-    return parser
+    return top
 
 
 class _Parser(argparse.ArgumentParser):
@@ -281,8 +282,10 @@ def _local_pull(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
     from nanoclaw.providers import catalogue
 
+    if options.if_needed and asyncio.run(app.has_model(config)):
+        return 0
     entry = catalogue.find(options.name) if options.name else catalogue.recommended()
-    app.make_home(config)
+    config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     _say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
     path = asyncio.run(catalogue.pull(entry, app.models_folder(config), _Progress().show))
     print(f"local/{entry.name} is ready: {path}")

@@ -55,26 +55,29 @@ class Spoken:
     """What has streamed of an answer, so that nothing is said twice and nothing left out."""
 
     def __init__(self) -> None:
-        self._text = ""
+        self._pieces: list[str] = []
+        self._is_blank = True
         self.is_over = False  # the turn has ended: the next piece belongs to another
 
     @property
     def is_blank(self) -> bool:
-        return self.is_over or not self._text.strip()
+        return self.is_over or self._is_blank
 
     def add(self, piece: str) -> None:
-        self._text = piece if self.is_over else self._text + piece
-        self.is_over = False
+        if self.is_over:
+            self.begin_round()
+        self._pieces.append(piece)
+        self._is_blank = self._is_blank and not piece.strip()
 
     def begin_round(self) -> None:
-        self._text, self.is_over = "", False
+        self._pieces, self._is_blank, self.is_over = [], True, False
 
     def end_turn(self) -> None:
         self.is_over = True
 
     def rest_of(self, answer: str) -> str:
         """What is still to be said of a whole message; blanks do not count."""
-        shown, answer = self._text.strip(), answer.strip()
+        shown, answer = "".join(self._pieces).strip(), answer.strip()
         told, whole = " ".join(shown.split()), " ".join(answer.split())
         if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
             rest = ""
@@ -82,7 +85,7 @@ class Spoken:
             rest = answer[len(shown) :].strip()
         else:
             return answer
-        self._text = ""
+        self._pieces = []
         return rest
 
 

@@ -363,6 +363,9 @@ async def _read(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage
     try:
         async for event in reply.events():
             answer.feed(event)
+            if answer.done:
+                break
+        await reply.drain()
     except ProviderUnavailable:
         if not answer.stop_reason:
             raise

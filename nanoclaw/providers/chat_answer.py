@@ -213,7 +213,8 @@ class _Text:
         self._mode = "start"
         self._pending = ""
         self._text: list[str] = []
-        self.thought = ""
+        self._thought = False
+        self.thought = ""  # what turned out to be thinking only at the end
 
     def feed(self, piece: str) -> None:
         self._pending += piece
@@ -231,7 +232,7 @@ class _Text:
     def _begin(self) -> None:
         start = self._pending.lstrip()
         if start.startswith("<think>"):
-            self._mode, self._pending = "thinking", start[len("<think>") :].lstrip("\n")
+            self._mode, self._pending = "thinking", start[len("<think>") :]
         elif start and not "<think>".startswith(start):
             self._mode = "text"
 
@@ -242,7 +243,10 @@ class _Text:
         else:
             kept = max((n for n in range(1, 8) if thought.endswith("</think>"[:n])), default=0)
             thought, self._pending = thought[: len(thought) - kept], thought[len(thought) - kept :]
+        if not self._thought:
+            thought = thought.lstrip()
         if thought:
+            self._thought = True
             self._show(thought, True)
 
     def _emit(self, text: str) -> None:

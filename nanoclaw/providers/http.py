@@ -9,7 +9,7 @@ import re
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -97,41 +97,22 @@ class Door:
     async def _once(
         self, body: bytes, timeout_seconds: float, read: Callable[[Reply, OnEvent], Awaitable[T]], on_event: OnEvent
     ) -> T:
-        model, url = self.endpoint.model, self.endpoint.url
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.endpoint.headers}
         timeout = httpx.Timeout(timeout_seconds, connect=min(20.0, timeout_seconds))
+        client, url = self._open(), self.endpoint.url
         try:
-            async with self._open().stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
-                reply = Reply(self.endpoint, response)
+            async with client.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
+                reply = Reply(self.endpoint, response, timeout_seconds)
                 if response.status_code != 200:
                     raise await self._failure(reply, response)
                 return await read(reply, on_event)
-        except httpx.ConnectTimeout:
-            raise ProviderUnavailable(f"{model} cannot be reached: {_host(url)} did not answer. {_CHECK_NET}") from None
-        except httpx.TimeoutException:
-            raise ProviderUnavailable(
-                f"{model} sent nothing for {timeout_seconds:g} s and was given up. Try again later or raise the limit."
-            ) from None
-        except httpx.ConnectError as error:
-            raise ProviderUnavailable(_unreachable(model, url, error)) from None
-        except httpx.DecodingError:
-            raise ProviderError(
-                f"{model} sent an answer that cannot be unpacked (broken compression). "
-                f"Try again; if it stays, check what stands between this machine and {_host(url)}."
-            ) from None
-        except (httpx.TransportError, OSError) as error:
-            raise ProviderUnavailable(
-                f"{model} broke off its answer ({_one_line(str(error)) or type(error).__name__}). Try again."
-            ) from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
-            raise ProviderError(
-                f"{model} could not be asked ({_one_line(str(error))}). Check model.api_base in config.toml: {url!r}."
-            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError) as error:
+            raise network_error(self.endpoint, timeout_seconds, error) from None
 
     async def _failure(self, reply: Reply, response: httpx.Response) -> ProviderError:
         try:
             body = await reply.head(200_000)
-        except httpx.HTTPError:  # the status is what matters
+        except ProviderError:  # the status is what matters
             body = b""
         asked = retry_after(response.headers, self._patience.clock())
         return failure(self.endpoint, response.status_code, body, asked)
@@ -173,59 +154,85 @@ async def tries(model: str, patience: Patience, once: Callable[[OnEvent], Awaita
 class Reply:
     """The body of an answer, bounded: one JSON value or a stream of events, whichever the server chose."""
 
-    def __init__(self, endpoint: Endpoint, response: httpx.Response) -> None:
+    def __init__(self, endpoint: Endpoint, response: httpx.Response, timeout_seconds: float) -> None:
         self._endpoint = endpoint
-        self._chunks = _bounded(response.aiter_bytes(), endpoint.model)
+        self._timeout_seconds = timeout_seconds
+        self._chunks = aiter(response.aiter_bytes())
+        self._size = 0
 
     async def head(self, limit: int) -> bytes:
-        body = bytearray()
-        async for chunk in self._chunks:
+        body = b""
+        while len(body) < limit and (chunk := await self._next()):
             body += chunk
-            if len(body) >= limit:
-                break
-        return bytes(body[:limit])
+        return body[:limit]
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Each event's JSON object; a plain JSON body is one event. Raises for an error that came with status 200."""
         model = self._endpoint.model
-        first, rest = await self._first()
-        if not first:
+        start = await self._start()
+        if not start:
             raise ProviderUnavailable(f"{model} sent an empty reply. Try again.")
-        if first == b"<":
+        if start.startswith(b"<"):
             raise ProviderError(
                 f"{model} answered with a web page, not with a model's answer. "
                 f"Check model.api_base in config.toml: {self._endpoint.url!r} (is /v1 missing?)."
             )
-        if first in b"{[":
-            body = b"".join([chunk async for chunk in rest])
-            yield self._object(body, "garbage instead of JSON")
+        if start[:1] in b"{[":
+            pieces = [start]
+            while chunk := await self._next():
+                pieces.append(chunk)
+            yield self._object(b"".join(pieces), "garbage instead of JSON")
             return
-        async for data, whole in _event_data(rest, model):
-            if data == b"[DONE]":
-                yield {"done": True}
-                return
-            try:
-                value = self._object(data, "a broken event")
-            except ProviderUnavailable:
-                raise
-            except ProviderError:
-                if whole:
-                    raise
-                raise self.cut() from None
-            yield value
+        stream, chunk = _EventStream(model), start
+        while chunk:
+            for data in stream.feed(chunk):
+                if data == b"[DONE]":
+                    yield {"done": True}
+                    return
+                yield self._object(data, "a broken event")
+            chunk = await self._next()
+        if data := stream.rest():
+            yield {"done": True} if data == b"[DONE]" else self._last(data)
+
+    async def drain(self) -> None:
+        """Read what little follows the last event, so that the connection can be used again."""
+        try:
+            async with asyncio.timeout(0.1):
+                while await self._next():
+                    pass
+        except (TimeoutError, ProviderError):
+            pass
 
     def cut(self) -> ProviderUnavailable:
         return ProviderUnavailable(f"{self._endpoint.model} broke off its answer before the end. Try again.")
 
-    async def _first(self) -> tuple[bytes, AsyncIterator[bytes]]:
-        """The first byte that is no blank (after a byte-order mark), and the whole body."""
+    async def _next(self) -> bytes:
+        """The next bytes; none at the end."""
+        try:
+            chunk = await anext(self._chunks, b"")
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            raise network_error(self._endpoint, self._timeout_seconds, error) from None
+        self._size += len(chunk)
+        if self._size > ANSWER_LIMIT:
+            raise _too_much(self._endpoint.model, "an answer", ANSWER_LIMIT)
+        return chunk
+
+    async def _start(self) -> bytes:
+        """The body from its first byte that is no blank or byte-order mark."""
         seen = b""
-        async for chunk in self._chunks:
+        while chunk := await self._next():
             seen += chunk
-            start = seen.removeprefix(b"\xef\xbb\xbf").lstrip()
-            if start:
-                return start[:1], _chain(start, self._chunks)
-        return b"", _chain(b"", self._chunks)
+            if start := seen.removeprefix(b"\xef\xbb\xbf").lstrip():
+                return start
+        return b""
+
+    def _last(self, data: bytes) -> dict[str, Any]:
+        """An event without its blank line: the server was frugal, or the stream was cut within it."""
+        try:
+            json.loads(data)
+        except (ValueError, RecursionError):
+            raise self.cut() from None
+        return self._object(data, "a broken event")
 
     def _object(self, data: bytes, what: str) -> dict[str, Any]:
         model = self._endpoint.model
@@ -243,9 +250,73 @@ class Reply:
         raise ProviderError(f"{model} sent {what}: a JSON {type(value).__name__}. Check model.api_base in config.toml.")
 
 
+class _EventStream:
+    """Cuts bytes into the data of server-sent events."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._line: list[bytes] = []  # pieces of a line without its end
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The data of each event that ends in this chunk."""
+        *lines, rest = chunk.replace(b"\r", b"" if b"\n" in chunk else b"\n").split(b"\n")
+        for line in lines:
+            if self._line:
+                line = b"".join([*self._line, line])
+                self._line = []
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].strip())
+            elif not line and self._data:
+                yield b"\n".join(self._data)
+                self._data, self._size = [], 0
+        if rest:
+            self._line.append(rest)
+        self._size = self._size + len(rest) if not lines else sum(map(len, self._data)) + len(rest)
+        if self._size > EVENT_LIMIT:
+            raise _too_much(self._model, "one event", EVENT_LIMIT)
+
+    def rest(self) -> bytes:
+        """The data of an event that the end of the stream left open."""
+        line = b"".join(self._line)
+        return b"\n".join([*self._data, *([line[5:].strip()] if line.startswith(b"data:") else [])])
+
+
+def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) -> ProviderError:
+    """The sentence for what httpx raises, and whether another try can help."""
+    model, host, words = endpoint.model, _host(endpoint.url), _one_line(str(error))
+    match error:
+        case httpx.ConnectTimeout():
+            return ProviderUnavailable(f"{model} cannot be reached: {host} did not answer. {_CHECK_NET}")
+        case httpx.TimeoutException():
+            return ProviderUnavailable(
+                f"{model} sent nothing for {timeout_seconds:g} s and was given up. Try again later or raise the limit."
+            )
+        case httpx.ConnectError():
+            return ProviderUnavailable(_unreachable(model, endpoint.url, error))
+        case httpx.DecodingError():
+            return ProviderError(
+                f"{model} sent an answer that cannot be unpacked (broken compression). "
+                f"Try again; if it stays, check what stands between this machine and {host}."
+            )
+        case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
+            pass
+        case httpx.TransportError() | OSError():
+            return ProviderUnavailable(f"{model} broke off its answer ({words or type(error).__name__}). Try again.")
+    return ProviderError(f"{model} could not be asked ({words}). {_CHECK_API_BASE}")
+
+
+def _too_much(model: str, what: str, limit: int) -> ProviderError:
+    return ProviderError(f"{model} sent {what} of more than {limit >> 20} MB and was cut off. Ask for less.")
+
+
 def open_client(url: str) -> httpx.AsyncClient:
-    """A client for `url`: proxies from the environment, no redirects, certificate authorities only where needed."""
-    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False)
+    """A client for `url`: no redirects, certificate authorities for https only, proxies from the environment.
+
+    A proxy never stands between two ends of one machine.
+    """
+    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False, trust_env=not is_loopback(url))
 
 
 def is_loopback(url: str) -> bool:
@@ -262,59 +333,6 @@ def _tls(url: str) -> ssl.SSLContext:
     if secure not in _contexts:
         _contexts[secure] = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return _contexts[secure]
-
-
-async def _bounded(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[bytes]:
-    total = 0
-    async for chunk in chunks:
-        total += len(chunk)
-        if total > ANSWER_LIMIT:
-            raise ProviderError(f"{model} sent more than {ANSWER_LIMIT >> 20} MB and was cut off. Ask for less.")
-        yield chunk
-
-
-async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
-
-
-async def _event_data(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[tuple[bytes, bool]]:
-    """The data of each event, and whether the event was whole: a stream may end within its last one."""
-    data: list[bytes] = []
-    size = 0
-    async for line, ended in _lines(chunks, model):
-        if line.startswith(b"data:"):
-            data.append(line[5:].removeprefix(b" "))
-            size += len(line)
-            if size > EVENT_LIMIT:
-                raise _event_too_long(model)
-        if data and (not line or not ended):
-            yield b"\n".join(data).strip(), ended
-            data, size = [], 0
-    if data:
-        yield b"\n".join(data).strip(), False
-
-
-async def _lines(chunks: AsyncIterator[bytes], model: str) -> AsyncIterator[tuple[bytes, bool]]:
-    """Each line without its end, and whether it had one."""
-    pieces: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        *lines, rest = chunk.replace(b"\r", b"\n" if b"\n" not in chunk else b"").split(b"\n")
-        for line in lines:
-            yield b"".join([*pieces, line]), True
-            pieces, size = [], 0
-        pieces.append(rest)
-        size += len(rest)
-        if size > EVENT_LIMIT:
-            raise _event_too_long(model)
-    if any(pieces):
-        yield b"".join(pieces), False
-
-
-def _event_too_long(model: str) -> ProviderError:
-    return ProviderError(f"{model} sent one event of more than {EVENT_LIMIT >> 20} MB and was cut off. Ask for less.")
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

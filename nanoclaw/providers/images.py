@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -37,6 +38,7 @@ def open_image(source: str | Path | bytes, name: str = "") -> Image:
     from PIL import Image as pillow
     from PIL import UnidentifiedImageError
 
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what is wrong with a picture is said once, by us
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -147,7 +149,7 @@ def _encoded(pixels: Picture, name: str) -> Image:
 
     flat = pixels
     if pixels.mode == "RGBA":
-        if pixels.getextrema()[3] == (255, 255):
+        if pixels.getchannel("A").getextrema() == (255, 255):
             flat = pixels = pixels.convert("RGB")
         else:
             flat = pillow.new("RGB", pixels.size, "white")

@@ -234,14 +234,13 @@ class _Llama:
         async with self._client.stream("POST", "/completion", json=body, timeout=quiet_seconds) as response:
             if response.is_error:
                 await response.aread()
-                raise _failure(response.json())
+                raise _failure(response.text)
             async for line in response.aiter_lines():
                 kind, _, data = line.partition(": ")
-                chunk = json.loads(data) if kind in ("data", "error") else {}
-                if kind == "error" or "error" in chunk:
-                    raise _failure(chunk)
-                if chunk:
-                    yield chunk
+                if kind == "error" or data.startswith('{"error"'):
+                    raise _failure(data)
+                if kind == "data":
+                    yield _chunk(data)
 
     def state_file(self, prefix: str) -> Path:
         parts = f"{self._engine.version}\n{CONTEXT_TOKENS}\n{self._identity}\n{prefix}"
@@ -269,7 +268,7 @@ class _Llama:
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         response = await self._client.post(path, json=body)
         if response.is_error:
-            raise _failure(response.json())
+            raise _failure(response.text)
         answer: dict[str, Any] = response.json()
         return answer
 
@@ -357,12 +356,26 @@ def _siblings(cpu: int) -> str:
         return str(cpu)
 
 
-def _failure(body: dict[str, Any]) -> ProviderError:
-    error = body.get("error", body)
-    text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
-    if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
+def _chunk(data: str) -> dict[str, Any]:
+    try:
+        chunk: dict[str, Any] = json.loads(data)
+    except ValueError as error:
+        raise ProviderUnavailable("the local model's answer came damaged") from error
+    return chunk
+
+
+def _failure(answer: str) -> ProviderError:
+    try:
+        match json.loads(answer):
+            case {"error": {"message": message, **rest}} | {"message": message, **rest}:
+                text, kind = str(message), rest.get("type")
+            case _:
+                text, kind = answer, ""
+    except ValueError:
+        text, kind = answer, ""
+    if kind == "exceed_context_size_error":
         return ContextTooLong("the conversation is too long for the local model")
-    return ProviderRefused(f"the local model refused the request: {text}")
+    return ProviderRefused(f"the local model refused the request: {text[:300]}")
 
 
 def _fraction(chunk: dict[str, Any]) -> float | None:

@@ -189,6 +189,7 @@ async def _feed(answer: ChatAnswer, reply: Reply, model: str) -> None:
     try:
         async for chunk in reply.events():
             answer.feed(chunk)
+        await reply.drain()
     except ProviderUnavailable:
         if not answer.complete:
             raise

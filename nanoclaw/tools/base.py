@@ -152,7 +152,7 @@ def _check(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
             if value is None:
                 continue
             raise ToolError(f"{spec.name} has no argument {name!r}; it takes {', '.join(properties) or 'none'}.")
-        if value is None and name not in required:
+        if value is None:
             continue
         checked[name] = _convert(value, properties[name], f"{spec.name}: argument {name!r}")
     missing = [name for name in required if name not in checked]

@@ -113,7 +113,7 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
             raise ToolError(f"{pattern!r} is not a regular expression: {error}. Put \\ before special signs.") from None
         base, parts, only = place_to_search(root, path, read_roots)
         request: dict[str, object] = {"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}
-        return await _search(request, path.removesuffix(only) if only else path)
+        return await _search(request, path)
 
     return [
         tool(read_file, read_only=True, examples=_READ),
@@ -424,7 +424,7 @@ async def _search(request: dict[str, object], path: str) -> str:
         ended = await run_process(worker, folder=Path("/"), environment={}, timeout_seconds=SEARCH_SECONDS)
     except OSError as error:
         raise ToolError(f"the search could not be started: {reason(error)}. Try exec with grep.") from None
-    lines = [hit for line in (ended.head + ended.tail).split(b"\n") if (hit := _hit(line, path))]
+    lines = [hit for line in (ended.head + ended.tail).split(b"\n") if (hit := _hit(line, path, bool(request["only"])))]
     if ended.why == "exited" and ended.status:
         said = ended.tail or ended.head
         raise ToolError(f"the search failed: {visible(said.decode('utf-8', 'replace').strip()[-200:])}")
@@ -435,12 +435,12 @@ async def _search(request: dict[str, object], path: str) -> str:
     return "\n".join(lines) or f"[no line matches {request['pattern']!r}]"
 
 
-def _hit(line: bytes, path: str) -> str:
+def _hit(line: bytes, path: str, is_file: bool) -> str:
     try:
         file, number, text = json.loads(line)
     except ValueError:  # nothing, or cut by the kill
         return ""
-    return f"{visible(_joined(path, file))}:{number}: {visible(text)}"
+    return f"{visible(path if is_file else _joined(path, file))}:{number}: {visible(text)}"
 
 
 def _joined(path: str, name: str) -> str:

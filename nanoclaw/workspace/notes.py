@@ -15,6 +15,7 @@ from nanoclaw.workspace.paths import Workspace, append_in, reason
 
 LARGEST_FILE_BYTES = 5_000_000
 """More of one memory file is not read."""
+LONGEST_ENTRY = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class MemoryStore:
         text = read_memory_file(self.workspace, name)
         if text is None:
             raise WorkspaceError(f"there is no {name}. memory_search shows which notes there are.")
-        every = text.splitlines()
+        every = lines_of(text)
         start = max(1, start)
         shown = every[start - 1 : start - 1 + max(1, lines)]
         if not shown:
@@ -69,6 +70,8 @@ class MemoryStore:
         entry = " ".join(re.sub(_CONTROL, " ", text).split())
         if not entry:
             raise WorkspaceError("there is nothing to note: the text is empty.")
+        if len(entry) > LONGEST_ENTRY:
+            raise WorkspaceError(f"a note has at most {LONGEST_ENTRY:,} characters: write a file and note its name.")
         file = f"{folder}/{name}" if folder else name
         known = _find(read_memory_file(self.workspace, file) or "", entry)
         if known:
@@ -118,6 +121,11 @@ def read_memory_file(workspace: Workspace, name: str) -> str | None:
     return content.decode("utf-8-sig", "replace")
 
 
+def lines_of(text: str) -> list[str]:
+    """Its lines as an editor counts them."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
 def entry_text(line: str) -> str:
     """What an entry says, without its bullet, date or time."""
     return re.sub(_ENTRY_START, "", line).strip()
@@ -129,7 +137,7 @@ _NOTE_NAME = r"(?:memory/)?([^/\x00]+?)(?:\.md)?"
 
 
 def _find(text: str, entry: str) -> str:
-    return next((line for line in text.splitlines() if entry_text(line) == entry), "")
+    return next((line for line in lines_of(text) if entry_text(line) == entry), "")
 
 
 def _memory_name(file: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.notes import memory_files, read_memory_file
+from nanoclaw.workspace.notes import lines_of, memory_files, read_memory_file
 from nanoclaw.workspace.paths import Workspace
 
 
@@ -101,7 +101,7 @@ def _entries_of(workspace: Workspace, name: str) -> Iterator[_Entry]:
     day = _day_of(name.rpartition("/")[2].removesuffix(".md"))
     heading = ""
     lines: list[tuple[int, str]] = []
-    for number, line in enumerate([*(text or "").splitlines(), ""], 1):
+    for number, line in enumerate([*lines_of(text or ""), ""], 1):
         is_heading = line.startswith("#")
         if lines and (is_heading or not line.strip() or _BULLET.match(line)):
             yield from _entry(name, lines, day, heading)

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -98,8 +99,9 @@ class Terminal:
         if address != self._address:
             return
         self._waiting.saw(event)
-        self._face.show(event)
-        self._settle()
+        with suppress(OSError):  # the terminal is gone; `run` is about to notice
+            self._face.show(event)
+            self._settle()
         if isinstance(event, TurnEnded) and self._waiting.answer_due:
             asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up_waiting)
 

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, has_completions, has_focus
+from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
-from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import CompletionsMenu, ConditionalContainer, Dimension, FormattedTextControl, HSplit, Layout
+from prompt_toolkit.layout import CompletionsMenu, ConditionalContainer, FormattedTextControl, HSplit, Layout
 from prompt_toolkit.layout import Window as Pane
 from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
-from prompt_toolkit.utils import suspend_to_background_supported
-from prompt_toolkit.widgets import SearchToolbar, TextArea
+from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.blocks import Blocks
+from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
 from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.messages import ToolCall
 
-_PROMPT = "› "
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25
-_FRAME_SECONDS = 0.05  # between two drawings of a growing block
+_FRAME_SECONDS = 0.05  # between two drawings of a growing block, at least
+_LIVE_CHARACTERS = 20_000
 _BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
 _STYLE = Style.from_dict({"dim": "fg:ansibrightblack", "prompt": "bold"})
 _MENU_LINES = 8
@@ -60,6 +54,7 @@ class Window:
         self._app: Application[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._drawing: asyncio.TimerHandle | None = None
+        self._frame_seconds = _FRAME_SECONDS
         self._blocks = Blocks()
         self._joined = False  # the next block goes on with the one before
         self._spoken = Spoken()
@@ -73,16 +68,18 @@ class Window:
 
     async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
         self._app = self._build(submit, interrupt)
-        for line in _typed_ahead(sys.stdin.fileno()) if self._input is None else ():
+        for line in typed_ahead(sys.stdin.fileno()) if self._input is None else ():
             submit(line)
         warming = asyncio.create_task(_warm_up())
         try:
-            await self._app.run_async()
+            with patch_stdout():  # what a library or a log prints comes above the prompt, too
+                await self._app.run_async()
         except EOFError:
             pass  # the terminal is gone
         finally:
-            self.busy(False)
+            self._app = None
             self._finish_blocks()
+            self.busy(False)
             warming.cancel()
 
     def show(self, event: Event) -> None:
@@ -115,7 +112,8 @@ class Window:
                 self._spoken.end_turn()
                 self._tools.clear()
                 self._bar = ""
-                self._since = self._since and time.monotonic()
+                if self._since is not None:
+                    self._since = time.monotonic()
                 self._redraw()
 
     def say(self, text: str) -> None:
@@ -132,7 +130,7 @@ class Window:
     def busy(self, busy: bool) -> None:
         if busy and self._since is None:
             self._since = time.monotonic()
-            if self._app and self._app.is_running:
+            if self._app:
                 self._ticking = asyncio.create_task(self._tick())
         elif not busy and self._since is not None:
             self._since = None
@@ -209,15 +207,7 @@ class Window:
 
     def _build(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
-        area = TextArea(
-            prompt=[("class:prompt", _PROMPT)],
-            get_line_prefix=_continuation,
-            completer=_Commands(self._commands),
-            history=_History(self._history_file),
-            search_field=search,
-            height=lambda: Dimension(min=1, max=max(1, self._rows() // 3)),
-            dont_extend_height=True,
-        )
+        area = typing_area(self._history_file, self._commands, search, lambda: max(1, self._rows() // 3))
 
         def accept(buffer: Buffer) -> bool:
             self._echo(buffer.text)
@@ -241,7 +231,7 @@ class Window:
                 ),
                 focused_element=area,
             ),
-            key_bindings=_keys(area, interrupt, self.leave),
+            key_bindings=typing_keys(area, interrupt, self.leave),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
@@ -256,8 +246,10 @@ class Window:
         if self._drawn[0] != wanted:
             from nanoclaw.channels.terminal.markdown import render
 
-            text = render(wanted[0][-20_000:], wanted[1], self._colour)
+            began = time.monotonic()
+            text = render(wanted[0][-_LIVE_CHARACTERS:], wanted[1], self._colour)
             self._drawn = (wanted, "\n".join(text.split("\n")[-rows:]))
+            self._frame_seconds = max(_FRAME_SECONDS, 4 * (time.monotonic() - began))
         return ANSI(self._drawn[1])
 
     def _state(self) -> StyleAndTextTuples:
@@ -267,7 +259,7 @@ class Window:
         elif self._since is not None and not self._tools:
             frame = _FRAMES[int(time.monotonic() / _TICK_SECONDS) % len(_FRAMES)]
             lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{_elapsed(self._since)}")
-        lines += [one_line(_PROMPT + typed, 200) for typed in self._queued[-3:]]
+        lines += [one_line(PROMPT + typed, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []
 
     def _show_progress(self, notice: Notice) -> None:
@@ -291,7 +283,7 @@ class Window:
 
     def _draw_soon(self) -> None:
         if self._drawing is None and self._app and self._app.is_running:
-            self._drawing = asyncio.get_running_loop().call_later(_FRAME_SECONDS, self._redraw)
+            self._drawing = asyncio.get_running_loop().call_later(self._frame_seconds, self._redraw)
 
     def _redraw(self) -> None:
         if self._drawing:
@@ -310,81 +302,8 @@ class Window:
         return max(1, self._rows() - self._rows() // 3 - 4)
 
 
-class _Commands(Completer):
-    def __init__(self, commands: Mapping[str, str]) -> None:
-        self._commands = commands
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        typed = document.text_before_cursor
-        if typed.startswith("/"):
-            for name, help_line in self._commands.items():
-                if name.startswith(typed):
-                    yield Completion(name, -len(typed), display_meta=help_line)
-
-
-class _History(FileHistory):
-    """What was typed before, readable by its owner only; a full disk costs the line, not the chat."""
-
-    def __init__(self, path: Path) -> None:
-        with suppress(OSError):
-            os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
-            path.chmod(0o600)
-        super().__init__(str(path))
-
-    def load_history_strings(self) -> Iterable[str]:
-        try:
-            yield from super().load_history_strings()
-        except OSError:
-            return
-
-    def store_string(self, string: str) -> None:
-        with suppress(OSError):
-            super().store_string(string.encode("utf-8", "replace").decode())
-
-
-def _keys(area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None]) -> KeyBindings:
-    keys = KeyBindings()
-    typing = has_focus(area)  # and not in the search of the history
-
-    @keys.add("enter", filter=typing)
-    def _(event: KeyPressEvent) -> None:
-        buffer = area.buffer
-        if buffer.document.current_line_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor()
-            buffer.insert_text("\n")
-        elif buffer.text.strip():
-            buffer.validate_and_handle()
-
-    @keys.add("escape", "enter", filter=typing)
-    @keys.add("c-j", filter=typing)
-    def _(event: KeyPressEvent) -> None:
-        area.buffer.insert_text("\n")
-
-    @keys.add("c-c", filter=typing)
-    @keys.add("<sigint>")
-    def _(event: KeyPressEvent) -> None:
-        if area.text:
-            area.buffer.reset()
-        else:
-            interrupt()
-
-    @keys.add("c-z", filter=Condition(suspend_to_background_supported))
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
-
-    @keys.add("c-d", filter=Condition(lambda: not area.text))
-    def _(event: KeyPressEvent) -> None:
-        leave()
-
-    return keys
-
-
 def _prompted(typed: str) -> str:
-    return _PROMPT + printable(typed).strip().replace("\n", "\n" + " " * len(_PROMPT))
-
-
-def _continuation(line: int, wrap: int) -> str:
-    return " " * len(_PROMPT) if line or wrap else ""
+    return PROMPT + printable(typed).strip().replace("\n", "\n" + " " * len(PROMPT))
 
 
 def _plain_output() -> Output:
@@ -397,14 +316,6 @@ def _plain_output() -> Output:
 
 def _elapsed(since: float) -> str:
     return f"{time.monotonic() - since:.0f} s"
-
-
-def _typed_ahead(descriptor: int) -> list[str]:
-    """Lines entered before there was a prompt; read as keys their ends would not be the Enter key."""
-    text = b""
-    while select.select([descriptor], [], [], 0)[0] and (piece := os.read(descriptor, 4096)):
-        text += piece
-    return text.decode("utf-8", "replace").split("\n")
 
 
 async def _warm_up() -> None:

@@ -1,0 +1,42 @@
+# The two commands of the README are `make chat` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+export MSG
+
+chat: .venv/chat
+	@$(BIN)/nanoclaw local pull --if-needed
+	@$(if $(MSG),$(BIN)/nanoclaw -m "$$MSG" </dev/null,$(BIN)/nanoclaw)
+
+test: lint types
+	$(BIN)/pytest
+
+live: .venv/chat .venv/dev
+	$(BIN)/pytest -m live
+
+lint: .venv/dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: .venv/dev
+	$(BIN)/mypy
+
+bench: .venv/dev
+	$(BIN)/python bench/run.py
+
+install: .venv/chat
+
+.venv/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nanoclaw needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+.venv/chat: .venv/pip pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[local]'
+	touch $@
+
+.venv/dev: .venv/pip pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+.PHONY: chat test live lint types bench install

@@ -1,0 +1,116 @@
+"""The line a person types on: several lines, history, completion of commands, the keys."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import Dimension
+from prompt_toolkit.utils import suspend_to_background_supported
+from prompt_toolkit.widgets import SearchToolbar, TextArea
+
+PROMPT = "› "
+
+
+def typing_area(
+    history_file: Path, commands: Mapping[str, str], search: SearchToolbar, max_rows: Callable[[], int]
+) -> TextArea:
+    return TextArea(
+        prompt=[("class:prompt", PROMPT)],
+        get_line_prefix=_continuation,
+        completer=_Commands(commands),
+        history=_History(history_file),
+        search_field=search,
+        height=lambda: Dimension(min=1, max=max_rows()),
+        dont_extend_height=True,
+    )
+
+
+def typing_keys(area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None]) -> KeyBindings:
+    keys = KeyBindings()
+    typing = has_focus(area)  # and not in the search of the history
+
+    @keys.add("enter", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        buffer = area.buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter", filter=typing)
+    @keys.add("c-j", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        area.buffer.insert_text("\n")
+
+    @keys.add("c-c", filter=typing)
+    @keys.add("<sigint>")
+    def _(event: KeyPressEvent) -> None:
+        if area.text:
+            area.buffer.reset()
+        else:
+            interrupt()
+
+    @keys.add("c-z", filter=Condition(suspend_to_background_supported))
+    def _(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    @keys.add("c-d", filter=Condition(lambda: not area.text))
+    def _(event: KeyPressEvent) -> None:
+        leave()
+
+    return keys
+
+
+def typed_ahead(descriptor: int) -> list[str]:
+    """Lines entered before there was a prompt; read as keys their ends would not be the Enter key."""
+    text = b""
+    with suppress(OSError):
+        while select.select([descriptor], [], [], 0)[0] and (piece := os.read(descriptor, 4096)):
+            text += piece
+    return text.decode("utf-8", "replace").split("\n")
+
+
+class _Commands(Completer):
+    def __init__(self, commands: Mapping[str, str]) -> None:
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        typed = document.text_before_cursor
+        if typed.startswith("/"):
+            for name, help_line in self._commands.items():
+                if name.startswith(typed):
+                    yield Completion(name, -len(typed), display_meta=help_line)
+
+
+class _History(FileHistory):
+    """What was typed before, readable by its owner only; a full disk costs the line, not the chat."""
+
+    def __init__(self, path: Path) -> None:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
+            path.chmod(0o600)
+        super().__init__(str(path))
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            yield from super().load_history_strings()
+        except OSError:
+            return
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string.encode("utf-8", "replace").decode())
+
+
+def _continuation(line: int, wrap: int) -> str:
+    return " " * len(PROMPT) if line or wrap else ""

@@ -1,0 +1,197 @@
+"""The chat as a person sees it, in a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from tests.channels.conftest import Chat, Start
+from tests.channels.screen import Screen
+
+
+def idle(screen: Screen) -> bool:
+    return bool(screen.lines) and screen.lines[-1].rstrip() == "›"
+
+
+def ask(chat: Chat, text: str, last_words: str) -> Screen:
+    chat.say(text)
+    return chat.expect(lambda screen: last_words in screen.text and idle(screen))
+
+
+def test_an_answer_is_shown_once_and_as_markdown(start: Start) -> None:
+    screen = ask(start(), "markdown", "The end of the answer.")
+    text = screen.text
+    assert text.count("Heading one") == 1 and "# Heading" not in text
+    assert " 1 first item\n 2 second item\n    • nested one" in text
+    assert "a.md     12   a note about many things" in text
+    assert text.count("def greet(name: str) -> str:") == 1 and "```" not in text
+    assert text.count("The end of the answer.") == 1
+
+
+def test_an_answer_taller_than_the_screen_is_whole_and_in_order(start: Start) -> None:
+    chat = start(rows=10)
+    for command, word in (("lines", "line-{} of the answer"), ("list", "item-{}"), ("code", "code_{0} = {0}")):
+        screen = ask(chat, f"{command} 50", word.format(49))
+        pattern = word.replace("{0}", r"(\d+)", 1).replace("{}", r"(\d+)").replace("{0}", r"\d+")
+        found = [match[1] for line in screen.lines if (match := re.search(pattern + "$", line))]
+        assert found == [str(number) for number in range(50)]
+
+
+def test_a_narrow_screen_shows_every_word(start: Start) -> None:
+    screen = ask(start(columns=20, rows=12), "markdown", "answer.")
+    letters = re.sub(r"\s", "", screen.text)
+    assert "你好世界" in letters and "anotherdefgreet" in letters.replace("│", "")
+    assert "thislineislongenoughthatitdoesnotfitintoeightycolumnsofaterminal" in letters
+
+
+def test_each_tool_call_is_a_line_with_outcome_and_time(start: Start) -> None:
+    screen = ask(start(), "tools", "It has three lines.")
+    assert "⚙ read_file notes/x.md … ✓ 3 lines, 0.01 s" in screen.lines
+    assert "⚙ read_file notes/x.md … ✗ there is no notes/x.md, 0.02 s" in screen.lines
+    assert screen.text.index("Let me look.") < screen.text.index("⚙ read_file") < screen.text.index("It has three")
+
+
+def test_a_running_tool_and_thinking_show_without_the_thoughts(start: Start) -> None:
+    chat = start()
+    chat.say("hang")
+    chat.expect("⚙ exec sleep 60 … 1 s")
+    assert "secret thoughts" not in chat.raw
+
+
+def test_progress_is_a_bar_and_then_a_line(start: Start) -> None:
+    chat = start()
+    chat.say("load")
+    chat.expect("% loading the model")
+    assert "· loading the model" in ask(chat, "hi", "You said: hi").lines
+
+
+def test_no_control_byte_of_a_model_or_tool_reaches_the_terminal(start: Start) -> None:
+    chat = start()
+    ask(chat, "evil", "ware")
+    for sequence in ("\x1b[2J", "\x9b", "\x1b]0;", "\x07"):
+        assert sequence not in chat.raw
+
+
+def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(start: Start) -> None:
+    chat = start()
+    chat.say("hang")
+    chat.expect("exec sleep 60")
+    chat.press("\x03")
+    chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
+    assert chat.delivered()[-1]["text"] == "/stop"
+    ask(chat, "hello", "You said: hello")
+
+
+def test_ctrl_c_as_a_signal_stops_the_turn_too(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.signal(signal.SIGINT)
+    chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
+
+
+def test_a_second_ctrl_c_leaves(start: Start) -> None:
+    chat = start()
+    chat.press("\x03")
+    chat.expect("Ctrl-C again")
+    chat.press("\x03")
+    chat.expect_left()
+
+
+def test_ctrl_c_clears_what_is_typed_first(start: Start) -> None:
+    chat = start()
+    chat.press("never mind")
+    chat.expect("› never mind")
+    chat.press("\x03")
+    chat.expect(lambda screen: idle(screen) and "Ctrl-C again" not in screen.text)
+
+
+def test_ctrl_d_and_exit_leave(start: Start) -> None:
+    for keys in ("\x04", "/exit\r", "/quit\r"):
+        chat = start()
+        chat.press(keys)
+        chat.expect_left()
+    assert chat.delivered() == []
+
+
+def test_several_lines_make_one_message(start: Start) -> None:
+    chat = start()
+    chat.press("one\x1b\rtwo\nthree\\\rfour\x1b[200~ five\nsix\x1b[201~\r")
+    chat.expect(lambda screen: "You said: one" in screen.text and idle(screen))
+    assert [one["text"] for one in chat.delivered()] == ["one\ntwo\nthree\nfour five\nsix"]
+
+
+def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_place(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.say("second")
+    chat.expect(lambda screen: screen.text.find("› second") > screen.text.find("Wait for it"))
+    chat.press("\x03")
+    chat.expect("You said: second")
+    lines = chat.screen.lines
+    assert lines.index("Wait for it") < lines.index("› second") < lines.index("You said: second")
+    assert [one["text"] for one in chat.delivered()] == ["slow", "second", "/stop"]
+
+
+def test_commands_are_completed_and_answered(start: Start) -> None:
+    chat = start()
+    chat.press("/h")
+    chat.expect("what I can do")
+    chat.press("\t\r")
+    chat.expect(lambda screen: "/stop  stop the turn" in screen.lines and idle(screen))
+    assert [one["text"] for one in chat.delivered()] == ["/help"]
+
+
+def test_history_is_kept_for_the_owner_only(start: Start, tmp_path: Path) -> None:
+    chat = start()
+    ask(chat, "remember me", "You said: remember me")
+    chat.press("\x04")
+    chat.expect_left()
+    assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
+    chat = start()
+    chat.press("\x1b[A")
+    chat.expect("› remember me")
+
+
+def test_a_picture_is_attached_and_said(start: Start, tmp_path: Path) -> None:
+    picture = tmp_path / "my photo.jpg"
+    picture.touch()
+    chat = start()
+    screen = ask(chat, f"what is on {str(picture).replace(' ', chr(92) + ' ')}?", "You said")
+    assert "attached my photo.jpg" in screen.lines
+    assert chat.delivered() == [{"text": "what is on [my photo.jpg]?", "attachments": [str(picture)]}]
+
+
+def test_a_message_that_cannot_be_stored_is_said_and_the_chat_goes_on(start: Start) -> None:
+    chat = start()
+    screen = ask(chat, "refuse", "not accepted")
+    assert "✗ not accepted: the disk is full: free some space and say it again" in screen.text
+    ask(chat, "hello", "You said: hello")
+
+
+def test_no_color_draws_without_colour(start: Start) -> None:
+    chat = start(NO_COLOR="1")
+    ask(chat, "tools", "It has three lines.")
+    screen = ask(chat, "markdown", "The end of the answer.")
+    assert not screen.styled and " 1 first item" in screen.lines
+
+
+def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
+    chat = start(TERM="dumb")
+    chat.press("markdown\n")
+    chat.expect("The end of the answer.")
+    chat.press("tools\n")
+    chat.expect("It has three lines.")
+    chat.press("hang\n")
+    chat.expect(lambda screen: screen.text.endswith("> hang"))
+    chat.signal(signal.SIGINT)
+    chat.expect("Stopped.")
+    chat.press("one\\\ntwo\n")
+    chat.expect("You said: one\ntwo")
+    chat.press("\x04")
+    chat.expect_left()
+    assert "\x1b" not in chat.raw
+    assert chat.screen.text.count("The end of the answer.") == 1
+    assert [one["text"] for one in chat.delivered()][-2:] == ["/stop", "one\ntwo"]

@@ -1,0 +1,56 @@
+"""What holds for every test: no network beyond this machine, and no keys or proxies from the developer's shell."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+class NetworkRefused(OSError):
+    """A test tried to leave the machine."""
+
+
+@pytest.fixture(autouse=True)
+def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every look-up of a name and every connection that leaves this machine fails the test."""
+    if request.node.get_closest_marker("live"):
+        yield
+        return
+    tried: list[str] = []
+
+    def check(where: object) -> None:
+        host = where[0] if isinstance(where, tuple) else where
+        if isinstance(where, tuple) and str(host) not in ("127.0.0.1", "::1", "localhost", "", "0.0.0.0"):
+            tried.append(str(where))
+            raise NetworkRefused(f"tests stay on this machine: {where!r}")
+
+    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        check(address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        check(address)
+        return connect_ex(self, address)
+
+    def guarded_look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        check((host.decode() if isinstance(host, bytes) else host or "",))
+        return look_up(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
+    yield
+    assert not tried, f"this test tried to reach {', '.join(tried)}"
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
+            monkeypatch.delenv(name)

@@ -1,0 +1,78 @@
+"""A scripted model server on loopback, and patience that only notes how long it would have waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta
+from nanoclaw.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.providers.http import Patience
+from tests.model_server import ModelServer
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+READ_FILE = ToolSpec(
+    "read_file",
+    "Read a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+
+
+@dataclass
+class Heard:
+    """Collects what a provider shows."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def text(self) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, TextDelta))
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(event.text for event in self.events if isinstance(event, ReasoningDelta))
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Notice)]
+
+
+@dataclass
+class Waits:
+    """Seconds that would have been slept."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(sleep=self.sleep, clock=lambda: NOW.timestamp(), jitter=lambda: 0.0)
+
+
+def request(*history: Message, tools: tuple[ToolSpec, ...] = (), system: str = "Be brief.") -> ModelRequest:
+    return ModelRequest(SystemPrompt(system), history or (UserMessage("hi", NOW),), tools)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()

@@ -1,0 +1,54 @@
+"""What the README shows works as it is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.cli import parser
+from nanoclaw.tools.base import Tool
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def test_the_tool_of_the_readme_is_a_tool() -> None:
+    (code,) = blocks("python")
+    names: dict[str, object] = {}
+    exec(code, names)
+    roll = names["roll"]
+    assert isinstance(roll, Tool)
+    assert roll.spec.name == "dice"
+    assert 1 <= int(str(asyncio.run(roll.run(sides=2)))) <= 2
+
+
+def test_the_config_of_the_readme_is_a_config(tmp_path: Path) -> None:
+    from nanoclaw import config
+
+    (code,) = blocks("toml")
+    (tmp_path / "config.toml").write_text(code, encoding="utf-8")
+    assert config.load({"NANOCLAW_HOME": str(tmp_path)}).model.name == "openai/gpt-5"
+
+
+def commands() -> list[str]:
+    lines = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    return [line.partition("nanoclaw ")[2] for line in lines if re.match(r"(\S*/)?nanoclaw ", line)]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_commands_of_the_readme_are_understood(command: str) -> None:
+    assert parser().parse_args(shlex.split(command)).command
+
+
+def test_the_verbs_of_the_readme_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for verb in set(re.findall(r"\bmake ([a-z]+)", "\n".join(blocks("sh")))):
+        assert re.search(rf"^{verb}:", makefile, re.MULTILINE), verb
