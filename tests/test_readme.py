@@ -27,7 +27,11 @@ def test_the_tool_of_the_readme_is_a_tool() -> None:
     roll = names["roll"]
     assert isinstance(roll, Tool)
     assert roll.spec.name == "dice"
-    assert 1 <= int(str(asyncio.run(roll.run(sides=2)))) <= 2
+
+    async def roll_it() -> str:
+        return str(await roll.run(sides=2))
+
+    assert 1 <= int(asyncio.run(roll_it())) <= 2
 
 
 def test_the_config_of_the_readme_is_a_config(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,8 +126,13 @@ class Turn:
 
     async def _run(self, call: ToolCall) -> ToolResult:
         self.show(ToolStarted(call))
-        result, seconds = await self.toolbox.run(call, self.context)
-        self.show(ToolFinished(call, result.text, result.is_error, seconds))
+        started = time.monotonic()
+        try:
+            result = await self.toolbox.run(call, self.context)
+        except asyncio.CancelledError:
+            self.show(ToolFinished(call, "stopped", True, time.monotonic() - started))
+            raise
+        self.show(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
         return replace(result, text=escape(result.text))
 
     def _result(self, call: ToolCall, text: str) -> ToolResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
-import time
 import types
 import typing
 from collections.abc import Awaitable, Callable, Iterable
@@ -84,9 +83,8 @@ class Toolbox:
         found = self._tools.get(call.name.strip().casefold())
         return found is not None and found.read_only
 
-    async def run(self, call: ToolCall, context: ToolContext) -> tuple[ToolResult, float]:
-        """The result of a call and the seconds it took; whatever goes wrong becomes an error result."""
-        started = time.monotonic()
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """The result of a call; whatever goes wrong becomes an error result."""
         try:
             output, is_error = await self._run(call, context), False
         except NanoclawError as error:
@@ -97,8 +95,7 @@ class Toolbox:
             logger.exception("tool {} failed", call.name)
             output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
         text = self._redact(output.text) or "(no output)"
-        result = ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
-        return result, time.monotonic() - started
+        return ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         found = self._tools.get(call.name.strip().casefold())

@@ -35,4 +35,4 @@ def test_a_file_shows_its_controls_as_pictures() -> None:
 def test_no_control_survives_any_character() -> None:
     for clean in (plain, visible):
         result = clean("".join(map(chr, range(0x2500))) + "\x1b" * 5000)
-        assert not [c for c in result if ord(c) < 32 and c not in "\n\t" or 0x7F <= ord(c) < 0xA0]
+        assert not [c for c in result if c not in "\n\t" and (ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0)]

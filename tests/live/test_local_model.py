@@ -65,7 +65,7 @@ class Chat:
             if not answer.tool_calls:
                 return answer
             for call in answer.tool_calls:
-                result, _ = await self.toolbox.run(call, HERE)
+                result = await self.toolbox.run(call, HERE)
                 self.history.append(result)
         raise AssertionError(f"no answer after {rounds} rounds: {self.history}")
 

@@ -57,7 +57,7 @@ def test_a_missing_workspace_is_made_and_stays_empty(tmp_path: Path) -> None:
 
 def test_a_workspace_that_cannot_be_written_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(WorkspaceError, match="cannot be used: .*Give another folder"):
+    with pytest.raises(WorkspaceError, match=r"cannot be used: .*Give another folder"):
         Workspace(tmp_path / "file/inside").check_writable()
 
 
@@ -91,7 +91,7 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_no_draft(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, fail)  # the one way to fail at this very step on every machine
-    with pytest.raises(WorkspaceError, match="'a.md' was not saved: the disk is full.*unchanged. Free some space"):
+    with pytest.raises(WorkspaceError, match=r"'a.md' was not saved: the disk is full.*unchanged. Free some space"):
         write_atomically(path, "new")
     monkeypatch.undo()
     assert path.read_text() == "old"

@@ -22,6 +22,7 @@ from nanoclaw.channels.text import printable
 _INDENT = 2  # of code
 _CELL = 6  # columns of the screen a table column needs to be readable
 _HIGHLIGHTED_CHARACTERS = 20_000
+_NESTING = 60
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"})
 
 
@@ -130,9 +131,11 @@ class _Answer(Markdown):
 
     def __init__(self, markup: str, width: int) -> None:
         super().__init__("", hyperlinks=False)
-        self.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(markup)
-        if max((token.level for token in self.parsed), default=0) * 2 > width:  # lists nested past the last column
-            raise ValueError("too narrow")
+        parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
+        self.parsed = parser.enable(["strikethrough", "table"]).parse(markup)
+        depth = max((token.level for token in self.parsed), default=0)
+        if depth * 2 > width or depth > _NESTING - 4:  # what is nested deeper has no columns left, or no tokens
+            raise ValueError("nested too deep")
         for token in self.parsed:
             for child in token.children or ():
                 if child.type == "softbreak":

@@ -1,0 +1,227 @@
+"""A whole assistant on a temporary folder: scripted model, real store, real files, a channel that collects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from nanoclaw.agent.assistant import Assistant
+from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.delivery import Delivery
+from nanoclaw.app import open_image
+from nanoclaw.channels.base import Deliver, Hints
+from nanoclaw.errors import ConfigError
+from nanoclaw.events import Event, TurnEnded
+from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
+from nanoclaw.providers.base import Provider
+from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.store.db import Store
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.sessions import Sessions
+from nanoclaw.tools.base import Tool, Toolbox, tool
+from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.memory import memory_tools
+from nanoclaw.workspace import bootstrap
+from nanoclaw.workspace.notes import MemoryStore
+from nanoclaw.workspace.paths import Workspace
+
+REPOSITORY = Path(__file__).parents[2]
+TEMPLATE = REPOSITORY / "workspace_template"
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 3, 6, 12, 0, tzinfo=BERLIN)
+MAIN = Address("terminal", "main")
+
+
+@dataclass
+class HandClock:
+    """Time that moves only by hand, or by `step` at each look."""
+
+    now: datetime = NOON
+    step: timedelta = timedelta()
+
+    def __call__(self) -> datetime:
+        now = self.now
+        self.now += self.step
+        return now
+
+
+class FakeChannel:
+    """Collects what is sent; `broken` makes sending fail."""
+
+    def __init__(self, name: str = "terminal") -> None:
+        self.name = name
+        self.hints = Hints()
+        self.sent: asyncio.Queue[Outbound] = asyncio.Queue()
+        self.events: list[tuple[Address, Event]] = []
+        self.broken: Callable[[Outbound], bool] = lambda outbound: False
+
+    async def run(self, deliver: Deliver) -> None:
+        await asyncio.Event().wait()
+
+    async def send(self, outbound: Outbound) -> str:
+        if self.broken(outbound):
+            raise ConnectionError("the platform is down")
+        self.sent.put_nowait(outbound)
+        return f"id-{self.sent.qsize()}"
+
+    def show(self, address: Address, event: Event) -> None:
+        self.events.append((address, event))
+
+    @property
+    def ended(self) -> list[TurnEnded]:
+        return [event for _, event in self.events if isinstance(event, TurnEnded)]
+
+
+@dataclass
+class House:
+    root: Path
+    assistant: Assistant
+    delivery: Delivery
+    channel: FakeChannel
+    store: Store
+    sessions: Sessions
+    builder: ContextBuilder
+    clock: Callable[[], datetime]
+    _count: int = field(default=0)
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "workspace"
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.sessions.of(MAIN).history)
+
+    async def say(self, text: str, chat: str = "main", files: tuple[Attachment, ...] = (), sender: str = "me") -> None:
+        """Hand a message in; it is stored when this returns."""
+        self._count += 1
+        identity = f"{id(self)}-{self._count}"
+        message = UserMessage(text, self.clock())
+        await self.assistant.deliver(Inbound(Address("terminal", chat), sender, identity, message, files))
+
+    async def answer(self) -> str:
+        return (await self.channel.sent.get()).text
+
+    async def ask(self, text: str, chat: str = "main", files: tuple[Attachment, ...] = (), sender: str = "me") -> str:
+        await self.say(text, chat, files, sender)
+        return await self.answer()
+
+
+def new_home(root: Path) -> Path:
+    """A home whose workspace is seeded; the same folder may be opened again."""
+    root.mkdir(parents=True, exist_ok=True)
+    if not (root / "workspace").exists():
+        bootstrap.seed(root / "workspace", TEMPLATE)
+    return root
+
+
+@asynccontextmanager
+async def house(
+    root: Path,
+    *providers: Provider,
+    tools: Iterable[Tool] = (),
+    rounds: int = 32,
+    clock: Callable[[], datetime] | None = None,
+    skills: tuple[Path, ...] = (),
+    open_picture: Callable[[bytes | Path, str], Image] = open_image,
+) -> AsyncIterator[House]:
+    """The first provider is the configured one; /model finds the others by name."""
+    now = clock or HandClock()
+    new_home(root)
+    workspace = Workspace(root / "workspace")
+    tools = [*file_tools(workspace, open_image), *memory_tools(MemoryStore(workspace, now)), *tools]
+    channel = FakeChannel()
+    store = Store(root / "state.db")
+    delivery = Delivery(Outbox(store, now, lambda: 1.0), [channel], now, lambda address: True)
+    sessions = Sessions(store, now)
+    builder = builder_for(root, now, skills=skills, open_picture=open_picture, tools=tools)
+    named = {provider.model: provider for provider in providers}
+
+    def provider_for(name: str) -> Provider:
+        if not name and providers:
+            return providers[0]
+        if name not in named:
+            raise ConfigError(f"there is no model {name!r}")
+        return named[name]
+
+    assistant = Assistant(
+        sessions=sessions,
+        inbox=Inbox(store, now),
+        delivery=delivery,
+        builder=builder,
+        toolbox=Toolbox(tools, now, lambda text: text),
+        provider_for=provider_for,
+        show=channel.show,
+        status=lambda: "nanoclaw under test",
+        clock=now,
+        rounds=rounds,
+    )
+    delivering = asyncio.create_task(delivery.run())
+    assistant.resume(lambda address: True)
+    try:
+        async with asyncio.timeout(30):
+            yield House(root, assistant, delivery, channel, store, sessions, builder, now)
+    finally:
+        await assistant.close()
+        delivering.cancel()
+        with suppress(asyncio.CancelledError):
+            await delivering
+        store.close()
+
+
+def builder_for(
+    root: Path,
+    clock: Callable[[], datetime],
+    *,
+    zone: str = "Europe/Berlin",
+    skills: tuple[Path, ...] = (),
+    tools: Iterable[Tool] = (),
+    open_picture: Callable[[bytes | Path, str], Image] = open_image,
+) -> ContextBuilder:
+    return ContextBuilder(
+        root / "workspace",
+        template=TEMPLATE,
+        skill_folders=skills,
+        tools=frozenset(tool.spec.name for tool in tools),
+        clock=clock,
+        zone=zone,
+        open_image=open_picture,
+    )
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    """Run a test's story in an event loop of its own."""
+
+    async def whole() -> None:
+        await story()
+
+    asyncio.run(whole())
+
+
+def results(history: Iterable[Message]) -> list[ToolResult]:
+    return [message for message in history if isinstance(message, ToolResult)]
+
+
+def assert_legal(history: Iterable[Message]) -> None:
+    """Every call is followed by its result, in order, and no result stands alone."""
+    waiting: list[str] = []
+    for message in history:
+        if isinstance(message, ToolResult):
+            assert waiting and waiting.pop(0) == message.call_id, f"a result without its call: {message}"
+            continue
+        assert not waiting, f"calls without results: {waiting}"
+        waiting = [call.id for call in getattr(message, "tool_calls", ())]
+    assert not waiting, f"calls without results: {waiting}"
+
+
+def scripted(*steps: object, model: str = "scripted/model") -> ScriptedProvider:
+    return ScriptedProvider(*steps, model=model)  # type: ignore[arg-type]
+
+
+__all__ = ["tool"]

@@ -1,0 +1,160 @@
+"""What the terminal awaits, without a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nanoclaw.channels.base import Channel
+from nanoclaw.channels.terminal import Terminal
+from nanoclaw.channels.terminal.chat import Waiting
+from nanoclaw.events import Event, Notice, TextDelta, TurnEnded
+from nanoclaw.messages import Address, Inbound, Outbound
+
+HERE = Address("terminal", "main")
+
+
+def reply(text: str = "yes", reply_to: str = "") -> Outbound:
+    return Outbound(HERE, text, reply_to=reply_to)
+
+
+def waiting(*ids: str) -> Waiting:
+    waiting = Waiting()
+    for one in ids:
+        waiting.add(one)
+    return waiting
+
+
+def test_a_command_is_answered_by_its_reply_alone() -> None:
+    for outbound in (reply(), reply(reply_to="a")):
+        one = waiting("a")
+        one.sent(outbound)
+        assert not one.busy
+
+
+def test_a_turn_is_over_with_its_answer() -> None:
+    one = waiting("a")
+    one.saw(TextDelta("yes"))
+    one.sent(reply("from a tool"))
+    one.saw(TurnEnded("yes", "answered"))
+    assert one.busy
+    one.sent(reply(reply_to="a"))
+    assert not one.busy
+
+
+def test_the_answer_to_one_message_leaves_the_next_waiting() -> None:
+    one = waiting("a", "b")
+    one.saw(TurnEnded("yes", "answered"))
+    one.sent(reply())
+    assert one.busy
+    one.saw(TurnEnded("", "answered"))
+    assert not one.busy
+
+
+def test_a_stop_drops_what_was_queued() -> None:
+    one = waiting("a", "b", "/stop")
+    one.saw(TextDelta("ye"))
+    one.saw(TurnEnded("", "cancelled"))
+    assert not one.busy
+
+
+def test_a_notice_and_a_reminder_begin_nothing() -> None:
+    one = waiting()
+    one.saw(Notice("loading"))
+    one.sent(reply("tea"))
+    assert not one.busy
+
+
+class FakeFace:
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+        self.ready, self.left = asyncio.Event(), asyncio.Event()
+
+    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+        self.submit, self.interrupt = submit, interrupt
+        self.ready.set()
+        await self.left.wait()
+
+    def show(self, event: Event) -> None:
+        self.seen.append(event)
+
+    def say(self, text: str) -> None:
+        self.seen.append(text)
+
+    def note(self, line: str) -> None:
+        self.seen.append(line)
+
+    def busy(self, busy: bool) -> None:
+        self.is_busy = busy
+
+    def leave(self) -> None:
+        self.left.set()
+
+
+def terminal(face: FakeFace, folder: Path) -> Terminal:
+    return Terminal("main", history_file=folder / "history", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), face=face)
+
+
+def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
+    async def main() -> None:
+        channel: Channel = terminal(FakeFace(), tmp_path)
+        assert (channel.name, channel.hints.markup) == ("terminal", "markdown")
+
+    asyncio.run(main())
+
+
+def test_a_typed_line_is_handed_in_with_a_name_of_its_own_and_without_control_bytes(tmp_path: Path) -> None:
+    async def main() -> None:
+        face, heard = FakeFace(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
+        await face.ready.wait()
+        face.submit(" hi\x1b[2J\n")
+        face.submit("   ")
+        face.submit("hi")
+        first, second = await heard.get(), await heard.get()
+        assert (first.address, first.sender, first.message.text) == (HERE, "owner", "hi[2J")
+        assert second.message.text == "hi" and first.external_id != second.external_id
+        face.submit("/exit")
+        await running
+        assert heard.empty()
+
+    asyncio.run(main())
+
+
+def test_events_of_another_chat_are_not_shown(tmp_path: Path) -> None:
+    async def main() -> None:
+        face = FakeFace()
+        terminal(face, tmp_path).show(Address("telegram", "1"), TextDelta("x"))
+        assert face.seen == []
+
+    asyncio.run(main())
+
+
+def test_an_unforeseen_error_of_deliver_ends_the_chat(tmp_path: Path) -> None:
+    async def broken(inbound: Inbound) -> None:
+        raise RuntimeError("bug")
+
+    async def main() -> None:
+        face = FakeFace()
+        running = asyncio.create_task(terminal(face, tmp_path).run(broken))
+        await face.ready.wait()
+        face.submit("hi")
+        assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RuntimeError)
+
+    asyncio.run(main())
+
+
+def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
+    async def main() -> None:
+        face, heard = FakeFace(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
+        await face.ready.wait()
+        face.submit("hi")
+        face.interrupt()
+        assert [(await heard.get()).message.text, (await heard.get()).message.text] == ["hi", "/stop"]
+        face.interrupt()
+        await running
+
+    asyncio.run(main())

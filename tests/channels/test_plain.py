@@ -1,0 +1,206 @@
+"""`nanoclaw -m`: what goes to stdout, what to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from nanoclaw.channels.base import Channel
+from nanoclaw.channels.plain import Plain
+from nanoclaw.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
+
+HERE = Address("terminal", "main")
+CALL = ToolCall("1", "read_file", '{"path": "a.md"}')
+TOOL_TURN: tuple[Event, ...] = (
+    TextDelta("Let me look."),
+    ToolStarted(CALL),
+    ToolFinished(CALL, "a\nb", False, 0.01),
+    TextDelta("It has "),
+    TextDelta("two lines."),
+    TurnEnded("It has two lines.", "answered", Usage(10, 5, 3)),
+)
+
+
+class Stream(io.StringIO):
+    def __init__(self, tty: bool) -> None:
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self) -> bool:
+        return self.tty
+
+
+def ask(
+    events: Sequence[Event], sent: str | None = None, *, tty: bool = False, **options: Any
+) -> tuple[str, str, Plain]:
+    """stdout, stderr and the channel after one question whose turn shows the events."""
+    out, err = Stream(tty), Stream(tty)
+    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err, **options)
+
+    async def deliver(inbound: Inbound) -> None:
+        assert inbound.message.text == "hi"
+        for event in events:
+            plain.show(HERE, event)
+        answer = events[-1].answer if sent is None and isinstance(events[-1], TurnEnded) else sent
+        if answer:
+            await plain.send(Outbound(HERE, answer, reply_to=inbound.external_id))
+
+    asyncio.run(plain.run(deliver))
+    return out.getvalue(), err.getvalue(), plain
+
+
+def test_it_is_a_channel() -> None:
+    channel: Channel = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    assert channel.name == "terminal"
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else() -> None:
+    assert ask(TOOL_TURN)[:2] == ("It has two lines.\n", "")
+
+
+def test_verbose_tells_of_tools_on_stderr() -> None:
+    assert ask(TOOL_TURN, verbose=True)[:2] == (
+        "It has two lines.\n",
+        "⚙ read_file a.md … ✓ 2 lines, 0.01 s\n",
+    )
+
+
+def test_a_terminal_sees_the_answer_as_it_comes_and_once() -> None:
+    out, err, _ = ask(TOOL_TURN, tty=True)
+    assert out == "Let me look.\nIt has two lines.\n"
+    assert err == "⚙ read_file a.md … ✓ 2 lines, 0.01 s\n"
+
+
+def test_an_answer_that_is_not_what_streamed_is_told_too() -> None:
+    events = (TextDelta("Half an ans"), TurnEnded("The connection broke.", "failed"))
+    assert ask(events, tty=True)[0] == "Half an ans\nThe connection broke.\n"
+
+
+def test_a_command_is_answered_without_a_turn() -> None:
+    out, _, plain = ask((), "model: x")
+    assert (out, plain.reason) == ("model: x\n", "answered")
+
+
+def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, ToolStarted(CALL))
+        await plain.send(Outbound(HERE, "on it", files=("a.pdf",)))
+        plain.show(HERE, TurnEnded("done", "answered"))
+        await plain.send(Outbound(HERE, "done"))
+
+    asyncio.run(plain.run(deliver))
+    assert out.getvalue() == "on it\na.pdf\ndone\n"
+
+
+def test_a_turn_without_words_ends() -> None:
+    assert ask((TurnEnded("", "cancelled"),))[0] == ""
+
+
+def test_json_is_one_object() -> None:
+    out, err, _ = ask(TOOL_TURN, as_json=True, session="terminal:main", model="openai/x")
+    assert json.loads(out) == {
+        "answer": "It has two lines.",
+        "reason": "answered",
+        "session": "terminal:main",
+        "model": "openai/x",
+        "tools": [{"name": "read_file", "arguments": {"path": "a.md"}, "ok": True, "seconds": 0.01}],
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 3},
+    }
+    assert out.count("\n") == 1 and err == ""
+
+
+def test_json_of_a_failure_has_the_error() -> None:
+    out, _, plain = ask((TurnEnded("No model.", "failed"),), as_json=True)
+    fields = json.loads(out)
+    assert (fields["answer"], fields["reason"], fields["error"]) == ("", "failed", "No model.")
+    assert plain.reason == "failed"
+
+
+@pytest.mark.parametrize("arguments", ["[" * 100_000, "NaN", '{"a": NaN}', "[1]", "nonsense", '{"a": "\\ud800"}'])
+def test_json_survives_any_arguments(arguments: str) -> None:
+    call = ToolCall("1", "exec", arguments)
+    out = ask((ToolFinished(call, "", True, 0), TurnEnded("x", "answered")), as_json=True)[0]
+    assert json.loads(out)["tools"][0]["ok"] is False
+
+
+def test_no_control_byte_passes() -> None:
+    evil = "a\x1b[2J\x9b\rb\x07"
+    call = ToolCall("1", evil, json.dumps({"path": evil}))
+    events = (ToolFinished(call, evil, True, 0), Notice(evil), TextDelta(evil), TurnEnded(evil, "answered"))
+    every: tuple[dict[str, Any], ...] = ({"tty": True}, {"verbose": True}, {"as_json": True})
+    for options in every:
+        out, err, _ = ask(events, **options)
+        assert not set("\x1b\x9b\r\x07") & set(out + err)
+    assert "\x1b" not in json.loads(out)["answer"]
+
+
+def test_progress_is_a_bar_on_a_terminal_and_a_few_lines_elsewhere() -> None:
+    events: list[Event] = [*(Notice("loading", part / 100) for part in range(101)), TurnEnded("ok", "answered")]
+    assert ask(events)[1].splitlines() == [f"· loading {part} %" for part in (0, 25, 50, 75, 100)]
+    bar = ask(events, tty=True)[1]
+    assert bar.endswith("\r████████████████████ 100 % loading\n") and bar.count("\n") == 1
+
+
+def test_a_failure_outside_the_turn_is_said_in_the_same_form() -> None:
+    for as_json in (True, False):
+        out, err = Stream(False), Stream(False)
+        clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)  # noqa: E731
+        plain = Plain("main", "hi", clock=clock, as_json=as_json, stdout=out, stderr=err)
+        plain.fail("no model")
+        assert plain.reason == "failed"
+        assert json.loads(out.getvalue())["error"] == "no model" if as_json else err.getvalue() == "no model\n"
+
+
+PROGRAM = """
+import asyncio, sys
+from datetime import UTC, datetime
+from nanoclaw.channels.plain import Plain
+from nanoclaw.events import TurnEnded
+from nanoclaw.messages import Address, Outbound
+heavy = {"rich", "prompt_toolkit", "loguru", "httpx", "yaml"} & set(sys.modules)
+assert not heavy, heavy
+plain = Plain("main", "hi", clock=lambda: datetime.now(UTC))
+async def deliver(inbound):
+    plain.show(inbound.address, TurnEnded("x" * 1_000_000 + "\\u4f60\\ud800", "answered"))
+    await plain.send(Outbound(inbound.address, "x" * 1_000_000 + "\\u4f60\\ud800"))
+asyncio.run(plain.run(deliver))
+print(plain.write_error, file=sys.stderr)
+"""
+
+
+def run_program(redirection: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = f'"$0" -c "$1" {redirection}'
+    return subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, PROGRAM],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path), **environment},
+        timeout=60,
+    )
+
+
+def test_a_reader_who_leaves_is_no_error() -> None:
+    done = run_program("| head -c 5")
+    assert (done.stdout, done.stderr, done.returncode) == ("xxxxx", "\n", 0)
+
+
+def test_closed_and_full_outputs_are_told_without_a_traceback() -> None:
+    assert run_program(">&-").stderr == "it is closed\n"
+    assert run_program("> /dev/full").stderr == "No space left on device\n"
+
+
+def test_a_narrow_encoding_gets_question_marks() -> None:
+    done = run_program("| tail -c 4", PYTHONIOENCODING="ascii")
+    assert (done.stdout, done.stderr) == ("x??\n", "\n")
