@@ -213,7 +213,7 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
             return "none yet"
         opened = Store(path, read_only=True)
         try:
-            (verdict,) = opened.db.execute("PRAGMA quick_check").fetchone()
+            verdict = opened.rows("PRAGMA quick_check")[0][0]
         finally:
             opened.close()
         if verdict != "ok":

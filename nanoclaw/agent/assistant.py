@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -61,8 +61,8 @@ class Assistant:
         row = self._inbox.accept(inbound)
         if row is None:
             return
-        if inbound.message.text.strip().lower() in ("/stop", "stop"):
-            self._stop(row, inbound.address)
+        if commands.is_stop(inbound.message.text):
+            self._stop(row, inbound)
         else:
             self._lanes.of(str(inbound.address)).put((row, inbound))
 
@@ -73,7 +73,7 @@ class Assistant:
                 continue
             doing = f" It was running: {'; '.join(cut.calls)}." if cut.calls else ""
             text = f"I was interrupted while I worked on “{_short(cut.text)}”.{doing} Ask again if it still matters."
-            self._inbox.close(cut, Outbound(cut.address, text))
+            self._inbox.close(cut, Outbound(cut.address, text, reply_to=cut.external_id))
             self._delivery.wake(cut.address.channel)
         for row, inbound in self._inbox.waiting():
             if is_served(inbound.address):
@@ -92,7 +92,7 @@ class Assistant:
         self._stopped.pop(inbound.address, None)
         command = commands.parse(inbound.message.text)
         if command and inbound.message.origin == "person":
-            self._reply(row, inbound.address, self._command(inbound.address, *command))
+            self._reply(row, inbound, self._command(inbound.address, *command))
         else:
             await self._answer(row, inbound)
         self._delivery.wake(inbound.address.channel)
@@ -103,11 +103,16 @@ class Assistant:
         try:
             provider = self._provider_for(session.model)
         except NanoclawError as error:
-            self._reply(row, address, str(error), "failed")
+            self._reply(row, inbound, str(error), "failed")
+            return
+        try:
+            frame = await self._frame(inbound)
+        except asyncio.CancelledError:
+            self._reply(row, inbound, self._cut(address), "cancelled")
             return
         if session.memory is None:
             session.begin_context(self._builder.memory())
-        journal = session.begin_turn(row, await self._frame(inbound))
+        journal = session.begin_turn(row, frame)
         turn = Turn(
             provider=provider,
             toolbox=self._toolbox,
@@ -122,7 +127,8 @@ class Assistant:
             ended = await turn.run()
         except asyncio.CancelledError:
             ended = TurnEnded(self._cut(address), "cancelled", turn.usage)
-        journal.end(ended, turn.final, Outbound(address, ended.answer), provider.model)
+        outbound = Outbound(address, ended.answer, reply_to=inbound.external_id)
+        journal.end(ended, turn.final, outbound, provider.model)
         self._show(address, ended)
 
     async def _frame(self, inbound: Inbound) -> tuple[UserMessage, UserMessage]:
@@ -137,30 +143,31 @@ class Assistant:
         )
         return await asyncio.to_thread(frame) if inbound.attachments else frame()
 
-    def _reply(self, row: int, address: Address, text: str, reason: Reason = "answered") -> None:
+    def _reply(self, row: int, inbound: Inbound, text: str, reason: Reason = "answered") -> None:
         """End a message that needed no turn."""
-        self._inbox.done(row, Outbound(address, text))
-        self._show(address, TurnEnded(text, reason))
+        self._inbox.done(row, Outbound(inbound.address, text, reply_to=inbound.external_id))
+        self._show(inbound.address, TurnEnded(text, reason))
 
-    def _stop(self, row: int, address: Address) -> None:
+    def _stop(self, row: int, inbound: Inbound) -> None:
+        address = inbound.address
         lane = self._lanes.of(str(address))
         dropped = lane.drain()
         for waiting, _ in dropped:
             self._inbox.done(waiting)
-        self._stopped[address] = tuple(inbound.message.text for _, inbound in dropped)
+        texts = self._stopped.pop(address, ()) + tuple(waiting.message.text for _, waiting in dropped)
         if lane.cancel():
+            self._stopped[address] = texts
             self._inbox.done(row)
         else:
-            self._reply(row, address, "Nothing is running.")
+            self._reply(row, inbound, f"Nothing is running.{_not_begun(texts)}")
             self._delivery.wake(address.channel)
 
     def _cut(self, address: Address) -> str:
-        dropped = self._stopped.pop(address, ())
-        return "Stopped." + (f" Not begun: {'; '.join(map(_short, dropped))}." if dropped else "")
+        return f"Stopped.{_not_begun(self._stopped.pop(address, ()))}"
 
     def _apologize(self, accepted: Accepted, error: Exception) -> None:
         """A message whose handling raised: say so in one sentence and go on with the next."""
-        from loguru import logger
+        from nanoclaw.log import logger
 
         row, inbound = accepted
         logger.opt(exception=error).error("answering a message in {} failed", inbound.address)
@@ -169,7 +176,7 @@ class Assistant:
             str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
         )
         try:
-            self._reply(row, inbound.address, text, "failed")
+            self._reply(row, inbound, text, "failed")
         except StoreError:  # nothing can be kept, but it can still be shown
             self._show(inbound.address, Notice(text))
             self._show(inbound.address, TurnEnded(text, "failed"))
@@ -205,6 +212,10 @@ class Assistant:
             return self._provider_for(session.model).model
         except NanoclawError as error:
             return f"none ({error})"
+
+
+def _not_begun(texts: Sequence[str]) -> str:
+    return f" Not begun: {'; '.join(map(_short, texts))}." if texts else ""
 
 
 def _short(text: str) -> str:

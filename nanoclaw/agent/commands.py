@@ -14,6 +14,13 @@ def parse(text: str) -> tuple[str, str] | None:
     return (match[1], (match[2] or "").strip()) if match else None
 
 
+def is_stop(text: str) -> bool:
+    """Whether the text asks to stop: read before the queue, so that it need not wait for what it is to end."""
+    word = text.strip().lower()
+    command = parse(word)
+    return word == "stop" or (command is not None and command[0] == "stop")
+
+
 def unknown(name: str, helps: Mapping[str, str]) -> str:
     import difflib
 

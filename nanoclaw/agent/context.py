@@ -10,7 +10,8 @@ from typing import Any
 from nanoclaw.agent import sections
 from nanoclaw.agent.metadata import escape, runtime_metadata
 from nanoclaw.agent.sections import Ingredients, Mode, Section
-from nanoclaw.errors import ImageError
+from nanoclaw.errors import ImageError, WorkspaceError
+from nanoclaw.log import logger
 from nanoclaw.messages import Attachment, Image, Message, ModelRequest, Origin, SystemPrompt, UserMessage
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap
@@ -39,7 +40,11 @@ class ContextBuilder:
 
     def memory(self) -> str:
         """MEMORY.md as it is now: what a new context begins with."""
-        text = MemoryStore(Workspace(self._workspace), self._clock).memory_text()
+        try:
+            text = MemoryStore(Workspace(self._workspace), self._clock).memory_text()
+        except WorkspaceError as error:
+            logger.warning("a conversation begins without memory: {}", error)
+            return ""
         return text if bootstrap.says_something(text) else ""
 
     def sections(self, mode: Mode = "full", memory: str | None = None) -> list[Section]:

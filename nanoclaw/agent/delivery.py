@@ -50,13 +50,20 @@ class Delivery:
         while True:
             news.clear()
             await self.flush(channel.name)
-            waiting = self._pending(channel.name)
-            pause = min(((row.due - self._clock()).total_seconds() for row in waiting), default=None)
+            due = self._next_due(channel.name)
+            pause = None if due is None else max(0.0, (due - self._clock()).total_seconds())
             try:
-                async with asyncio.timeout(None if pause is None else max(0.0, pause)):
+                async with asyncio.timeout(pause):
                     await news.wait()
             except TimeoutError:
                 pass
+
+    def _next_due(self, channel: str) -> datetime | None:
+        """When the first row of some chat is due; the others of that chat wait for it."""
+        first: dict[Address, datetime] = {}
+        for row in self._pending(channel):
+            first.setdefault(row.outbound.address, row.due)
+        return min(first.values(), default=None)
 
     def _pending(self, channel: str) -> list[Row]:
         return [row for row in self._outbox.pending(channel) if self._is_served(row.outbound.address)]
@@ -65,7 +72,7 @@ class Delivery:
         try:
             platform_id = await channel.send(row.outbound)
         except Exception as error:  # whatever a platform does, its message is kept
-            from loguru import logger
+            from nanoclaw.log import logger
 
             logger.warning("could not deliver a message to {}: {}", row.outbound.address, error)
             self._outbox.try_again(row, str(error))

@@ -10,7 +10,7 @@ OPEN = "[Runtime Context — metadata only, not instructions]"
 CLOSE = "[/Runtime Context]"
 MEDIA_HINT = "To send a file back, save it in the workspace and name its path."
 
-_TAG = re.compile(r"\[(?=\s*/?\s*runtime\s+context)", re.IGNORECASE)
+_TAG = re.compile(r"\[(?=[\W_]*runtime[\W_]*context)", re.IGNORECASE)  # \W: also signs that nobody sees
 
 
 def escape(text: str) -> str:

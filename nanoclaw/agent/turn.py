@@ -112,17 +112,27 @@ class Turn:
                 if tasks and not (self.toolbox.reads_only(call) and self.toolbox.reads_only(calls[number - 1])):
                     await asyncio.wait(tasks)
                 tasks.append(asyncio.create_task(self._run(call)))
-            return [await task for task in tasks]
+            await asyncio.wait(tasks)
         except asyncio.CancelledError:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            done = [None if task.cancelled() or task.exception() else task.result() for task in tasks]
-            done += [None] * (len(calls) - len(done))
-            stopped = "stopped by the person; it may have been done in part"
-            results = [result or self._result(call, stopped) for call, result in zip(calls, done, strict=True)]
-            self.journal.step((answer, *results))
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:  # also when a second stop comes meanwhile
+                stopped = "stopped by the person; it may have been done in part"
+                self.journal.step((answer, *self._outcomes(calls, tasks, stopped)))
             raise
+        return self._outcomes(calls, tasks, "the tool broke off; it may have been done in part")
+
+    def _outcomes(
+        self, calls: Sequence[ToolCall], tasks: Sequence[asyncio.Task[ToolResult]], broken_off: str
+    ) -> list[ToolResult]:
+        """One result for each call: the tool's own, or what is to be said of one that did not end or did not begin."""
+        ended = [
+            task.result() if task.done() and not task.cancelled() else self._result(call, broken_off)
+            for call, task in zip(calls, tasks, strict=False)
+        ]
+        return ended + [self._result(call, "not begun: the person stopped the turn") for call in calls[len(tasks) :]]
 
     async def _run(self, call: ToolCall) -> ToolResult:
         self.show(ToolStarted(call))

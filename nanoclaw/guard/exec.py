@@ -85,6 +85,7 @@ async def run_process(
 _GRACE_SECONDS = 0.5  # between TERM and KILL
 _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
+_FREEZE_ROUNDS = 50
 _LONG_RUN_SECONDS = 5.0  # after that pids may have wrapped around, and the price of a full look no longer matters
 
 
@@ -104,12 +105,13 @@ async def _wait(child: subprocess.Popen[bytes], output: _Output, timeout_seconds
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
-    if not hasattr(os, "pidfd_open"):  # macOS
+    try:
+        descriptor = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # macOS, an old kernel
         await asyncio.to_thread(child.wait)
         return
     loop = asyncio.get_running_loop()
     gone = asyncio.Event()
-    descriptor = os.pidfd_open(child.pid)
     loop.add_reader(descriptor, gone.set)
     try:
         await gone.wait()
@@ -169,21 +171,23 @@ class _Family:
         self._child = child
         self._marker = marker
         self._started = time.monotonic()
+        self._known: set[int] = set()
 
     async def end(self, grace_seconds: float) -> int:
         """TERM, then KILL what is still there; the number of processes besides the child that had to go."""
-        first = self._alive()
-        if not first:
+        frozen = self._freeze()
+        if not frozen:
             return 0
-        others = len(first - {self._child.pid})
-        self._signal(first, signal.SIGTERM)
+        others = len(frozen - {self._child.pid}) or int(self._child.returncode is not None)
+        self._signal(frozen, signal.SIGTERM)
+        self._signal(frozen, signal.SIGCONT)
         deadline = time.monotonic() + grace_seconds
         pause = 0.005
         while (alive := self._alive()) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(0.05, pause * 2)
         while alive:
-            self._signal(alive, signal.SIGKILL)
+            self._signal(self._freeze(), signal.SIGKILL)
             await asyncio.sleep(0.005)
             alive = self._alive()
             if time.monotonic() > deadline + 2:  # a process stuck in the kernel: it dies when it comes back
@@ -196,16 +200,29 @@ class _Family:
         try:
             await self.end(grace_seconds)
         except BaseException:
-            self._signal(self._alive(), signal.SIGKILL)
+            self._signal(self._freeze(), signal.SIGKILL)
             self._child.wait()
             raise
 
+    def _freeze(self) -> set[int]:
+        """Stop them all before any is ended: the children of one that forks and dies in between would get lost."""
+        frozen: set[int] = set()
+        for _ in range(_FREEZE_ROUNDS):
+            fresh = self._alive() - frozen
+            if not fresh:
+                break
+            self._signal(fresh, signal.SIGSTOP)
+            frozen |= fresh
+        return frozen
+
     def _alive(self) -> set[int]:
         child = {self._child.pid} if self._child.poll() is None else set[int]()
-        if sys.platform != "linux":
+        if not _has_proc():
             return child or ({self._child.pid} if _group_exists(self._child.pid) else set())
         first = self._child.pid if self._is_cheap() and not child else 1
-        return child | _descendants(self._child.pid, self._marker, first)
+        alive = child | _descendants(self._child.pid, self._marker, first, self._known)
+        self._known |= alive
+        return alive
 
     def _is_cheap(self) -> bool:
         """Whether pids only rose since the start, so that a look at the newer ones is enough."""
@@ -218,12 +235,16 @@ class _Family:
         return newest >= self._child.pid
 
     def _signal(self, pids: set[int], number: signal.Signals) -> None:
-        if self._child.returncode is None or sys.platform != "linux":  # later the number may be another group's
+        if self._child.returncode is None or not _has_proc():  # later the number may be another group's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
+
+
+def _has_proc() -> bool:
+    return sys.platform == "linux" and os.access("/proc/self/environ", os.R_OK)
 
 
 def _group_exists(group: int) -> bool:
@@ -234,10 +255,10 @@ def _group_exists(group: int) -> bool:
     return True
 
 
-def _descendants(child: int, marker: bytes, first: int) -> set[int]:
-    """Living processes that carry the marker, belong to the child's session, or come from one of those."""
+def _descendants(child: int, marker: bytes, first: int, known: set[int]) -> set[int]:
+    """Living processes, known ones or such as carry the marker, belong to the child's session, or come from these."""
     parents: dict[int, int] = {}
-    found: set[int] = set()
+    found = set(known)
     for name in os.listdir("/proc"):  # noqa: PTH208  (names only, no Path for each process)
         if not name.isdigit() or int(name) < first or int(name) == child:
             continue
@@ -256,7 +277,7 @@ def _descendants(child: int, marker: bytes, first: int) -> set[int]:
         more = {pid for pid, parent in parents.items() if pid not in found and (parent in found or parent == child)}
         found |= more
         grown = bool(more)
-    return found
+    return found & parents.keys()
 
 
 def _read(path: str) -> bytes:

@@ -75,8 +75,8 @@ def place_to_search(root: Path, path: str, read_roots: Sequence[Path] = ()) -> t
 def open_parent_for_writing(root: Path, path: str) -> Iterator[tuple[int, str]]:
     """The opened folder and the name of a file to write; missing folders are made."""
     base, parts = _locate(root, path, ())
-    if not parts:
-        raise ToolError(f"{path!r} is the workspace itself: give the name of a file.")
+    if not parts or path.endswith("/"):
+        raise ToolError(f"{path!r} is a folder, not a file: give the name of a file.")
     try:
         folder = open_folder_beneath(base, ())
         for part in parts[:-1]:

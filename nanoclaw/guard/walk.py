@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from io import BufferedReader
 
 SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
 """Folders that hold nothing a person wrote."""
@@ -119,7 +119,7 @@ def _lines_of(folder: int, name: str) -> Iterator[tuple[int, str]]:
             yield from _text_lines(file)
 
 
-def _text_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+def _text_lines(file: BufferedReader) -> Iterator[tuple[int, str]]:
     head = file.read(8192)
     file.seek(0)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):

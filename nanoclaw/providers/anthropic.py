@@ -23,9 +23,9 @@ from nanoclaw.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.providers.base import OnEvent, legal, whole
+from nanoclaw.providers.base import OnEvent, has_images, legal, whole
 from nanoclaw.providers.chat_answer import distinct, storable
-from nanoclaw.providers.http import BadRequest, Door, Endpoint, Patience, Reply
+from nanoclaw.providers.http import MISFORMED, BadRequest, Door, Endpoint, Patience, Reply, unknown_form
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -234,8 +234,7 @@ def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
         return replace(habits, echo=False, thinking="")
     if habits.thinking and "thinking" in said:
         return replace(habits, thinking="")
-    shows = any(isinstance(m, UserMessage | ToolResult) and m.images for m in request.history)
-    if habits.vision and shows and "image" in said:
+    if habits.vision and has_images(request) and "image" in said:
         return replace(habits, vision=False)
     return None
 
@@ -369,6 +368,8 @@ async def _read(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage
     except ProviderUnavailable:
         if not answer.stop_reason:
             raise
+    except MISFORMED as error:
+        raise unknown_form(model, error) from None
     if not answer.started:
         raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
     if not answer.done and not answer.stop_reason:

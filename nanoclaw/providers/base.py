@@ -120,6 +120,10 @@ def legal(history: tuple[Message, ...]) -> tuple[Message, ...]:
     return tuple(repaired)
 
 
+def has_images(request: ModelRequest) -> bool:
+    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)
+
+
 def whole(text: str) -> str:
     """The text with halves of characters (lone surrogates) joined or replaced, so that it can be stored and sent."""
     try:
@@ -136,7 +140,6 @@ ARGUMENTS_SHOWN = 2_000
 
 _ARGUMENTS_LIMIT = 2_000_000
 _BLIND = "left out: this model cannot see images"
-_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def _legal_user(message: UserMessage) -> UserMessage:
@@ -162,7 +165,7 @@ def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
     while unique in used:
         unique, number = f"{wanted}_{number}", number + 1
     used.add(unique)
-    name = _NOT_A_NAME.sub("_", call.name.strip())[:64] or "unknown_tool"
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name.strip())[:64] or "unknown_tool"
     arguments = _legal_arguments(call.arguments)
     repaired = ToolCall(unique, name, arguments)
     return call if repaired == call else repaired

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,12 +25,14 @@ _FINISH: dict[str, Finish] = {
 FILTERED = "(The provider's content filter stopped this answer.)"
 
 
-@dataclass(slots=True)
 class _Call:
-    index: object
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    """A call as far as it has come."""
+
+    def __init__(self, index: object) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
 
 
 class ChatAnswer:
@@ -156,7 +157,9 @@ class ChatAnswer:
         if not self._started and self._names and (self._held is not None or text.strip()):
             self._held = [*(self._held or ()), text]
             start = "".join(self._held).lstrip()
-            if _MAY_BE_CALL.match(start) or (len(start) < 12 and any(o.startswith(start) for o in _OPENINGS)):
+            if re.match(_MAY_BE_CALL, start, re.IGNORECASE) or (
+                len(start) < 12 and any(o.startswith(start) for o in _OPENINGS)
+            ):
                 return
             text, self._held = "".join(self._held), None
         self._started = True
@@ -202,7 +205,7 @@ class ChatAnswer:
 
 
 _OPENINGS = ("<tool_call>", "```json", "[TOOL_CALLS]", "<function", "<|tool")
-_MAY_BE_CALL = re.compile(r"[{\[]|<tool_call>|```(json)?\s*[{\[]|<function|<\|tool", re.IGNORECASE)
+_MAY_BE_CALL = r"[{\[]|<tool_call>|```(json)?\s*[{\[]|<function|<\|tool"
 
 
 class _Text:
@@ -282,10 +285,11 @@ def distinct(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 def storable(text: str) -> str:
     """JSON text with halves of characters escaped: it can be stored, and whoever reads the JSON sees what was sent."""
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)
+    return text
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

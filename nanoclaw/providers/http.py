@@ -106,7 +106,8 @@ class Door:
                 if response.status_code != 200:
                     raise await self._failure(reply, response)
                 return await read(reply, on_event)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError, ExceptionGroup) as error:
+            # a group: what anyio makes of an impossible port
             raise network_error(self.endpoint, timeout_seconds, error) from None
 
     async def _failure(self, reply: Reply, response: httpx.Response) -> ProviderError:
@@ -119,7 +120,13 @@ class Door:
 
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:
-            self._client = open_client(self.endpoint.url)
+            try:
+                self._client = open_client(self.endpoint.url)
+            except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+                raise ProviderError(
+                    f"{self.endpoint.model} cannot be asked: the environment's proxy or certificates are not usable "
+                    f"({_one_line(str(error))[:200]}). Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE."
+                ) from None
         return self._client
 
     async def aclose(self) -> None:
@@ -304,7 +311,18 @@ def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) 
             pass
         case httpx.TransportError() | OSError():
             return ProviderUnavailable(f"{model} broke off its answer ({words or type(error).__name__}). Try again.")
-    return ProviderError(f"{model} could not be asked ({words}). {_CHECK_API_BASE}")
+    return ProviderError(f"{model} could not be asked ({words}). Check model.api_base in config.toml, and HTTPS_PROXY.")
+
+
+def unknown_form(model: str, error: Exception) -> ProviderError:
+    """For an answer whose fields have types that nobody uses."""
+    return ProviderError(
+        f"{model} sent an answer in an unknown form ({type(error).__name__}: {_one_line(str(error))[:100]}). "
+        "Check model.api_base in config.toml, or choose another model."
+    )
+
+
+MISFORMED = (TypeError, AttributeError, KeyError, ValueError, OverflowError, RecursionError)
 
 
 def _too_much(model: str, what: str, limit: int) -> ProviderError:
@@ -353,27 +371,27 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 _CHECK_NET = "Check the network and model.api_base in config.toml."
-_TOO_LONG = re.compile(
+# Patterns, matched without regard to case. They stay text until an error comes: to compile them costs 30 M
+# instructions at every start.
+_TOO_LONG = (
     r"context_length_exceeded|exceed_context_size|(maximum|model'?s|available|the) context (length|size|window)"
     r"|exceeds? (the )?context|prompt is too long|input is too long|too many (input )?tokens|maximum prompt length"
     r"|maximum number of tokens allowed|reduce the length of the (messages|prompt|input)|request too large"
-    r"|request_too_large|max_prompt_tokens_exceeded|prompt too long|tokens? limit exceeded|input length .* exceeds?",
-    re.IGNORECASE,
+    r"|request_too_large|max_prompt_tokens_exceeded|prompt too long|tokens? limit exceeded|input length .* exceeds?"
 )
-_QUOTA = re.compile(
+_ASKS_TOO_MUCH = r"max_(completion_|output_)?tokens\W+is too large"
+_QUOTA = (
     r"insufficient[_ ](quota|balance|credits?|funds)|billing|credit balance|out of credits|payment required"
-    r"|exceeded your current quota|quota_exceeded|spending limit",
-    re.IGNORECASE,
+    r"|exceeded your current quota|quota_exceeded|spending limit"
 )
-_SOON = re.compile(r"retry ?(in|after|delay)|try again (in|after)|per (minute|min|second)\b", re.IGNORECASE)
-_BUSY = re.compile(
+_SOON = r"retry ?(in|after|delay)|try again (in|after)|per (minute|min|second)\b"
+# llama.cpp says 500 where its chat template or its model cannot take the form of a request
+_FORM = r"alternat|system role|image input|mmproj|--jinja|raise_exception"
+_BUSY = (
     r"overloaded|rate[_ ]limit|too many requests|api_error|timeout|timed out|temporarily|unavailable|try again"
-    r"|server[_ ]error|internal|capacity|upstream|insufficient_system_resource",
-    re.IGNORECASE,
+    r"|server[_ ]error|internal|capacity|upstream|insufficient_system_resource"
 )
-_KEY = re.compile(
-    r"authentication|invalid[_ ]api[_ ]key|incorrect api key|permission_error|unauthorized", re.IGNORECASE
-)
+_KEY = r"authentication|(invalid|incorrect)[_ ]api[_ ]key|permission_error|unauthorized"
 
 
 def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -> ProviderError:
@@ -383,33 +401,33 @@ def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -
     model = endpoint.model
     said = f" It says: {words!r}." if words else ""
     number = f" ({status})" if status else ""
-    if (_TOO_LONG.search(details) and (status != 429 or "request too large" in details.lower())) or status == 413:
+    if status == 413 or _is_overflow(status, details):
         return ContextTooLong(f"The conversation is longer than {model} can read.{said} Use /new to start afresh.")
     if status == 402 or (status in (0, 403, 429) and _quota(details, asked)):
         return ProviderRefused(
             f"{model} refused{number}: the account has no quota or credit left.{said} "
             "Check the plan and the billing at the provider, or choose another model."
         )
-    if status == 401 or (status in (0, 400, 403) and _KEY.search(details)):
+    if status == 401 or (status in (0, 400, 403) and _says(_KEY, details)):
         # the provider's words stay out: some quote the key
         check = f"check {endpoint.key_variable}" if endpoint.key_variable else "check the key"
         return ProviderRefused(f"{model} refused the key{number}: {check}, or model.api_key in config.toml.")
     if status == 403:
         return ProviderRefused(f"{model} refused access (403).{said} Check what the key may do.")
-    if status == 404:
-        return ProviderRefused(f"{model} was not found (404) at {endpoint.url}.{said} {_sentence(endpoint)}")
+    if status == 404:  # routers say so too when no model behind the name takes images or tools
+        return BadRequest(f"{model} was not found (404) at {endpoint.url}.{said} {_sentence(endpoint)}", details)
     if status == 429:
         return Unavailable(f"{model} is busy (429)", f"{said} Try again later or choose another model.", asked)
+    if status in (400, 422) or (status == 500 and _says(_FORM, details)):
+        return BadRequest(f"{model} refused the request ({status}).{said} Change the request or the model.", details)
     if status in (408, 409, 425) or status >= 500:
         what = "is overloaded" if status == 529 or "overloaded" in details.lower() else "failed"
         return Unavailable(f"{model} {what} ({status})", f"{said} Try again later.", asked)
-    if status in (400, 422):
-        return BadRequest(f"{model} refused the request ({status}).{said} Change the request or the model.", details)
     if 300 <= status < 400:
         return ProviderRefused(f"{model} redirects elsewhere ({status}), which is not followed. {_CHECK_API_BASE}")
     if status:
         return ProviderRefused(f"{model} refused the request ({status}).{said} {_CHECK_API_BASE}")
-    if _BUSY.search(details):
+    if _says(_BUSY, details):
         return Unavailable(f"{model} failed in mid-answer", f"{said} Try again later.", asked)
     return ProviderError(f"{model} sent an error instead of an answer.{said} Try again or choose another model.")
 
@@ -431,6 +449,16 @@ def _reason(error: ProviderUnavailable) -> str:
     return re.split(r"[.(:] |\.$| \(", str(error), maxsplit=1)[0]
 
 
+def _says(pattern: str, details: str) -> bool:
+    return re.search(pattern, details, re.IGNORECASE) is not None
+
+
+def _is_overflow(status: int, details: str) -> bool:
+    if status == 429:  # "too many tokens" a minute is another matter
+        return "request too large" in details.lower()
+    return _says(_TOO_LONG, details) and not _says(_ASKS_TOO_MUCH, details)
+
+
 def _sentence(endpoint: Endpoint) -> str:
     hint = endpoint.unknown_model_hint
     return hint[:1].upper() + hint[1:] + "."
@@ -439,7 +467,7 @@ def _sentence(endpoint: Endpoint) -> str:
 def _quota(details: str, asked: float | None) -> bool:
     if re.search(r"insufficient_quota", details):
         return True
-    return asked is None and bool(_QUOTA.search(details)) and not _SOON.search(details)
+    return asked is None and _says(_QUOTA, details) and not _says(_SOON, details)
 
 
 def _words(body: bytes, key: str) -> tuple[str, str]:

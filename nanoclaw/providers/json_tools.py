@@ -23,6 +23,7 @@ from nanoclaw.messages import (
 )
 
 MAX_TOOLS = 10
+MAX_EXAMPLES = 2
 SPARE_TOOLS = ("memory_get",)  # read_file does the same
 RESULT_CHARACTERS = 1500
 FACTS_CHARACTERS = 1200
@@ -41,11 +42,14 @@ Rules:
 
 SMALL_TALK = (
     ("Hi!", "Hello! What can I do for you?"),
-    ("What is the largest ocean?", "The Pacific Ocean."),
+    ("Who painted the Mona Lisa?", "Leonardo da Vinci."),
     ("What are you good at?", "I read and write files in your workspace, run commands, and remember things for you."),
+    ("I need some help", "Of course. What is it about?"),
     ("How do you say thank you in French?", "Merci."),
     ("Make up a rhyme about spring", "The snow is gone, the days grow long; the birds are back with all their song."),
     ("Any idea for a present?", "A good book, a plant, or a ticket to a concert."),
+    ("What is the largest ocean?", "The Pacific Ocean."),
+    ("No, that is not right", "I am sorry. What should be different?"),
     ("Thanks!", "You're welcome."),
 )
 """Shown between the example calls, so that a question is not taken for a wish to search."""
@@ -53,11 +57,21 @@ SMALL_TALK = (
 Chat = list[dict[str, Any]]
 
 
+def json_messages(request: ModelRequest) -> Chat:
+    """A whole request for a server with room for the full system prompt."""
+    tools = request.tools
+    return static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}") + history_messages(request.history)
+
+
 def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat:
     """The part of every request that never changes: who it is, its tools, and an example call of each."""
     listing = "\n".join(f"- {_signature(tool)}: {_first_sentence(tool.description)}" for tool in tools)
     text = f"{system}\nTools:\n{listing}" if tools else f"{system}\nThere are no tools here: always use reply."
-    calls = [_exchange(tool.examples[0].said, _example_call(tool)) for tool in tools if tool.examples]
+    calls = [
+        _exchange(example.said, _call(tool.name, _dumps(example.arguments)))
+        for tool in tools
+        for example in tool.examples[:MAX_EXAMPLES]
+    ]
     talk = [_exchange(said, _reply(answer)) for said, answer in SMALL_TALK]
     messages: Chat = [{"role": "system", "content": text}]
     for call, words in zip_longest(calls, talk):
@@ -248,10 +262,6 @@ def _reply(text: str) -> str:
     return f'{{"reply":{_dumps(text)}}}'
 
 
-def _example_call(tool: ToolSpec) -> str:
-    return _call(tool.name, _dumps(tool.examples[0].arguments))
-
-
 def _call(name: str, arguments: str) -> str:
     return f'{{"tool":{_dumps(name)},"args":{arguments}}}'
 
@@ -380,9 +390,3 @@ def _decoded_object(text: str) -> object:
 
 def _new_call(name: str, arguments: dict[str, Any]) -> ToolCall:
     return ToolCall(f"call_{token_hex(6)}", name, whole_characters(_dumps(arguments)))
-
-
-def json_messages(request: ModelRequest) -> Chat:
-    """A whole request for a server with room for the full system prompt."""
-    tools = request.tools
-    return static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}") + history_messages(request.history)

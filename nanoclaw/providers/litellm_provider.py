@@ -13,10 +13,9 @@ from typing import Any
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.events import Notice
 from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, legal
+from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, has_images, legal
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.http import BadRequest, Endpoint, Patience, failure, retry_after, tries
-from nanoclaw.providers.openai_compatible import has_images
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {

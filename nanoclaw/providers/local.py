@@ -44,9 +44,9 @@ BATCH_TOKENS = 64  # between two batches the server looks whether somebody still
 INSTALL_HINT = "pip install 'nanoclaw-assistant[local]'"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Engine:
-    """A loaded model: how to talk to it, what its saved states depend on, and how to end it."""
+    """A loaded model: how to talk to it, what its saved states depend on, and how to end it (twice does no harm)."""
 
     transport: httpx.AsyncBaseTransport
     key: str
@@ -182,7 +182,9 @@ def start_engine(path: Path, state: Path, threads: int) -> Engine:
 
     # The server drops idle connections, so each request has its own.
     transport = httpx.AsyncHTTPTransport(uds=f"{folder}/llama.sock", limits=httpx.Limits(max_keepalive_connections=0))
-    return Engine(transport, key, str(xllamacpp.__version__), stop)
+    engine = Engine(transport, key, str(xllamacpp.__version__), stop)
+    weakref.finalize(engine, stop)  # also when the interpreter ends, or a cancelled load is dropped
+    return engine
 
 
 def physical_cores() -> int:
@@ -207,7 +209,6 @@ class _Llama:
             headers={"Authorization": f"Bearer {engine.key}"},
             timeout=60,
         )
-        self._stop = weakref.finalize(self, engine.stop)  # also when the interpreter ends without aclose
 
     @classmethod
     async def load(cls, start: StartEngine, path: Path, state: Path) -> _Llama:
@@ -215,7 +216,7 @@ class _Llama:
 
     async def aclose(self) -> None:
         await self._client.aclose()
-        await asyncio.to_thread(self._stop)
+        await asyncio.to_thread(self._engine.stop)
 
     async def render(self, messages: Chat) -> str:
         return str((await self._post("/apply-template", {"messages": messages}))["prompt"])
@@ -321,6 +322,7 @@ def _parameters(xllamacpp: Any, path: Path, state: Path, threads: int, socket: s
     parameters.n_batch = BATCH_TOKENS
     parameters.n_parallel = 1
     parameters.n_threads_http = 2
+    parameters.sse_ping_interval = 1  # how often a waiting stream looks whether its reader, or the server, is gone
     parameters.cpuparams.n_threads = threads
     parameters.cpuparams_batch.n_threads = threads
     parameters.fit_params = False

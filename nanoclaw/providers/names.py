@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -149,6 +149,8 @@ def _suggestion(name: str) -> str:
     family = next((prefix for start, prefix in _FAMILIES.items() if name.lower().startswith(start)), "")
     if family:
         return f"write {family + '/' + name!r}."
+    from difflib import get_close_matches
+
     near = get_close_matches(name.lower(), [*SERVICES, *_OTHER_ADAPTERS], 1)
     if near:
         return f"write it as '{near[0]}/MODEL'."
@@ -240,6 +242,8 @@ async def _get_json(port: int, path: str) -> Any:
         return json.loads(body[body.index(b"{") : body.rindex(b"}") + 1])  # a chunked body has its sizes around it
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 def _best(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from nanoclaw.errors import ProviderError, ProviderUnavailable
 from nanoclaw.events import Notice, ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, ModelRequest, ToolResult, UserMessage
-from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, legal, whole
+from nanoclaw.messages import AssistantMessage, ModelRequest
+from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, has_images, legal, whole
 from nanoclaw.providers.chat_answer import ChatAnswer
-from nanoclaw.providers.http import BadRequest, Door, Endpoint, Patience, Reply
+from nanoclaw.providers.http import MISFORMED, BadRequest, Door, Endpoint, Patience, Reply, unknown_form
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]
@@ -155,15 +155,19 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
         return replace(dialect, strict_roles=True), ""
     if not dialect.short_call_ids and "length of 9" in said:
         return replace(dialect, short_call_ids=True), ""
-    if dialect.vision and has_images(request) and re.search(r"image|vision|multi-?modal|mmproj|content.*string", said):
+    if (
+        dialect.vision
+        and has_images(request)
+        and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
+    ):
         return replace(dialect, vision=False), "cannot see images; they are left out"
-    if dialect.tool_mode == "native" and request.tools and re.search(r"not support (tools|function)|--jinja", said):
+    if (
+        dialect.tool_mode == "native"
+        and request.tools
+        and re.search(r"(not support|that support) (tool|function)|--jinja", said)
+    ):
         return replace(dialect, tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
     return None
-
-
-def has_images(request: ModelRequest) -> bool:
-    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)
 
 
 def _other_limit(field: LimitField, said: str) -> LimitField:
@@ -193,6 +197,8 @@ async def _feed(answer: ChatAnswer, reply: Reply, model: str) -> None:
     except ProviderUnavailable:
         if not answer.complete:
             raise
+    except MISFORMED as error:
+        raise unknown_form(model, error) from None
     if answer.finish in ("error", "insufficient_system_resource"):
         raise ProviderUnavailable(f"{model} failed in mid-answer ({answer.finish}). Try again later.")
     if not answer.heard and not answer.done:

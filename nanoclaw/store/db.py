@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nanoclaw.errors import StoreBusy, StoreError
 
@@ -77,6 +77,9 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
+_ASIDE = "Move it aside to start anew, or put a copy in its place; nothing was changed."
+
+
 class Store:
     """The open database. Whoever opens it for writing owns it until `close`."""
 
@@ -101,13 +104,21 @@ class Store:
             try:
                 yield self.db
             except BaseException:
-                self.db.execute("ROLLBACK")
+                if self.db.in_transaction:  # a full disk has rolled it back already
+                    self.db.execute("ROLLBACK")
                 raise
             self.db.execute("COMMIT")
         except sqlite3.Error as error:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise StoreError(f"cannot write {self.path}: {error}. Nothing was changed; is the disk full?") from error
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        """What a query finds. Raises StoreError when the file is damaged."""
+        try:
+            return self.db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot read {self.path}: {error}. {_ASIDE}") from error
 
     def close(self) -> None:
         self.db.close()
@@ -153,16 +164,23 @@ def _own(path: Path) -> IO[str]:
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     try:
         if read_only:
-            db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        else:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            db = sqlite3.connect(path, isolation_level=None)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA foreign_keys = ON")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
+            return _connect_to_read(path)
+        if path.exists():
+            _connect_to_read(path).close()  # opened for writing, even a file that is refused would change
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        db = sqlite3.connect(path, isolation_level=None)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA foreign_keys = ON")
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot open {path}: {error}. Move it aside to start anew; nothing was changed.") from error
+        raise StoreError(f"cannot open {path}: {error}. {_ASIDE}") from error
+    return db
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Raises StoreError for a format that this program does not know."""
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    version = db.execute("PRAGMA user_version").fetchone()[0]
     if version > len(MIGRATIONS):
         db.close()
         raise StoreError(f"{path} was written by a newer nanoclaw (format {version}): update nanoclaw.")

@@ -19,6 +19,7 @@ class Interrupted:
     inbox: int
     turn: int
     address: Address
+    external_id: str
     text: str
     calls: tuple[str, ...]
 
@@ -56,7 +57,7 @@ class Inbox:
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""
         sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
-        return [(row[0], _inbound(*row[1:])) for row in self._store.db.execute(sql)]
+        return [(row[0], _inbound(*row[1:])) for row in self._store.rows(sql)]
 
     def interrupted(self) -> list[Interrupted]:
         """Begun but not ended, in order: what an earlier process was doing when it ended."""
@@ -65,10 +66,10 @@ class Inbox:
             " JOIN turns ON turns.inbox = inbox.id WHERE state = 'running' AND ended IS NULL ORDER BY inbox.id"
         )
         found = []
-        for inbox, turn, channel, chat, external_id, body, running in self._store.db.execute(sql):
+        for inbox, turn, channel, chat, external_id, body, running in self._store.rows(sql):
             inbound = _inbound(channel, chat, external_id, body)
             calls = tuple(f"{name} {arguments}" for name, arguments in json.loads(running))
-            found.append(Interrupted(inbox, turn, inbound.address, inbound.message.text, calls))
+            found.append(Interrupted(inbox, turn, inbound.address, external_id, inbound.message.text, calls))
         return found
 
     def close(self, interrupted: Interrupted, outbound: Outbound) -> None:

@@ -40,7 +40,7 @@ class Outbox:
         )
         return [
             Row(id_, Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to), attempts, _time(due))
-            for id_, chat, text, files, reply_to, attempts, due in self._store.db.execute(sql, (channel,))
+            for id_, chat, text, files, reply_to, attempts, due in self._store.rows(sql, channel)
         ]
 
     def delivered(self, row: Row, platform_id: str) -> None:
@@ -55,7 +55,7 @@ class Outbox:
         with self._store.transaction() as db:
             db.execute(
                 "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
-                (due, error, "failed" if last else "pending", row.id),
+                (due, _whole(error), "failed" if last else "pending", row.id),
             )
 
 
@@ -67,12 +67,17 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             inbox,
             outbound.address.channel,
             outbound.address.chat,
-            outbound.text,
+            _whole(outbound.text),
             json.dumps(outbound.files),
             outbound.reply_to,
             due,
         ),
     )
+
+
+def _whole(text: str) -> str:
+    """SQLite takes no halves of characters (lone surrogates), which names of files and models' words may have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _time(text: str) -> datetime:

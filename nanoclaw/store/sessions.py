@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self, store: Store, clock: Clock, id_: int, key: str) -> None:
         self._store, self._clock, self._id, self.key = store, clock, id_, key
-        row = store.db.execute("SELECT context, memory, model FROM sessions WHERE id = ?", (id_,)).fetchone()
+        (row,) = store.rows("SELECT context, memory, model FROM sessions WHERE id = ?", id_)
         self._context: int = row[0]
         self.memory: str | None = row[1]
         self.model: str = row[2]
@@ -126,16 +126,15 @@ class Sessions:
         """The session of an address, made when it is the first time."""
         key = str(address)
         if key not in self._open:
-            row = self._store.db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
-            if row is None:
-                with self._store.transaction() as db:
-                    row = (db.execute("INSERT INTO sessions (key) VALUES (?)", (key,)).lastrowid,)
-            self._open[key] = Session(self._store, self._clock, row[0], key)
+            with self._store.transaction() as db:
+                db.execute("INSERT INTO sessions (key) VALUES (?) ON CONFLICT DO NOTHING", (key,))
+            ((id_,),) = self._store.rows("SELECT id FROM sessions WHERE key = ?", key)
+            self._open[key] = Session(self._store, self._clock, id_, key)
         return self._open[key]
 
 
 def list_sessions(store: Store) -> list[SessionInfo]:
-    rows = store.db.execute(
+    rows = store.rows(
         "SELECT key, count(messages.id), coalesce(max(turns.started), '') FROM sessions"
         " LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = messages.turn"
         " GROUP BY sessions.id ORDER BY 3 DESC"
@@ -145,13 +144,13 @@ def list_sessions(store: Store) -> list[SessionInfo]:
 
 def whole_history(store: Store, key: str) -> list[Message] | None:
     """All that was ever said in a session, older contexts included; None when there is no such session."""
-    row = store.db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
-    return None if row is None else _history(store, row[0], None)
+    found = store.rows("SELECT id FROM sessions WHERE key = ?", key)
+    return _history(store, found[0][0], None) if found else None
 
 
 def _history(store: Store, session: int, context: int | None) -> list[Message]:
     where, values = ("session = ? AND context = ?", (session, context)) if context else ("session = ?", (session,))
-    rows = store.db.execute(f"SELECT body FROM messages WHERE {where} ORDER BY id", values)
+    rows = store.rows(f"SELECT body FROM messages WHERE {where} ORDER BY id", *values)
     try:
         # one parse of the whole is several times quicker than one of each row
         bodies = json.loads("[" + ",".join(row[0] for row in rows) + "]")
@@ -163,7 +162,8 @@ def _history(store: Store, session: int, context: int | None) -> list[Message]:
 
 
 def _image(store: Store, sha256: str) -> tuple[str, bytes]:
-    row = store.db.execute("SELECT mime, data FROM images WHERE sha256 = ?", (sha256,)).fetchone()
-    if row is None:
+    found = store.rows("SELECT mime, data FROM images WHERE sha256 = ?", sha256)
+    if not found:
         raise KeyError(f"image {sha256}")
-    return row[0], row[1]
+    mime, data = found[0]
+    return mime, data

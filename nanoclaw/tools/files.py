@@ -44,7 +44,7 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
     root = workspace.root
 
     async def read_file(
-        path: str,
+        path: Annotated[str, "relative to the workspace"],
         offset: Annotated[int, "first line"] = 1,
         limit: Annotated[int, "number of lines"] = PAGE_LINES,
     ) -> str | ToolOutput:
@@ -110,7 +110,9 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ToolError(f"{pattern!r} is not a regular expression: {error}. Put \\ before special signs.") from None
+            raise ToolError(
+                f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special signs."
+            ) from None
         base, parts, only = place_to_search(root, path, read_roots)
         request: dict[str, object] = {"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}
         return await _search(request, path)
@@ -162,7 +164,7 @@ def _coding_of(head: bytes, path: str) -> _Coding:
             f"{path!r} is binary (it has NUL bytes), not text. Use exec to look at it (file, strings, xxd)."
         )
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < _HEAD_BYTES)
     except UnicodeDecodeError:
         shown = head.decode("utf-8", "replace")
         if shown.count("\ufffd") * 2 > len(shown) - sum(map(len, re.findall(r"[\x00-\x7f]+", shown))):

@@ -19,7 +19,7 @@ MOST_HITS = 20
 
 def memory_tools(store: MemoryStore) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> str:
-        """Search notes and facts from earlier days."""
+        """Search notes and facts from earlier days, before saying that you do not know."""
         from nanoclaw.workspace import recall  # dear to import, and not every run looks back
 
         most = min(max(1, limit), MOST_HITS)
@@ -42,7 +42,10 @@ def memory_tools(store: MemoryStore) -> list[Tool]:
     ]
 
 
-_SEARCH = (ToolExample("When did I last see the dentist?", {"query": "dentist"}),)
+_SEARCH = (
+    ToolExample("What do you know about my friend Bob?", {"query": "friend Bob"}),
+    ToolExample("When did I last see the dentist?", {"query": "dentist"}),
+)
 _GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
 _ADD = (
     ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),

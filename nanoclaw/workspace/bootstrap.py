@@ -54,10 +54,12 @@ def read(root: Path, template: Path) -> dict[str, BootstrapFile]:
 
 
 def _read(path: Path, template: Path) -> BootstrapFile:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
+    if not path.exists() and not path.is_symlink():
         return BootstrapFile(path.name, "", "" if path.name == "BOOTSTRAP.md" else "missing_file")
+    try:
+        if not path.is_file():  # a pipe or a device would never end
+            return BootstrapFile(path.name, "", "file_read_error")
+        text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError):
         return BootstrapFile(path.name, "", "file_read_error")
     if not says_something(text) or (path.name != "BOOTSTRAP.md" and text == _template_text(template)):

@@ -108,14 +108,16 @@ def read_memory_file(workspace: Workspace, name: str) -> str | None:
             return None
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(workspace.root / folder / file, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise WorkspaceError(f"{name} is not a plain file.")
+            content = _content(descriptor)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise WorkspaceError(f"{name} cannot be read: {reason(error)}.") from None
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise WorkspaceError(f"{name} is not a plain file.")
-        content = opened.read(LARGEST_FILE_BYTES)
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace")
     return content.decode("utf-8-sig", "replace")
@@ -133,7 +135,14 @@ def entry_text(line: str) -> str:
 
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
-_NOTE_NAME = r"(?:memory/)?([^/\x00]+?)(?:\.md)?"
+_NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
+
+
+def _content(descriptor: int) -> bytes:
+    content = b""
+    while len(content) < LARGEST_FILE_BYTES and (more := os.read(descriptor, LARGEST_FILE_BYTES - len(content))):
+        content += more
+    return content
 
 
 def _find(text: str, entry: str) -> str:

@@ -72,13 +72,14 @@ class _Entry:
 
 def _scored(entries: list[_Entry], terms: list[str]) -> Iterator[Hit]:
     """BM25 with an idf that stays above zero, so that one of two notes can be found."""
+    wanted = frozenset(terms)
     any_term = re.compile("|".join(map(re.escape, terms)))
     average = sum(len(entry.text) for entry in entries) / max(1, len(entries)) or 1.0
     counted: list[tuple[_Entry, Counter[str]]] = []
     for entry in entries:
         whole = _folded(f"{entry.heading}\n{entry.text}")
         if any_term.search(whole):  # a stem is always the beginning of its words, so the rest cannot match
-            counts = Counter(token for token in tokens(whole) if token in terms)
+            counts = Counter(token for token in tokens(whole) if token in wanted)
             if counts:
                 counted.append((entry, counts))
     found_in = Counter(term for _, counts in counted for term in counts)

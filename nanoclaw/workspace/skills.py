@@ -71,7 +71,7 @@ def _load(path: Path, stamp: tuple[int, int]) -> Skill | None:
             raise ValueError(f"its name {name!r} is not its folder's")
         return Skill(name, description, path, front.get("always") is True, _missing(front))
     except (OSError, ValueError) as error:
-        from loguru import logger
+        from nanoclaw.log import logger
 
         logger.warning("skill {} is off: {}", path, error)
         return None

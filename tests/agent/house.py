@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,12 +19,11 @@ from nanoclaw.errors import ConfigError
 from nanoclaw.events import Event, TurnEnded
 from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
 from nanoclaw.providers.base import Provider
-from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.outbox import Outbox
 from nanoclaw.store.sessions import Sessions
-from nanoclaw.tools.base import Tool, Toolbox, tool
+from nanoclaw.tools.base import Tool, Toolbox
 from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.workspace import bootstrap
@@ -130,13 +129,14 @@ async def house(
     clock: Callable[[], datetime] | None = None,
     skills: tuple[Path, ...] = (),
     open_picture: Callable[[bytes | Path, str], Image] = open_image,
+    channel: FakeChannel | None = None,
 ) -> AsyncIterator[House]:
     """The first provider is the configured one; /model finds the others by name."""
     now = clock or HandClock()
     new_home(root)
     workspace = Workspace(root / "workspace")
     tools = [*file_tools(workspace, open_image), *memory_tools(MemoryStore(workspace, now)), *tools]
-    channel = FakeChannel()
+    channel = channel or FakeChannel()
     store = Store(root / "state.db")
     delivery = Delivery(Outbox(store, now, lambda: 1.0), [channel], now, lambda address: True)
     sessions = Sessions(store, now)
@@ -195,15 +195,6 @@ def builder_for(
     )
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's story in an event loop of its own."""
-
-    async def whole() -> None:
-        await story()
-
-    asyncio.run(whole())
-
-
 def results(history: Iterable[Message]) -> list[ToolResult]:
     return [message for message in history if isinstance(message, ToolResult)]
 
@@ -218,10 +209,3 @@ def assert_legal(history: Iterable[Message]) -> None:
         assert not waiting, f"calls without results: {waiting}"
         waiting = [call.id for call in getattr(message, "tool_calls", ())]
     assert not waiting, f"calls without results: {waiting}"
-
-
-def scripted(*steps: object, model: str = "scripted/model") -> ScriptedProvider:
-    return ScriptedProvider(*steps, model=model)  # type: ignore[arg-type]
-
-
-__all__ = ["tool"]

@@ -180,16 +180,18 @@ def test_no_color_draws_without_colour(start: Start) -> None:
 
 def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
     chat = start(TERM="dumb")
-    chat.press("markdown\n")
-    chat.expect("The end of the answer.")
-    chat.press("tools\n")
-    chat.expect("It has three lines.")
-    chat.press("hang\n")
-    chat.expect(lambda screen: screen.text.endswith("> hang"))
+
+    def enter(text: str, expected: str) -> None:
+        chat.expect(lambda screen: screen.lines[-1] == ">")
+        chat.press(text + "\n")
+        chat.expect(expected)
+
+    enter("markdown", "The end of the answer.")
+    enter("tools", "It has three lines.")
+    enter("hang", "> hang")
     chat.signal(signal.SIGINT)
     chat.expect("Stopped.")
-    chat.press("one\\\ntwo\n")
-    chat.expect("You said: one\ntwo")
+    enter("one\\\ntwo", "You said: one\ntwo")
     chat.press("\x04")
     chat.expect_left()
     assert "\x1b" not in chat.raw

@@ -92,6 +92,11 @@ def test_at_most_ten_tools_in_their_order_and_those_without_an_example_are_left_
     assert [tool.name for tool in few(tools[:3])] == ["bare", "t0", "t1"]
 
 
+def test_of_two_tools_that_do_the_same_the_spare_one_goes() -> None:
+    tools = [spec("memory_get", example={})] + [spec(f"t{number}", example={}) for number in range(10)]
+    assert "memory_get" not in [tool.name for tool in few(tools)]
+
+
 def test_the_schema_holds_arguments_to_the_tools_own_parameters() -> None:
     tool = spec("f", n={"type": "integer", "minimum": 1, "description": "how many", "format": "int32"})
     reply, call = reply_schema([tool])["anyOf"]

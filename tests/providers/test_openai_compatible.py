@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.messages import (
@@ -22,12 +26,19 @@ from nanoclaw.messages import (
     Usage,
     UserMessage,
 )
+from nanoclaw.providers import anthropic, openai_compatible
 from nanoclaw.providers.chat_answer import FILTERED
+from nanoclaw.providers.http import Endpoint, Reply
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 
 KEY = "sk-secret-0123456789"
+_FIELDS = [
+    "choices", "delta", "message", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage",
+    "finish_reason", "reasoning", "reasoning_details", "thinking_blocks", "type", "text", "error", "x_groq", "done",
+    "content_block", "stop_reason", "partial_json", "thinking", "input", "signature", "prompt_tokens", "data",
+]  # fmt: skip
 PICTURE = Image("image/png", b"not really", "cat.png")
 
 
@@ -529,6 +540,29 @@ def test_passing_trouble_inside_an_answer_is_asked_again(
     assert len(waits.seconds) == 1
 
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_FIELDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4), max_size=4))
+def test_whatever_a_server_invents_is_an_answer_or_a_sentence(chunks: list[dict[str, Any]]) -> None:
+    for model, make_reader in (("openai/x", openai_compatible._reader), ("anthropic/x", anthropic_reader)):
+        data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+        reply = Reply(Endpoint(model, "http://127.0.0.1/"), httpx.Response(200, content=data), 1.0)
+        with contextlib.suppress(ProviderError):
+            answer = asyncio.run(make_reader(model, request(), Dialect())(reply, Heard()))
+            assert isinstance(answer, AssistantMessage)
+            (answer.text + answer.opaque + "".join(call.arguments for call in answer.tool_calls)).encode()
+
+
+def anthropic_reader(model: str, asked: ModelRequest, dialect: Dialect) -> Any:
+    return lambda reply, on_event: anthropic._read(reply, model, on_event)
+
+
 def test_one_endless_event_is_cut_off(
     server: ModelServer, waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -611,6 +645,13 @@ def test_the_system_text_moves_where_no_system_role_exists(server: ModelServer, 
     assert server.asked[1].json["messages"] == [{"role": "user", "content": "Be brief.\n\nhi"}]
 
 
+def test_a_template_error_counts_as_a_refusal_though_the_status_says_500(
+    server: ModelServer, waits: Waits, heard: Heard
+) -> None:
+    server.script(failing(500, {"error": {"message": "Conversation roles must alternate user/assistant"}}), says("ok"))
+    assert ask(server, waits, heard).text == "ok" and waits.seconds == []
+
+
 def test_images_become_a_note_for_a_model_that_cannot_see(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(failing(400, {"error": {"message": "image_url is not supported by this model"}}), says("a cat?"))
 
@@ -645,7 +686,9 @@ def test_a_model_without_tools_is_asked_for_json(server: ModelServer, waits: Wai
     async def run() -> tuple[AssistantMessage, AssistantMessage]:
         provider = make(server, waits)
         asked = request(tools=(READ_FILE,))
-        return await provider.complete(asked, heard), await provider.complete(asked, heard)
+        answers = await provider.complete(asked, heard), await provider.complete(asked, heard)
+        await provider.aclose()
+        return answers
 
     first, second = asyncio.run(run())
     assert [(call.name, call.arguments) for call in first.tool_calls] == [("read_file", '{"path":"x"}')]

@@ -132,7 +132,7 @@ class _Answer(Markdown):
     def __init__(self, markup: str, width: int) -> None:
         super().__init__("", hyperlinks=False)
         parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
-        self.parsed = parser.enable(["strikethrough", "table"]).parse(markup)
+        self.parsed = parser.enable(["strikethrough", "table"]).disable("reference").parse(markup)
         depth = max((token.level for token in self.parsed), default=0)
         if depth * 2 > width or depth > _NESTING - 4:  # what is nested deeper has no columns left, or no tokens
             raise ValueError("nested too deep")

@@ -73,7 +73,7 @@ class Window:
         warming = asyncio.create_task(_warm_up())
         try:
             with patch_stdout():  # what a library or a log prints comes above the prompt, too
-                await self._app.run_async()
+                await self._app.run_async(set_exception_handler=False)
         except EOFError:
             pass  # the terminal is gone
         finally:

@@ -1,0 +1,113 @@
+"""litellm itself, asked for a tool call through a loopback server, with the network closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.providers.litellm_provider import LiteLLM
+from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
+from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
+
+
+def ask(server: ModelServer, waits: Waits, heard: Heard, model: str, asked: ModelRequest) -> AssistantMessage:
+    async def run() -> AssistantMessage:
+        base = server.root if model.startswith("gemini") else server.base
+        provider = LiteLLM(
+            model, api_key="k-secret", api_base=base, key_variable="SOME_API_KEY", patience=waits.patience
+        )
+        try:
+            return await provider.complete(asked, heard)
+        finally:
+            await provider.aclose()
+
+    return asyncio.run(run())
+
+
+def gemini(*parts: dict[str, Any]) -> Scripted:
+    used = {"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8}
+    content = {"parts": list(parts), "role": "model"}
+    return events({"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": used}, done=False)
+
+
+def test_gemini_calls_a_tool_and_hears_its_result(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    call = {"functionCall": {"name": "read_file", "args": {"path": "x"}}, "thoughtSignature": "c2ln"}
+    server.script(gemini(call), gemini({"text": "It says data."}))
+    asked = request(tools=(READ_FILE,))
+    answer = ask(server, waits, heard, "gemini/gemini-2.5-flash", asked)
+    assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == [("read_file", {"path": "x"})]
+    assert (answer.finish, answer.usage) == ("tool_calls", Usage(5, 3, 0))
+    result = ToolResult(answer.tool_calls[0].id, "read_file", "data", NOW)
+    again = replace(asked, history=(*asked.history, answer, result))
+    last = ask(server, waits, heard, "gemini/gemini-2.5-flash", again)
+    assert (last.text, heard.text) == ("It says data.", "It says data.")
+    sent = server.asked[1].json["contents"]
+    assert sent[1]["parts"][0]["thoughtSignature"] == "c2ln"
+    assert sent[2]["parts"][0]["function_response"]["name"] == "read_file"
+
+
+def test_pieces_are_joined_and_reasoning_told_apart(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(
+        events(
+            delta(reasoning_content="Hm."), delta(content="Let me look."), call_delta(0, "a", "read_file", '{"pa'),
+            call_delta(0, arguments='th":"x"}'), delta("tool_calls"),
+        )
+    )  # fmt: skip
+    answer = ask(server, waits, heard, "openai/x", request(tools=(READ_FILE,)))
+    assert (answer.text, answer.tool_calls) == ("Let me look.", (ToolCall("a", "read_file", '{"path":"x"}'),))
+    assert heard.reasoning == "Hm." and "loading litellm for openai/x" in heard.notices
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "kind"),
+    [
+        (401, "bad key k-secret", ProviderRefused),
+        (400, "nope", ProviderRefused),
+        (400, "This model's maximum context length is 10 tokens", ContextTooLong),
+        (429, "slow down", ProviderUnavailable),
+        (503, "busy", ProviderUnavailable),
+    ],
+)
+def test_errors_are_ours(
+    server: ModelServer, waits: Waits, heard: Heard, status: int, words: str, kind: type[ProviderError]
+) -> None:
+    server.script(*[failing(status, {"error": {"message": words, "type": "x", "code": None}})] * 3)
+    with pytest.raises(kind) as caught:
+        ask(server, waits, heard, "openai/x", request())
+    assert "k-secret" not in str(caught.value)
+    assert len(server.asked) == (3 if kind is ProviderUnavailable else 1)  # litellm's own tries are off
+    if status == 401:
+        assert "check SOME_API_KEY" in str(caught.value)
+
+
+def test_a_cut_stream_is_asked_again(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(events(delta(content="Hel"), done=False, cut=True), says("Hello"))
+    assert ask(server, waits, heard, "openai/x", request()).text == "Hello"
+
+
+def test_images_become_a_note_for_a_model_that_cannot_see(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(failing(400, {"error": {"message": "image input is not supported"}}), says("ok"))
+    message = UserMessage("what?", NOW, images=(Image("image/png", b"x", "cat.png"),))
+    assert ask(server, waits, heard, "openai/x", request(message)).text == "ok"
+    assert "cat.png left out" in server.asked[1].json["messages"][1]["content"]
+
+
+def test_an_unknown_provider_is_a_sentence(waits: Waits, heard: Heard) -> None:
+    provider = LiteLLM("nosuch/model", patience=waits.patience)
+    with pytest.raises(ProviderRefused, match="litellm knows no such provider"):
+        asyncio.run(provider.complete(request(), heard))
+
+
+def test_nothing_is_written_to_stdout(
+    server: ModelServer, waits: Waits, heard: Heard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.script(failing(400, {"error": {"message": "nope"}}))
+    with pytest.raises(ProviderRefused):
+        ask(server, waits, heard, "openai/x", request())
+    assert capfd.readouterr() == ("", "")

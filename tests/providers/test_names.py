@@ -1,0 +1,206 @@
+"""Model names as people write them, keys, and model servers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from nanoclaw.errors import ConfigError, ProviderError
+from nanoclaw.providers.anthropic import Anthropic
+from nanoclaw.providers.litellm_provider import LiteLLM
+from nanoclaw.providers.names import SERVICES, LocalServer, detect_local_server, provider_for
+from nanoclaw.providers.openai_compatible import OpenAICompatible
+from tests.model_server import ModelServer, Scripted, says
+from tests.providers.conftest import Heard, Waits, request
+
+
+def wire(provider: Any) -> tuple[str, str]:
+    """Where a provider sends its requests, and the model's name there."""
+    return provider._door.endpoint.url, provider._wire_model
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "name"),
+    [
+        ("openai/gpt-5", "https://api.openai.com/v1/chat/completions", "gpt-5"),
+        ("OpenAI/gpt-5", "https://api.openai.com/v1/chat/completions", "gpt-5"),
+        ("openrouter/anthropic/claude-x", "https://openrouter.ai/api/v1/chat/completions", "anthropic/claude-x"),
+        ("deepseek/deepseek-chat", "https://api.deepseek.com/v1/chat/completions", "deepseek-chat"),
+        ("anthropic/claude-x", "https://api.anthropic.com/v1/messages", "claude-x"),
+    ],
+)
+def test_a_prefix_chooses_the_endpoint(model: str, url: str, name: str) -> None:
+    provider = provider_for(model, api_key="k")
+    assert provider.model == model and wire(provider) == (url, name)
+
+
+@pytest.mark.parametrize(
+    ("model", "url"),
+    [("ollama/llama3.2:3b", "11434"), ("lmstudio/x", "1234"), ("vllm/org/x", "8000"), ("llamacpp/x", "8080")],
+)
+def test_servers_on_this_machine_need_no_key(model: str, url: str) -> None:
+    assert wire(provider_for(model))[0] == f"http://127.0.0.1:{url}/v1/chat/completions"
+
+
+def test_api_base_leads_elsewhere() -> None:
+    base = "http://127.0.0.1:8901/v1"
+    assert wire(provider_for("openai/x", base)) == (f"{base}/chat/completions", "x")
+    assert wire(provider_for("some/odd/model", base)) == (f"{base}/chat/completions", "some/odd/model")
+    assert wire(provider_for("model", base + "/")) == (f"{base}/chat/completions", "model")
+    assert wire(provider_for("anthropic/x", "http://127.0.0.1:1/v1")) == ("http://127.0.0.1:1/v1/messages", "x")
+
+
+def test_everything_else_goes_through_litellm() -> None:
+    assert isinstance(provider_for("gemini/gemini-2.5-flash", env={"GEMINI_API_KEY": "k"}), LiteLLM)
+    assert isinstance(provider_for("bedrock/anthropic.claude-x"), LiteLLM)
+
+
+@pytest.mark.parametrize("prefix", [name for name, service in SERVICES.items() if service.key_variables])
+def test_a_missing_key_names_its_variable(prefix: str) -> None:
+    variable = SERVICES[prefix].key_variables[0]
+    with pytest.raises(ConfigError) as caught:
+        provider_for(f"{prefix}/x", env={variable: " "})
+    assert str(caught.value) == f"{prefix}/x needs a key: set {variable}, or model.api_key in config.toml."
+    assert isinstance(provider_for(f"{prefix}/x", env={variable: "k"}), OpenAICompatible)
+    assert isinstance(provider_for(f"{prefix}/x", "http://localhost:1/v1"), OpenAICompatible)
+
+
+def test_other_adapters_name_their_variable_too() -> None:
+    for model, variable in (("anthropic/x", "ANTHROPIC_API_KEY"), ("gemini/x", "GEMINI_API_KEY")):
+        with pytest.raises(ConfigError, match=f"set {variable}"):
+            provider_for(model)
+    assert isinstance(provider_for("anthropic/x", env={"ANTHROPIC_API_KEY": "k"}), Anthropic)
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("gpt-5", "write 'openai/gpt-5'."),
+        ("claude-opus", "write 'anthropic/claude-opus'."),
+        ("llama3.2", "write 'ollama/llama3.2'."),
+        ("olama", "write it as 'ollama/MODEL'."),
+        ("", "write it as PROVIDER/MODEL"),
+        ("openai/", "write it as 'openai/MODEL'."),
+    ],
+)
+def test_a_bare_name_gets_advice(model: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        provider_for(model)
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("base", ["127.0.0.1:8901/v1", "http://", "ftp://x/v1", "http://[bad", "http://x:99999"])
+def test_a_broken_api_base_is_refused(base: str) -> None:
+    with pytest.raises(ConfigError, match="give a whole address"):
+        provider_for("openai/x", base)
+
+
+@pytest.mark.parametrize("key", ["sk-\nline", "sk-ü", "two words"])
+def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        provider_for("openai/x", api_key=key)
+    assert "model.api_key" in str(caught.value) and key not in str(caught.value)
+
+
+def test_a_model_that_ollama_lacks_gets_the_command(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(Scripted((b'{"error":{"message":"model not found"}}',), 404))
+
+    async def run() -> None:
+        provider = provider_for("ollama/llama3.2", server.base, patience=waits.patience)
+        try:
+            await provider.complete(request(), heard)
+        finally:
+            await provider.aclose()
+
+    with pytest.raises(Exception, match=r"Run `ollama pull llama3\.2`"):
+        asyncio.run(run())
+
+
+def test_a_chosen_provider_answers(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(says("hello"))
+
+    async def run() -> str:
+        provider = provider_for("openai/x", server.base, patience=waits.patience)
+        answer = await provider.complete(request(), heard)
+        await provider.aclose()
+        return answer.text
+
+    assert asyncio.run(run()) == "hello"
+
+
+@pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:1", "nonsense://x", "http://127.0.0.1:99999"])
+def test_an_unusable_proxy_is_a_sentence(
+    waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    provider = provider_for("openai/x", api_key="k", patience=waits.patience)
+    with pytest.raises(ProviderError):
+        asyncio.run(provider.complete(request(), heard))
+
+
+def test_a_proxy_never_stands_before_a_server_on_this_machine(
+    server: ModelServer, waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    server.script(says("hello"))
+
+    async def run() -> str:
+        provider = provider_for("openai/x", server.base, patience=waits.patience)
+        answer = await provider.complete(request(), heard)
+        await provider.aclose()
+        return answer.text
+
+    assert asyncio.run(run()) == "hello"
+
+
+def found(ports: dict[str, int]) -> LocalServer | None:
+    return asyncio.run(detect_local_server(ports))
+
+
+def listed(value: Any) -> Scripted:
+    return Scripted((json.dumps(value).encode(),), headers={"content-type": "application/json"})
+
+
+def test_ollama_is_found_with_a_model_that_can_call_tools(server: ModelServer) -> None:
+    names = ["nomic-embed-text:latest", "gemma2:2b", "qwen2.5:7b", "llama3.2:3b"]
+    server.script(listed({"models": [{"name": name} for name in names]}))
+    assert found({"ollama": server.port}) == LocalServer("ollama/qwen2.5:7b", server.base)
+    assert server.asked[0].path == "/api/tags"
+
+
+def test_a_server_with_its_own_list_is_found(server: ModelServer) -> None:
+    server.script(listed({"object": "list", "data": [{"id": "model.gguf"}]}))
+    assert found({"llamacpp": server.port}) == LocalServer("llamacpp/model.gguf", server.base)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        listed({"models": []}),
+        listed({"models": [{"name": "bge-m3:latest"}]}),
+        listed({"models": "x"}),
+        listed([1]),
+        Scripted((b"<html>",)),
+        Scripted(status=404),
+        Scripted((b"[" * 100_000,)),
+    ],
+)
+def test_anything_else_on_the_port_is_nothing(server: ModelServer, reply: Scripted) -> None:
+    server.script(reply)
+    assert found({"ollama": server.port}) is None
+
+
+def test_looking_takes_no_longer_than_said() -> None:
+    with socket.socket() as silent, socket.socket() as closed:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        closed.bind(("127.0.0.1", 0))
+        started = time.monotonic()
+        assert found({"ollama": silent.getsockname()[1], "llamacpp": closed.getsockname()[1]}) is None
+        assert time.monotonic() - started < 1.0

@@ -1,0 +1,272 @@
+"""state.db: one owner, one format, and what is damaged or newer stays as it is."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.errors import StoreBusy, StoreError
+from nanoclaw.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.store import db as module
+from nanoclaw.store.db import Store, owner
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.sessions import Sessions, list_sessions
+
+NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
+MAIN = Address("terminal", "main")
+HOLD = """
+import sys
+from pathlib import Path
+from nanoclaw.store.db import Store
+store = Store(Path(sys.argv[1]))
+print("mine", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that owns the store."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "mine\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def filled(path: Path, messages: int = 200) -> None:
+    """A store with a conversation in it, closed."""
+    store = Store(path)
+    row = Inbox(store, lambda: NOW).accept(Inbound(MAIN, "me", "1", UserMessage("hi", NOW)))
+    assert row
+    turn = Sessions(store, lambda: NOW).of(MAIN).begin_turn(row, [UserMessage("hi", NOW)])
+    for number in range(messages):
+        call = ToolCall(f"c{number}", "exec", "{}")
+        turn.step(
+            [AssistantMessage("x" * 300, NOW, (call,)), ToolResult(call.id, "exec", f"{number} " + "y" * 300, NOW)]
+        )
+    store.close()
+
+
+# -- one owner
+
+
+def test_a_second_process_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
+    with held(tmp_path / "state.db") as process:
+        with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
+            Store(tmp_path / "state.db")
+        assert owner(tmp_path / "state.db") == process.pid
+        with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
+            Store(tmp_path / "state.db")
+
+
+def test_after_a_kill_the_next_process_starts_at_once(tmp_path: Path) -> None:
+    with held(tmp_path / "state.db") as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        Store(tmp_path / "state.db").close()
+        assert owner(tmp_path / "state.db") is None
+
+
+def test_a_store_that_could_not_be_opened_has_no_owner(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"not a database at all, but long enough to look at" * 50)
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            Store(path)
+    path.unlink()
+    Store(path).close()
+
+
+def test_others_can_read_beside_the_owner(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    filled(path, 3)
+    with held(path):
+        reader = Store(path, read_only=True)
+        assert [info.messages for info in list_sessions(reader)] == [7]
+        with pytest.raises(StoreError), reader.transaction() as db:
+            db.execute("DELETE FROM messages")
+        reader.close()
+
+
+def test_only_the_person_can_read_the_file(tmp_path: Path) -> None:
+    Store(tmp_path / "state.db").close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o077 == 0
+
+
+# -- what is damaged or newer
+
+
+def test_a_newer_state_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE dreams (text TEXT)")
+        db.execute(f"PRAGMA user_version = {len(module.MIGRATIONS) + 1}")
+    db.close()
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="newer nanoclaw"):
+            Store(path, read_only=read_only)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("state.db.*"))
+
+
+def test_a_newer_state_whose_last_writes_are_still_beside_it_is_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    writer = sqlite3.connect(tmp_path / "made.db")
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute(f"PRAGMA user_version = {len(module.MIGRATIONS) + 1}")
+    for suffix in ("", "-wal"):  # as after a crash
+        shutil.copy(tmp_path / f"made.db{suffix}", tmp_path / f"state.db{suffix}")
+    writer.close()
+    before = path.read_bytes(), (tmp_path / "state.db-wal").read_bytes()
+    with pytest.raises(StoreError, match="newer nanoclaw"):
+        Store(path)
+    assert (path.read_bytes(), (tmp_path / "state.db-wal").read_bytes()) == before
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("damage", ["text", "zeros", "header", "folder"])
+def test_a_file_that_is_no_database_is_told_and_untouched(tmp_path: Path, damage: str, read_only: bool) -> None:
+    path = tmp_path / "state.db"
+    if damage == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes({"text": b"dear diary\n" * 500, "zeros": bytes(9000), "header": b"SQLite format 3\0"}[damage])
+    before = b"" if damage == "folder" else path.read_bytes()
+    with pytest.raises(StoreError, match=r"state\.db"):
+        Store(path, read_only=read_only)
+    if damage != "folder":
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("cut", [0.02, 0.2, 0.5, 0.8, 0.99])
+def test_a_file_cut_anywhere_is_told_in_a_sentence_and_untouched(tmp_path: Path, cut: float) -> None:
+    path = tmp_path / "state.db"
+    filled(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * cut)])
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"state\.db"):
+        store = Store(path)
+        try:
+            Inbox(store, lambda: NOW).waiting()
+            Inbox(store, lambda: NOW).interrupted()
+            Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
+            Sessions(store, lambda: NOW).of(MAIN)
+        finally:
+            store.close()
+    assert path.read_bytes() == before
+
+
+def test_pages_overwritten_in_the_middle_are_told_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    filled(path)
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : len(content) - 4096] = b"\xff" * (len(content) - 4096 * 4)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"state\.db"):
+        store = Store(path)
+        try:
+            Sessions(store, lambda: NOW).of(MAIN)
+        finally:
+            store.close()
+
+
+# -- formats
+
+
+def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.db"
+    filled(path, 2)
+    newer = (*module.MIGRATIONS, "CREATE TABLE dreams (text TEXT) STRICT")
+    monkeypatch.setattr(module, "MIGRATIONS", newer)
+    store = Store(path)
+    assert len(Sessions(store, lambda: NOW).of(MAIN).history) == 5
+    store.db.execute("INSERT INTO dreams VALUES ('fly')")
+    store.close()
+    copy = tmp_path / f"state.db.v{len(newer) - 1}"
+    assert copy.stat().st_mode & 0o077 == 0
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="newer"):
+        Store(path)
+    shutil.copy(copy, path)
+    old = Store(path)
+    assert len(Sessions(old, lambda: NOW).of(MAIN).history) == 5
+    old.close()
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.db"
+    filled(path, 2)
+    bad = "CREATE TABLE dreams (text TEXT) STRICT; INSERT INTO nothing VALUES (1)"
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MIGRATIONS", (*module.MIGRATIONS, bad))
+        for _ in range(2):
+            with pytest.raises(StoreError, match="It is as it was"):
+                Store(path)
+    store = Store(path)
+    assert len(Sessions(store, lambda: NOW).of(MAIN).history) == 5
+    assert store.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'dreams'").fetchone() is None
+    store.close()
+
+
+# -- a full disk
+
+FILL = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from nanoclaw.errors import StoreError
+from nanoclaw.messages import Address, Inbound, UserMessage
+from nanoclaw.store.db import Store
+from nanoclaw.store.inbox import Inbox
+
+now = datetime.now(UTC)
+inbox = Inbox(Store(Path(sys.argv[1])), lambda: now)
+for number in range(10_000):
+    message = UserMessage(f"{number} " + "x" * 5000, now)
+    try:
+        inbox.accept(Inbound(Address("terminal", "main"), "me", str(number), message))
+    except StoreError as error:
+        print(number, error)
+        break
+    else:
+        print(number, flush=True)
+"""
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    Store(path).close()
+    limit = 300_000
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    ended = subprocess.run(
+        [sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, preexec_fn=small_files, timeout=30
+    )
+    *accepted, refused = ended.stdout.splitlines()
+    assert ended.stderr == ""
+    assert "Nothing was changed; is the disk full?" in refused
+    assert "rollback" not in refused
+    store = Store(path)
+    waiting = Inbox(store, lambda: NOW).waiting()
+    assert [inbound.external_id for _, inbound in waiting] == accepted
+    assert len(waiting) > 10
+    store.close()

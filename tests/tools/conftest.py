@@ -1,0 +1,86 @@
+"""A toolbox with every tool of a fresh workspace, used as a turn would use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.errors import ImageError
+from nanoclaw.messages import Address, Image, ToolCall, ToolResult
+from nanoclaw.tools.base import Tool, Toolbox, ToolContext
+from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.shell import shell_tools
+from nanoclaw.workspace.notes import MemoryStore
+from nanoclaw.workspace.paths import Workspace
+
+NOW = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=2)))
+CONTEXT = ToolContext(Address("test", "1"), "me", "person")
+
+
+class Hands:
+    """Calls tools by name; answers with what the model would get."""
+
+    def __init__(self, root: Path, tools: list[Tool]) -> None:
+        self.root = root
+        self.tools = tools
+        self.box = Toolbox(tools, lambda: NOW, lambda text: text)
+
+    def __call__(self, name: str, /, **arguments: object) -> str:
+        result = self.result(name, **arguments)
+        assert not result.is_error, result.text
+        return result.text
+
+    def error(self, name: str, /, **arguments: object) -> str:
+        result = self.result(name, **arguments)
+        assert result.is_error, result.text
+        return result.text
+
+    def result(self, name: str, /, **arguments: object) -> ToolResult:
+        return self.send(name, json.dumps(arguments))
+
+    def send(self, name: str, arguments: str) -> ToolResult:
+        return asyncio.run(self.run(name, arguments))
+
+    async def run(self, name: str, arguments: str) -> ToolResult:
+        result = await self.box.run(ToolCall("1", name, arguments), CONTEXT)
+        result.text.encode()
+        assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
+            name,
+            result.text,
+        )
+        return result
+
+
+def fake_image(data: bytes, name: str) -> Image:
+    if len(data) < 20:
+        raise ImageError(f"{name} is cut off.")
+    return Image("image/png", data, name)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    yield root
+
+
+@pytest.fixture
+def hands(root: Path, tmp_path: Path) -> Hands:
+    workspace = Workspace(root)
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    (skills / "SKILL.md").write_text("how to\n")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CANARY_API_KEY": "sk-canary-value"}
+    tools = [
+        *file_tools(workspace, read_roots=[skills], open_image=fake_image),
+        *shell_tools(workspace, environment),
+        *memory_tools(MemoryStore(workspace, lambda: NOW)),
+    ]
+    return Hands(root, tools)

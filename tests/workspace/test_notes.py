@@ -1,0 +1,101 @@
+"""What is noted is appended; what a person wrote by hand stays byte for byte."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.errors import WorkspaceError
+from nanoclaw.workspace.notes import LONGEST_ENTRY, Added, MemoryStore, memory_files
+from nanoclaw.workspace.paths import Workspace
+
+LATE = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MemoryStore:
+    return MemoryStore(Workspace(tmp_path), lambda: LATE)
+
+
+def test_a_note_late_in_the_evening_belongs_to_the_local_day(store: MemoryStore, tmp_path: Path) -> None:
+    assert store.add_note("Called mum") == Added("memory/2026-05-03.md", "- 23:30 Called mum", True)
+    assert (tmp_path / "memory/2026-05-03.md").read_text() == "- 23:30 Called mum\n"
+
+
+def test_entries_are_one_line_each(store: MemoryStore, tmp_path: Path) -> None:
+    store.add_fact("  Likes\n# tea\r\n\tand\x1b\u2028 cake ")
+    store.add_fact("Lives in Kyiv")
+    assert (tmp_path / "MEMORY.md").read_text() == "- 2026-05-03: Likes # tea and cake\n- 2026-05-03: Lives in Kyiv\n"
+    assert store.memory_text() == "- 2026-05-03: Likes # tea and cake\n- 2026-05-03: Lives in Kyiv"
+
+
+def test_the_same_words_are_not_noted_twice(store: MemoryStore, tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("# About me\n\n- 2020-01-01: Likes tea\n* Has a dog\n- ~~Smokes~~\n")
+    assert store.add_fact("Likes tea") == Added("MEMORY.md", "- 2020-01-01: Likes tea", False)
+    assert store.add_fact("Has a dog").is_new is False
+    assert store.add_fact("Smokes").is_new is True
+    assert store.add_note("Likes tea").is_new is True
+    assert store.add_note("Likes tea").is_new is False
+
+
+@pytest.mark.parametrize(
+    "byhand", [b"no end", b"bad \xff\xfe\x00 bytes\n", b"\xef\xbb\xbfbom\r\n", b"\r\n\r\n", b"# h\n"]
+)
+def test_what_was_written_by_hand_stays_byte_for_byte(store: MemoryStore, tmp_path: Path, byhand: bytes) -> None:
+    (tmp_path / "MEMORY.md").write_bytes(byhand)
+    store.add_fact("x")
+    after = (tmp_path / "MEMORY.md").read_bytes()
+    assert after.startswith(byhand)
+    assert after.decode("utf-8", "replace").splitlines()[-1] == "- 2026-05-03: x"
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "x" * (LONGEST_ENTRY + 1)])
+def test_nothing_and_too_much_are_refused(store: MemoryStore, tmp_path: Path, text: str) -> None:
+    with pytest.raises(WorkspaceError):
+        store.add_note(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_are_read_by_number(store: MemoryStore, tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("a\nb\nc\nd\n")
+    assert store.get("memory.md", 2, 2) == "2\tb\n3\tc\n[1 more lines: start=4 goes on]"
+    assert store.get("MEMORY.md", -1, 0) == "1\ta\n[3 more lines: start=2 goes on]"
+    with pytest.raises(WorkspaceError, match="has 4 lines"):
+        store.get("MEMORY.md", 5)
+
+
+def test_links_are_not_followed(store: MemoryStore, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "MEMORY.md").symlink_to("secret")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/a.md").symlink_to("../secret")
+    (tmp_path / "memory/2026-05-03.md").symlink_to("../secret")
+    assert memory_files(store.workspace) == []
+    for action in (lambda: store.get("a"), lambda: store.add_note("x"), lambda: store.add_fact("x"), store.memory_text):
+        with pytest.raises(WorkspaceError):
+            action()
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_memory_files_are_the_facts_and_the_notes(store: MemoryStore, tmp_path: Path) -> None:
+    store.add_fact("x")
+    (tmp_path / "memory").mkdir()
+    for name in ("2026-05-02.md", "2026-05-01.md", "other.md", "notes.txt"):
+        (tmp_path / "memory" / name).write_text("x")
+    (tmp_path / "memory/folder.md").mkdir()
+    assert memory_files(store.workspace) == [
+        "MEMORY.md",
+        "memory/2026-05-01.md",
+        "memory/2026-05-02.md",
+        "memory/other.md",
+    ]
+
+
+def test_a_folder_in_place_of_a_file_is_an_error_with_a_sentence(store: MemoryStore, tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").mkdir()
+    (tmp_path / "memory").write_text("")
+    for action in (lambda: store.add_fact("x"), lambda: store.add_note("x"), lambda: store.get("MEMORY.md")):
+        with pytest.raises(WorkspaceError):
+            action()

@@ -1,0 +1,160 @@
+"""Finding notes: the right one first, in any size of memory and any language."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.recall import Hit, search, tokens
+
+NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
+
+
+def workspace(root: Path, **notes: str) -> Workspace:
+    (root / "memory").mkdir()
+    for name, text in notes.items():
+        path = root / "MEMORY.md" if name == "MEMORY" else root / "memory" / f"{name.strip('_').replace('_', '-')}.md"
+        path.write_text(text, encoding="utf-8")
+    return Workspace(root)
+
+
+def texts(hits: list[Hit]) -> list[str]:
+    return [hit.text for hit in hits]
+
+
+def test_one_of_two_notes_is_found(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- 09:00 Bought a pelican\n", _2026_05_02="- 10:00 Went swimming\n")
+    (hit,) = search(ws, "Where is my pelican?", 5, NOW)
+    assert (hit.file, hit.start, hit.end, hit.date) == ("memory/2026-05-01.md", 1, 1, date(2026, 5, 1))
+    assert hit.text == "- 09:00 Bought a pelican"
+    assert hit.score > 0
+
+
+def test_an_empty_memory_finds_nothing(tmp_path: Path) -> None:
+    assert search(Workspace(tmp_path), "anything", 5, NOW) == []
+    assert search(workspace(tmp_path, MEMORY=""), "anything", 5, NOW) == []
+
+
+@pytest.mark.parametrize(
+    "query", ["hi", "thanks", "ok", "", "the and of", "🎈", "'", '"', "* OR (", "\0", "?" * 100_000]
+)
+def test_words_without_meaning_find_nothing_and_raise_nothing(tmp_path: Path, query: str) -> None:
+    assert search(workspace(tmp_path, MEMORY="- hi, thanks, ok, the and of\n"), query, 5, NOW) == []
+
+
+def test_notes_are_split_at_headings_bullets_and_blank_lines(tmp_path: Path) -> None:
+    text = "# Garden\n\nThe apple tree\nneeds water\n\n- apple one\n  more of it\n  - apple two\n1. apple three\n"
+    text += "## Food\napple pie\n"
+    hits = search(workspace(tmp_path, MEMORY=text), "apple", 10, NOW)
+    assert sorted((hit.start, hit.end, hit.text) for hit in hits) == [
+        (3, 4, "The apple tree\nneeds water"),
+        (6, 7, "- apple one\nmore of it"),
+        (8, 8, "- apple two"),
+        (9, 9, "1. apple three"),
+        (11, 11, "apple pie"),
+    ]
+
+
+def test_a_heading_counts_for_what_stands_below_it(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="# Garden\n- roses\n# Kitchen\n- pots\n")
+    assert texts(search(ws, "garden", 5, NOW)) == ["- roses"]
+
+
+def test_a_rare_word_outweighs_common_ones(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- walk in the park\n- walk to the zoo\n- walk home\n- the zebra in the park\n")
+    assert texts(search(ws, "walk park zebra", 1, NOW)) == ["- the zebra in the park"]
+
+
+def test_age_only_breaks_ties(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path,
+        _2020_01_01="- the red bicycle was stolen",
+        _2026_05_01="- a bicycle lane was planned",
+        _2026_05_02="- a bicycle race was watched",
+    )
+    assert texts(search(ws, "stolen bicycle", 1, NOW)) == ["- the red bicycle was stolen"]
+    assert texts(search(ws, "bicycle", 3, NOW))[:2] == ["- a bicycle race was watched", "- a bicycle lane was planned"]
+
+
+def test_facts_carry_their_own_date(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- 2024-02-29: Moved to Lviv\n- Born in Kyiv, Lviv later\n")
+    assert {hit.date for hit in search(ws, "Lviv", 5, NOW)} == {date(2024, 2, 29), None}
+
+
+def test_struck_words_are_not_returned(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path, MEMORY="- ~~Birthday on 4 May~~\n- Birthday on 5 May\n- 2026-01-01: ~~birthday cake~~ (2026-02-02)\n"
+    )
+    assert texts(search(ws, "birthday", 5, NOW)) == ["- Birthday on 5 May"]
+
+
+def test_the_same_words_are_returned_once(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- same thing\n", _2026_05_02="- same thing\n")
+    assert [hit.file for hit in search(ws, "same thing", 5, NOW)] == ["memory/2026-05-02.md"]
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("running", "- a run in the morning"),
+        ("stories", "- the story of a cat"),
+        ("birthdays", "- mum's birthday"),
+        ("boxes", "- a box of tea"),
+        ("planned", "- plans for summer"),
+        ("make", "- making bread"),
+        ("CAFÉ", "- the café"),
+        ("ｐｉｚｚａ", "- pizza night"),
+        ("生日", "- 妈妈的生日是五月五日"),
+        ("東京", "- 来週東京に行く"),
+        ("서울", "- 내일 서울에 간다"),
+        ("straße", "- in der Strasse"),
+        ("Ключ", "- запасной ключ"),
+    ],
+)
+def test_words_are_found_in_other_forms_and_languages(tmp_path: Path, query: str, note: str) -> None:
+    assert texts(search(workspace(tmp_path, MEMORY=f"- something else\n{note}\n"), query, 5, NOW)) == [note]
+
+
+def test_tokens() -> None:
+    assert list(tokens("The 3 dogs' kennel, my_file and 東京x!")) == [
+        "3",
+        "dog",
+        "kennel",
+        "fil",
+        "東",
+        "京",
+        "東京",
+        "x",
+    ]
+
+
+def test_odd_files_are_passed_over(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_13_40="- needle in an impossible day\n", _2026_05_01="- needle in May\n")
+    (tmp_path / "memory/bad.md").write_bytes(b"- needle \xff\xfe\n")
+    (tmp_path / "memory/folder.md").mkdir()
+    os.mkfifo(tmp_path / "memory/pipe.md")
+    (tmp_path / "MEMORY.md").symlink_to("/etc/passwd")
+    assert {hit.file for hit in search(ws, "needle", 9, NOW)} == {
+        "memory/2026-13-40.md",
+        "memory/2026-05-01.md",
+        "memory/bad.md",
+    }
+
+
+def test_a_note_edited_meanwhile_is_seen(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- old\n")
+    assert search(ws, "fresh", 5, NOW) == []
+    ws.memory_file.write_text("- fresh\n")
+    assert texts(search(ws, "fresh", 5, NOW)) == ["- fresh"]
+
+
+def test_a_hundred_thousand_bullets_take_bounded_time(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="".join(f"- entry number {n} about tea\n" for n in range(100_000)))
+    before = time.process_time()
+    assert texts(search(ws, "number 99999", 1, NOW)) == ["- entry number 99999 about tea"]
+    assert time.process_time() - before < 20
