@@ -16,6 +16,7 @@ from nanoclaw.channels.base import Channel
 from nanoclaw.config import Config
 from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
 from nanoclaw.events import Event
+from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.messages import Address, Image, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.base import Provider
@@ -62,7 +63,7 @@ class App:
             inbox=Inbox(self.store, now),
             delivery=self.delivery,
             builder=context_builder(config, tools, now),
-            toolbox=Toolbox(tools, now, Redactor(secrets(config))),
+            toolbox=Toolbox(tools, now, cleaner(config)),
             provider_for=self._providers.of,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
@@ -305,6 +306,12 @@ def secrets(config: Config) -> tuple[str, ...]:
     """Values that must never show: keys in the config and in the environment."""
     named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
     return tuple(value for value in (config.model.api_key, config.channels.telegram.token, *named) if len(value) >= 8)
+
+
+def cleaner(config: Config) -> Callable[[str], str]:
+    """What every tool result goes through: no secret, no control character."""
+    redact = Redactor(secrets(config))
+    return lambda text: redact(plain(text))
 
 
 def start_logging(config: Config) -> None:

@@ -11,7 +11,6 @@ from nanoclaw.agent import sections
 from nanoclaw.agent.metadata import escape, runtime_metadata
 from nanoclaw.agent.sections import Ingredients, Mode, Section
 from nanoclaw.errors import ImageError, WorkspaceError
-from nanoclaw.log import logger
 from nanoclaw.messages import Attachment, Image, Message, ModelRequest, Origin, SystemPrompt, UserMessage
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap
@@ -43,6 +42,8 @@ class ContextBuilder:
         try:
             text = MemoryStore(Workspace(self._workspace), self._clock).memory_text()
         except WorkspaceError as error:
+            from nanoclaw.log import logger
+
             logger.warning("a conversation begins without memory: {}", error)
             return ""
         return text if bootstrap.says_something(text) else ""

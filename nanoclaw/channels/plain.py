@@ -15,7 +15,7 @@ from nanoclaw.channels.text import PlainFlow, SparseProgress, printable, progres
 from nanoclaw.events import Event, Notice, Reason, ToolFinished, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 
-_SEND_SECONDS = 10.0  # from the end of the turn until its answer must have come through the outbox
+_ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 
 
 class Plain:
@@ -48,7 +48,8 @@ class Plain:
         self._sparse = SparseProgress(self._write_error_line)
         self._bar = ""
         self._id = os.urandom(8).hex()
-        self._over, self._sent = asyncio.Event(), asyncio.Event()
+        self._over = asyncio.Event()
+        self._giving_up: asyncio.TimerHandle | None = None
         self._turning = False
         self._ended: TurnEnded | None = None
         self._texts: list[str] = []
@@ -60,8 +61,8 @@ class Plain:
         try:
             await deliver(Inbound(self._address, "owner", self._id, message, self._attachments))
             await self._over.wait()
-            await self._wait_for_answer()
         finally:
+            self._stop_giving_up()
             self._clear_bar()
             if not self._as_json:
                 self._flow.end_line()
@@ -85,13 +86,15 @@ class Plain:
 
     async def send(self, outbound: Outbound) -> str:
         self._clear_bar()
-        self._texts.append(printable(outbound.text).strip())
-        if not self._as_json:
-            self._flow.say("\n".join([outbound.text, *outbound.files]))
-        if not self._turning and outbound.reply_to in ("", self._id):
+        self._stop_giving_up()
+        if outbound.reply_to in ("", self._id):
+            self._say(outbound)
+        else:  # accepted by an earlier run, and answered in this one
+            self._write_error_line(printable(outbound.text))
+            self._tools.clear()
+        if outbound.reply_to == self._id and not self._turning:
             self._over.set()
-            self._sent.set()
-        return f"{self._id}-{len(self._texts)}"
+        return os.urandom(8).hex()
 
     def show(self, address: Address, event: Event) -> None:
         if address != self._address:
@@ -102,7 +105,7 @@ class Plain:
                 return
             case TurnEnded():
                 self._turning, self._ended, self.reason = False, event, event.reason
-                self._over.set()
+                self._giving_up = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)
             case ToolFinished():
                 self._turning = True
                 self._tools.append(_tool(event))
@@ -114,16 +117,19 @@ class Plain:
         if not self._as_json or isinstance(event, ToolFinished | Notice):
             self._flow.show(event)
 
-    async def _wait_for_answer(self) -> None:
-        """What the outbox brings is the answer; what the turn said is only shown if that does not come."""
-        ended = self._ended
-        if ended is None or not ended.answer.strip():
-            return
-        try:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await self._sent.wait()
-        except TimeoutError:
-            await self.send(Outbound(self._address, ended.answer))
+    def _say(self, outbound: Outbound) -> None:
+        self._texts.append(printable(outbound.text).strip())
+        if not self._as_json:
+            self._flow.say("\n".join([outbound.text, *outbound.files]))
+
+    def _give_up(self, ended: TurnEnded) -> None:
+        """The outbox brings nothing, since nothing can be stored: what the turn said must do."""
+        self._say(Outbound(self._address, ended.answer))
+        self._over.set()
+
+    def _stop_giving_up(self) -> None:
+        if self._giving_up:
+            self._giving_up.cancel()
 
     def _note(self, line: str) -> None:
         if self._err.isatty or self._verbose:

@@ -46,7 +46,7 @@ SMALL_TALK = (
     ("What are you good at?", "I read and write files in your workspace, run commands, and remember things for you."),
     ("I need some help", "Of course. What is it about?"),
     ("How do you say thank you in French?", "Merci."),
-    ("Make up a rhyme about spring", "The snow is gone, the days grow long; the birds are back with all their song."),
+    ("Write me a rhyme about spring", "The snow is gone, the days grow long; the birds are back with all their song."),
     ("Any idea for a present?", "A good book, a plant, or a ticket to a concert."),
     ("What is the largest ocean?", "The Pacific Ocean."),
     ("No, that is not right", "I am sorry. What should be different?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -41,6 +42,7 @@ CONTEXT_TOKENS = 4096
 OUTPUT_TOKENS = 768
 KEPT_STATES = 4
 BATCH_TOKENS = 64  # between two batches the server looks whether somebody still listens
+READ_AHEAD = 1 << 26
 INSTALL_HINT = "pip install 'nanoclaw-assistant[local]'"
 
 
@@ -109,9 +111,18 @@ class LocalProvider:
     async def _llama(self, on_event: OnEvent) -> _Llama:
         """The loaded model. A cancelled turn leaves the loading to the next one."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
-            on_event(Notice(f"Loading {self.model} ..."))
-            self._loading = asyncio.create_task(_Llama.load(self._start, self._path, self._state))
+            self._loading = asyncio.create_task(self._load(on_event))
         return await asyncio.shield(self._loading)
+
+    async def _load(self, on_event: OnEvent) -> _Llama:
+        text = f"Loading {self.model}"
+        on_event(Notice(text, 0.0))
+        # llama.cpp holds Python's lock while it loads: what the disk has to do is done before, where nothing waits.
+        async for fraction in _read_ahead(self._path):
+            on_event(Notice(text, fraction))
+        return _Llama(
+            await asyncio.to_thread(self._start, self._path, self._state, physical_cores()), self._path, self._state
+        )
 
     async def _answer(self, llama: _Llama, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         tools = few(request.tools)
@@ -210,10 +221,6 @@ class _Llama:
             timeout=60,
         )
 
-    @classmethod
-    async def load(cls, start: StartEngine, path: Path, state: Path) -> _Llama:
-        return cls(await asyncio.to_thread(start, path, state, physical_cores()), path, state)
-
     async def aclose(self) -> None:
         await self._client.aclose()
         await asyncio.to_thread(self._engine.stop)
@@ -272,6 +279,26 @@ class _Llama:
             raise _failure(response.text)
         answer: dict[str, Any] = response.json()
         return answer
+
+
+async def _read_ahead(path: Path) -> AsyncIterator[float]:
+    """Bring the file into the system's cache, telling how far it is; a file that cannot be read is not our concern."""
+    size = await asyncio.to_thread(_size, path)
+    for start in range(0, size, READ_AHEAD):
+        await asyncio.to_thread(_touch, path, start)
+        yield min(1.0, (start + READ_AHEAD) / size)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _touch(path: Path, start: int) -> None:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(start)
+        left, buffer = READ_AHEAD, bytearray(1 << 20)
+        while left > 0 and (read := file.readinto(buffer)):
+            left -= read
 
 
 def _is_file(path: Path) -> bool:

@@ -128,7 +128,10 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
     ]
 
 
-_READ = (ToolExample("Show me the shopping list", {"path": "lists/shopping.md"}),)
+_READ = (
+    ToolExample("Show me the shopping list", {"path": "lists/shopping.md"}),
+    ToolExample("What does plan.txt say?", {"path": "plan.txt"}),
+)
 _WRITE = (ToolExample("Save 'call the bank' as todo.md", {"path": "todo.md", "content": "call the bank\n"}),)
 _EDIT = (ToolExample("In todo.md change Monday to Friday", {"path": "todo.md", "old": "Monday", "new": "Friday"}),)
 _APPEND = (

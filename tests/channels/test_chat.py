@@ -27,11 +27,12 @@ def waiting(*ids: str) -> Waiting:
     return waiting
 
 
-def test_a_command_is_answered_by_its_reply_alone() -> None:
-    for outbound in (reply(), reply(reply_to="a")):
-        one = waiting("a")
-        one.sent(outbound)
-        assert not one.busy
+def test_a_reply_alone_is_an_answer() -> None:
+    one = waiting("a", "b")
+    one.sent(reply(reply_to="a"))
+    assert one.busy
+    one.sent(reply(reply_to="b"))
+    assert not one.busy
 
 
 def test_a_turn_is_over_with_its_answer() -> None:
@@ -40,23 +41,32 @@ def test_a_turn_is_over_with_its_answer() -> None:
     one.sent(reply("from a tool"))
     one.saw(TurnEnded("yes", "answered"))
     assert one.busy
-    one.sent(reply(reply_to="a"))
+    one.sent(reply())
     assert not one.busy
 
 
-def test_the_answer_to_one_message_leaves_the_next_waiting() -> None:
-    one = waiting("a", "b")
+def test_an_answer_to_an_older_message_ends_no_wait() -> None:
+    one = waiting("a")
     one.saw(TurnEnded("yes", "answered"))
-    one.sent(reply())
+    one.sent(reply(reply_to="from the last run"))
     assert one.busy
-    one.saw(TurnEnded("", "answered"))
+
+
+def test_an_answer_that_does_not_come_is_given_up() -> None:
+    one = waiting("a", "b")
+    one.saw(TurnEnded("the disk is full", "failed"))
+    one.give_up()
+    one.give_up()
+    assert one.busy
+    one.sent(reply(reply_to="b"))
     assert not one.busy
 
 
 def test_a_stop_drops_what_was_queued() -> None:
     one = waiting("a", "b", "/stop")
     one.saw(TextDelta("ye"))
-    one.saw(TurnEnded("", "cancelled"))
+    one.saw(TurnEnded("Stopped.", "cancelled"))
+    one.sent(reply("Stopped.", reply_to="a"))
     assert not one.busy
 
 

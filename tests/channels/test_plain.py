@@ -51,7 +51,7 @@ def ask(
         for event in events:
             plain.show(HERE, event)
         answer = events[-1].answer if sent is None and isinstance(events[-1], TurnEnded) else sent
-        if answer:
+        if answer is not None:
             await plain.send(Outbound(HERE, answer, reply_to=inbound.external_id))
 
     asyncio.run(plain.run(deliver))
@@ -98,10 +98,37 @@ def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
         plain.show(HERE, ToolStarted(CALL))
         await plain.send(Outbound(HERE, "on it", files=("a.pdf",)))
         plain.show(HERE, TurnEnded("done", "answered"))
-        await plain.send(Outbound(HERE, "done"))
+        await plain.send(Outbound(HERE, "done", reply_to=inbound.external_id))
 
     asyncio.run(plain.run(deliver))
     assert out.getvalue() == "on it\na.pdf\ndone\n"
+
+
+def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err, as_json=True)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, ToolFinished(CALL, "", False, 0))
+        plain.show(HERE, TurnEnded("old", "failed"))
+        await plain.send(Outbound(HERE, "old", reply_to="from the last run"))
+        plain.show(HERE, TurnEnded("new", "answered"))
+        await plain.send(Outbound(HERE, "new", reply_to=inbound.external_id))
+
+    asyncio.run(plain.run(deliver))
+    fields = json.loads(out.getvalue())
+    assert (fields["answer"], fields["reason"], fields["tools"], err.getvalue()) == ("new", "answered", [], "old\n")
+
+
+def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, TurnEnded("The disk is full.", "failed"))
+
+    asyncio.run(plain.run(deliver))
+    assert (out.getvalue(), plain.reason) == ("The disk is full.\n", "failed")
 
 
 def test_a_turn_without_words_ends() -> None:
@@ -174,7 +201,7 @@ assert not heavy, heavy
 plain = Plain("main", "hi", clock=lambda: datetime.now(UTC))
 async def deliver(inbound):
     plain.show(inbound.address, TurnEnded("x" * 1_000_000 + "\\u4f60\\ud800", "answered"))
-    await plain.send(Outbound(inbound.address, "x" * 1_000_000 + "\\u4f60\\ud800"))
+    await plain.send(Outbound(inbound.address, "x" * 1_000_000 + "\\u4f60\\ud800", reply_to=inbound.external_id))
 asyncio.run(plain.run(deliver))
 print(plain.write_error, file=sys.stderr)
 """

@@ -172,7 +172,7 @@ def test_the_short_profile_goes_out_and_not_the_system_prompt(llama: FakeLlama) 
 def test_loading_and_the_first_reading_are_told(llama: FakeLlama) -> None:
     _, events = answer(llama, '{"reply":"hi"}')
     notices = [event for event in events if isinstance(event, Notice)]
-    assert notices[0].text == "Loading local/tiny ..."
+    assert notices[0] == Notice("Loading local/tiny", 0.0)
     assert notices[1].fraction == 0.5
 
 

@@ -148,7 +148,7 @@ class Terminal:
             self._face.note("Ctrl-C again, Ctrl-D or /exit leaves")
 
     def _give_up_waiting(self) -> None:
-        self._waiting.answer_due = False  # it was sent by a tool before, or the outbox is stuck
+        self._waiting.give_up()
         self._settle()
 
     def _settle(self) -> None:
@@ -158,12 +158,12 @@ class Terminal:
 
 
 class Waiting:
-    """Which messages are without an answer: a turn ends with `TurnEnded` and its answer, a command with a reply."""
+    """Which messages are without an answer. A turn ends with `TurnEnded`, then its answer comes through the outbox."""
 
     def __init__(self) -> None:
         self._open: list[str] = []
         self._turning = False
-        self.answer_due = False  # the turn is over, its answer still on the way
+        self.answer_due = False
 
     @property
     def busy(self) -> bool:
@@ -177,22 +177,26 @@ class Waiting:
 
     def saw(self, event: Event) -> None:
         match event:
-            case TurnEnded(answer, reason):
-                self._turning = False
-                self.answer_due = bool(answer.strip())
-                self._open = [] if reason == "cancelled" else self._open[1:]  # a stop drops the queue
+            case TurnEnded(_, reason):
+                self._turning, self.answer_due = False, True
+                if reason == "cancelled":  # a stop drops the queue
+                    self._open = []
             case Notice():
                 pass
             case _:
                 self._turning, self.answer_due = True, False
 
     def sent(self, outbound: Outbound) -> None:
-        if self.answer_due and not self._turning:
-            self.answer_due = False
-        elif outbound.reply_to:
+        if outbound.reply_to:
             self.drop(outbound.reply_to)
-        elif not self._turning:  # otherwise a tool said it in the middle of a turn
+        elif self.answer_due:
             self._open = self._open[1:]
+        self.answer_due = False
+
+    def give_up(self) -> None:
+        """The answer does not come: a tool has said it before, or nothing can be stored."""
+        if self.answer_due:
+            self._open, self.answer_due = self._open[1:], False
 
 
 def _choose_face(history_file: Path, commands: Mapping[str, str]) -> Face:

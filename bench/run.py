@@ -1,0 +1,288 @@
+"""All figures in one run, as one Markdown table: python bench/run.py [--nanobot COMMAND] [--only WORD]
+
+Everything is measured on processes that a person would start, against a model on loopback that answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from measure import NANOCLAW, PYTHON, cpu_of, cpu_of_children, environment, instructions, run
+from model_server import ModelServer
+from terminal_start import Start, measure_start
+
+HERE = Path(__file__).parent
+PASS = [PYTHON, "-c", "pass"]
+ROUNDS = 50
+TURNS = 20
+STORED = 2000
+
+Row = tuple[str, str, str, str]
+"""Figure, goal, measured, for comparison."""
+
+
+class Bench:
+    """Homes for the assistant in one folder, and the model they all talk to."""
+
+    def __init__(self, folder: Path, server: ModelServer) -> None:
+        self.folder, self.server = folder, server
+
+    def home(self, name: str) -> dict[str, str]:
+        """A fresh home with a workspace; returns the environment to run in."""
+        env = environment(self.folder / name)
+        (self.folder / name).mkdir()
+        run([NANOCLAW, "init", "--model", "openai/gpt-5", "--api-base", self.server.url], env)
+        config = Path(env["NANOCLAW_HOME"]) / "config.toml"
+        config.write_text(f"{config.read_text()}\n[limits]\nrounds = {ROUNDS + 10}\n")
+        return env
+
+    def ask(self, env: dict[str, str], *options: str) -> None:
+        output = run([NANOCLAW, "-m", "hi", *options], env).output
+        assert "Hello." in output, output
+
+
+# --- the rows, in the order of the table -----------------------------------------------------------------------------
+
+
+def version(bench: Bench) -> Iterator[Row]:
+    env = environment(bench.folder)
+    pairs = [(run([NANOCLAW, "--version"], env).cpu, run(PASS, env).cpu) for _ in range(41)]
+    ratio = median(ours / bare for ours, bare in pairs)
+    counted, floor = instructions([NANOCLAW, "--version"], env), instructions(PASS, env)
+    by_count = f"; {counted / floor:.2f} × by instructions" if counted and floor else ""
+    comparison = "OpenClaw 8.7 ×, other peers 39–84 ×"
+    yield "`nanoclaw --version`, CPU next to `python -c pass`", "≤ 2 ×", f"{ratio:.2f} ×{by_count}", comparison
+
+
+def one_shot(bench: Bench) -> Iterator[Row]:
+    env = bench.home("one-shot")
+    bare = [PYTHON, str(HERE / "bare_httpx.py"), bench.server.url]
+    bench.server.script()
+    bench.ask(env)  # compiles and seeds what is compiled and seeded once
+    run(bare, env)
+    ours = max(run([NANOCLAW, "-m", "hi"], bench.home(f"one-shot-{n}")).peak_mb for n in range(3))
+    floor = max(run(bare, env).peak_mb for _ in range(3))
+    counted = _millions(instructions([NANOCLAW, "-m", "hi"], bench.home("one-shot-counted")))
+    counted_bare = _millions(instructions(bare, env))
+    peers = "llm 0.36 {}; nanobot 0.3.5 {}; Hermes {}"
+    what = "`nanoclaw -m hi`, fresh workspace"
+    yield (
+        f"{what}: instructions",
+        "≤ 1,400 M",
+        counted,
+        f"bare httpx agent in this run {counted_bare}; {peers.format('3,251 M', '6,615 M', '11,332 M')}",
+    )
+    yield (
+        f"{what}: peak memory",
+        "≤ 45 MB",
+        f"{ours:.1f} MB",
+        f"bare httpx agent in this run {floor:.1f} MB; {peers.format('64 MB', '116 MB', '114 MB')}",
+    )
+
+
+def terminal(bench: Bench, nanobot: str) -> Iterator[Row]:
+    env = bench.home("terminal")
+    theirs = _nanobot(bench) if nanobot else {}
+    pairs = []
+    floors = []
+    for _ in range(5):
+        floor = run(PASS, env)
+        floors.append((floor.cpu, floor.wall))
+        ours = measure_start([NANOCLAW], env, bench.server)
+        pairs.append((ours, measure_start([nanobot, "agent"], theirs, bench.server) if nanobot else None))
+    pass_cpu, pass_wall = (median(column) for column in zip(*floors, strict=True))
+
+    def row(name: str, cpu: Callable[[Start], float], wall: Callable[[Start], float]) -> Row:
+        ours = median(cpu(start) for start, _ in pairs)
+        measured = f"{ours:.2f} s CPU ({ours / pass_cpu:.0f} × `pass`); wall {_times(wall, pairs, pass_wall)} × `pass`"
+        if not nanobot:
+            return name, "≤ 0.25 × nanobot's", measured, "nanobot hides its start behind the first Enter"
+        other = [start for _, start in pairs if start]
+        share = ours / median(map(cpu, other))
+        share_wall = median(wall(start) for start, _ in pairs) / median(map(wall, other))
+        return (
+            name,
+            "≤ 0.25 × nanobot's",
+            f"{measured}; {share:.2f} × nanobot's CPU, {share_wall:.2f} × its wall",
+            f"nanobot in this run {median(map(cpu, other)):.2f} s CPU, wall {median(map(wall, other)) / pass_wall:.0f} ×",
+        )
+
+    yield row("terminal: start to prompt", lambda start: start.prompt_cpu, lambda start: start.prompt_wall)
+    yield row("terminal: Enter to first request", lambda start: start.enter_cpu, lambda start: start.enter_wall)
+
+
+def rounds(bench: Bench) -> Iterator[Row]:
+    env = bench.home("rounds")
+    plan = Path(env["NANOCLAW_HOME"]) / "workspace" / "plan.md"
+    plan.write_text("".join(f"{number}: water the plants\n" for number in range(1, ROUNDS + 1)))
+    kinds: tuple[tuple[str, str, str, Callable[[int], dict[str, Any]]], ...] = (
+        ("read_file", "≤ 6 ms", "httpx floor 4.4 ms", lambda n: {"path": "plan.md", "offset": n + 1, "limit": 1}),
+        ("exec", "≤ 10 ms", "pi 16 ms, nanobot 57 ms, Hermes 234 ms", lambda n: {"command": f"true {n}"}),
+    )
+    for name, goal, comparison, arguments in kinds:
+        runs = [_rounds(bench, env, name, arguments) for _ in range(3)]
+        best = min(runs, key=mean)
+        yield (
+            f"one tool round ({'`exec true`' if name == 'exec' else '`read_file`'}) within a turn of {ROUNDS}",
+            f"{goal} CPU, flat",
+            f"{mean(best):.1f} ms; first ten {mean(best[:10]):.1f}, last ten {mean(best[-10:]):.1f}",
+            comparison,
+        )
+
+
+def bodies(bench: Bench) -> Iterator[Row]:
+    env = bench.home("bodies")
+    note = {"path": "notes.md", "text": "water the plants\n"}
+    replies = [[[("append_file", note), ("list_dir", {})], f"Done, {turn}."] for turn in range(TURNS)]
+    bench.server.script(*(reply for turn in replies for reply in turn))
+    for turn in range(TURNS):
+        run([NANOCLAW, "-m", f"Turn {turn}"], env)  # each in a process of its own
+    held = [_is_start(one, other) for one, other in pairwise(bench.server.bodies)]
+    yield (
+        f"request bodies over {TURNS} turns, a process each: tools and messages begin with all of the previous body's",
+        "all",
+        f"{sum(held)} of {len(held)} pairs",
+        "",
+    )
+
+
+def long_session(bench: Bench) -> Iterator[Row]:
+    env = bench.home("long")
+    bench.server.script()
+    bench.ask(env, "--session", "warm")
+    filled = run([PYTHON, str(HERE / "long_session.py"), env["NANOCLAW_HOME"], str(STORED)], env)
+    new, old = [], []
+    for number in range(15):
+        bench.server.script()
+        long, short = ["--session", "long"], ["--session", f"new-{number}"]
+        old.append(run([NANOCLAW, "-m", "hi", *long], env).cpu)
+        if not number:
+            sent = [message for message in bench.server.bodies[0]["messages"] if message["role"] != "system"]
+        new.append(run([NANOCLAW, "-m", "hi", *short], env).cpu)
+    more = median(one - other for one, other in zip(old, new, strict=True)) * 1000
+    counted = [instructions([NANOCLAW, "-m", "hi", "--session", name], env) for name in ("long", "counted")]
+    by_count = f", {counted[0] - counted[1]:.0f} M instructions" if counted[0] and counted[1] else ""
+    complete = [f"Question {turn}:" in json.dumps(sent) for turn in range(STORED // 5)]
+    lost = STORED + 2 - len(sent)  # the new message and its metadata come on top
+    yield (
+        f"a session of {STORED:,} stored messages next to a new one",
+        "≤ 30 ms CPU more, nothing lost",
+        f"{more:.0f} ms more (whole command, median of 15{by_count}), of which loading {filled.output.strip()} ms; "
+        f"{lost} messages lost, {sum(complete)} of {len(complete)} questions sent",
+        "nanobot classic 1.0 s; nanobot 0.3.5 drops the history",
+    )
+
+
+def prompt(bench: Bench) -> Iterator[Row]:
+    env = bench.home("prompt")
+    bench.server.script()
+    bench.ask(env)
+    body = bench.server.bodies[0]
+    system = "\n".join(str(message["content"]) for message in body["messages"] if message["role"] == "system")
+    tools = json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":"))
+    counter = subprocess.run(
+        [PYTHON, str(HERE / "tokens.py")], input=json.dumps([system, tools]), capture_output=True, text=True
+    )
+    if counter.returncode:
+        size = (len(system) + len(tools)) / 4
+        measured = f"about {size:,.0f} (estimated: a token for four characters)"
+    else:
+        counts = json.loads(counter.stdout)
+        measured = f"{sum(counts):,} (system prompt {counts[0]:,}, {len(body['tools'])} tools {counts[1]:,})"
+    name = "system prompt and tool schemas of a fresh workspace, o200k tokens"
+    yield name, "≤ 3,000", measured, "pi 1,274; nanobot 7,776; Hermes 14,160"
+
+
+# --- what they are made of -------------------------------------------------------------------------------------------
+
+
+def _rounds(bench: Bench, env: dict[str, str], tool: str, arguments: Callable[[int], dict[str, Any]]) -> list[float]:
+    """CPU milliseconds of each round: what the process has used from one request to the next."""
+    bench.server.script(*([(tool, arguments(number))] for number in range(ROUNDS)))
+    command = [NANOCLAW, "-m", "hi", "--session", f"{tool}-{os.urandom(4).hex()}"]
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    used: list[float] = []
+    bench.server.on_request = lambda: used.append(cpu_of(process.pid) + cpu_of_children(process.pid))
+    try:
+        process.wait(120)
+    finally:
+        bench.server.on_request = lambda: None
+        process.kill()
+    assert len(used) == ROUNDS + 1, f"{len(used)} requests instead of {ROUNDS + 1}"
+    results = [message for message in bench.server.bodies[-1]["messages"] if message["role"] == "tool"]
+    assert len({message["content"] for message in results}) in (1, ROUNDS), "the rounds did not all do the same"
+    return [(later - earlier) * 1000 for earlier, later in pairwise(used)]
+
+
+def _is_start(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    messages = one["messages"]
+    return bool(one["tools"] == other["tools"] and messages == other["messages"][: len(messages)])
+
+
+def _nanobot(bench: Bench) -> dict[str, str]:
+    """A home for the peer, with the same model."""
+    env = environment(bench.folder / "nanobot")
+    folder = bench.folder / "nanobot" / ".nanobot"
+    folder.mkdir(parents=True)
+    config = {
+        "agents": {"defaults": {"model": "gpt-5", "provider": "custom"}},
+        "providers": {"custom": {"apiKey": "none", "apiBase": bench.server.url}},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return env
+
+
+def _millions(count: float | None) -> str:
+    return f"{count:,.0f} M" if count else "no valgrind here"
+
+
+def _times(wall: Callable[[Start], float], pairs: list[tuple[Start, Start | None]], floor: float) -> str:
+    return f"{median(wall(start) for start, _ in pairs) / floor:.0f}"
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nanobot", default="", metavar="COMMAND", help="a nanobot to measure side by side")
+    parser.add_argument("--only", default="", metavar="WORD", help="only the benches whose name has this word")
+    asked = parser.parse_args()
+    benches: dict[str, Callable[[Bench], Iterator[Row]]] = {
+        "version": version,
+        "one_shot": one_shot,
+        "terminal": lambda bench: terminal(bench, asked.nanobot),
+        "rounds": rounds,
+        "bodies": bodies,
+        "long_session": long_session,
+        "prompt": prompt,
+    }
+    print(f"Python {platform.python_version()}, {_cpu_name()}, {os.cpu_count()} cores\n")
+    print("| figure | goal | measured | for comparison |\n|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as folder, ModelServer() as server:
+        bench = Bench(Path(folder), server)
+        for name, rows in benches.items():
+            if asked.only in name:
+                for row in rows(bench):
+                    print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""A model server and a home for each journey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.command import Home
+from tests.model_server import ModelServer
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: ModelServer) -> Home:
+    home = Home(tmp_path / "home")
+    home.configure(server.base)
+    return home

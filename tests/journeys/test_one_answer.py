@@ -1,0 +1,383 @@
+"""`nanoclaw -m TEXT` from the shell to a model server and back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from nanoclaw.store.db import Store
+from nanoclaw.store.sessions import whole_history
+from tests.agent.house import REPOSITORY, assert_legal
+from tests.journeys.command import KEY, Home
+from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
+
+
+def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
+    return events(call_delta(0, id, name, json.dumps(arguments)), delta("tool_calls"))
+
+
+def history_of(home: Home, key: str = "terminal:main") -> list[Any]:
+    store = Store(home.root / "state.db", read_only=True)
+    history = whole_history(store, key)
+    store.close()
+    assert history is not None
+    assert_legal(history)
+    return history
+
+
+def test_a_question_is_acted_on_answered_and_remembered_by_the_next_process(home: Home, server: ModelServer) -> None:
+    server.script(calls("write_file", {"path": "notes/bird.txt", "content": "pelican"}), says("I wrote pelican."))
+    first = home.run("-m", "Write the word pelican to notes/bird.txt")
+    assert (home.workspace / "notes" / "bird.txt").read_text() == "pelican"
+    assert first.out == "I wrote pelican.\n"
+    server.script(says("You had me write pelican."))
+    assert home.run("-m", "What did you write?").out == "You had me write pelican.\n"
+    sent = server.asked[2].json["messages"]
+    assert sent[: len(server.asked[1].json["messages"])] == server.asked[1].json["messages"]
+    assert [message["role"] for message in sent[-2:]] == ["user", "user"]
+    assert sent[-1]["content"] == "What did you write?"
+    assert server.left == 0
+
+
+def test_json_prints_one_object_and_nothing_else(home: Home, server: ModelServer) -> None:
+    server.script(calls("list_dir", {}), says("Done “here”.", usage={"prompt_tokens": 7, "completion_tokens": 3}))
+    ended = home.run("-m", "look", "--json", "--session", "work")
+    assert ended.out.count("\n") == 1
+    answer = json.loads(ended.out)
+    assert answer["answer"] == "Done “here”."
+    assert answer["reason"] == "answered"
+    assert answer["session"] == "work"
+    assert answer["tools"][0]["name"] == "list_dir"
+    assert answer["usage"]["input_tokens"] == 7
+
+
+def test_what_is_piped_in_is_part_of_the_question(home: Home, server: ModelServer) -> None:
+    server.script(says("Short."), says("Only this."), says("Bytes."))
+    home.run("-m", "Sum up:", stdin="a long text\n")
+    assert server.asked[0].json["messages"][-1]["content"] == "Sum up:\n\na long text"
+    home.run(stdin="just this\n")
+    assert server.asked[1].json["messages"][-1]["content"] == "just this"
+    home.run("-m", "-", stdin=b"half \xff of it")
+    assert server.asked[2].json["messages"][-1]["content"] == "half \ufffd of it"
+
+
+def test_a_text_of_odd_bytes_on_the_command_line_is_answered(home: Home, server: ModelServer) -> None:
+    server.script(says("Odd."))
+    ended = subprocess.run(
+        [*map(os.fsencode, home.command("-m")), b"caf\xe9"],
+        input=b"",
+        capture_output=True,
+        env=home.variables(),
+        cwd=REPOSITORY,
+        timeout=30,
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"Odd.\n"), ended
+
+
+def test_a_session_of_odd_bytes_is_refused_in_a_sentence(home: Home) -> None:
+    command = [*map(os.fsencode, home.command("-m", "hi", "--session")), b"caf\xe9"]
+    ended = subprocess.run(command, input=b"", capture_output=True, env=home.variables(), cwd=REPOSITORY, timeout=30)
+    assert ended.returncode == 2, ended
+    assert b"Traceback" not in ended.stderr
+
+
+def test_a_picture_is_shown_before_the_text(home: Home, server: ModelServer, tmp_path: Path) -> None:
+    buffer = BytesIO()
+    PIL.Image.new("RGB", (4000, 20), (1, 2, 3)).save(buffer, "JPEG")
+    (tmp_path / "wide.jpg").write_bytes(buffer.getvalue())
+    server.script(says("It is blue."))
+    home.run("-m", "Which colour?", "--image", str(tmp_path / "wide.jpg"))
+    *_, metadata, content = server.asked[0].json["messages"]
+    assert "[media attached: wide.jpg (image/jpeg)]" in metadata["content"]
+    assert [part["type"] for part in content["content"]] == ["image_url", "text"]
+    shown = content["content"][0]["image_url"]["url"].partition(",")[2]
+    assert max(PIL.Image.open(BytesIO(base64.b64decode(shown))).size) == 1568
+
+
+def test_sessions_know_nothing_of_each_other(home: Home, server: ModelServer) -> None:
+    server.script(says("One."), says("Two."))
+    home.run("-m", "a secret plan", "--session", "work")
+    home.run("-m", "hello", "--session", "play")
+    assert b"a secret plan" not in server.asked[1].body
+    assert {item["name"] for item in json.loads(home.run("sessions", "list", "--json").out)["sessions"]} == {
+        "terminal:work",
+        "terminal:play",
+    }
+
+
+# -- when the model does not answer
+
+
+def test_a_wrong_key_is_told_in_a_sentence(home: Home, server: ModelServer) -> None:
+    server.script(failing(401, {"error": {"message": "Incorrect API key provided"}}))
+    ended = home.run("-m", "hi", check=1)
+    assert "OPENAI_API_KEY" in ended.out + ended.err
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_server_that_is_down_is_told_in_a_sentence(home: Home, server: ModelServer, as_json: bool) -> None:
+    server.stop()
+    ended = home.run("-m", "hi", *(["--json"] if as_json else []), check=1)
+    told = json.loads(ended.out)["error"] if as_json else ended.out + ended.err
+    assert "127.0.0.1" in told
+    assert_legal(history_of(home))
+
+
+def test_a_failed_answer_is_not_in_the_history_of_the_next(home: Home, server: ModelServer) -> None:
+    server.script(failing(400), says("Better."))
+    home.run("-m", "one", check=1)
+    assert home.run("-m", "two").out == "Better.\n"
+    assert "assistant" not in [message["role"] for message in server.asked[1].json["messages"]]
+
+
+def test_garbage_from_the_server_is_told_in_a_sentence(home: Home, server: ModelServer) -> None:
+    page = Scripted((b"<html>Gateway</html>",), headers={"content-type": "text/html"})
+    server.script(*[page] * 8)
+    home.run("-m", "hi", check=1)
+    assert_legal(history_of(home))
+
+
+def test_a_missing_key_names_its_variable(home: Home) -> None:
+    home.configure("https://api.example.org/v1", key=False)
+    del home.environment["OPENAI_API_KEY"]
+    ended = home.run("-m", "hi", check=None)
+    assert ended.status in (1, 2)
+    assert "OPENAI_API_KEY" in ended.out + ended.err
+
+
+def test_a_time_limit_for_the_provider_is_kept(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more="timeout_seconds = 0.2\n")
+    server.script(*[events(delta(content="I beg"), done=False, hang=True)] * 8)
+    ended = home.run("-m", "hi", check=1)
+    assert ended.out + ended.err
+
+
+def test_the_output_limit_is_sent_to_the_model(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more="output_tokens = 123\n")
+    server.script(says("ok"))
+    home.run("-m", "hi")
+    assert 123 in server.asked[0].json.values()
+
+
+# -- ended from outside
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
+    home: Home, server: ModelServer, number: signal.Signals, status: int
+) -> None:
+    server.script(events(delta(content="The first half"), done=False, hang=True), says("Here again."))
+    with home.start("-m", "tell me") as process:
+        wait_for(server, 1)
+        wait_for_history(home, 2)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=5)
+    assert process.returncode == status, (out, err)
+    assert "Traceback" not in err
+    history_of(home)
+    assert home.run("-m", "still there?").out == "Here again.\n"
+
+
+def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answered(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(events(delta(content="The first half"), done=False, hang=True), says("Here again."), says("Fine."))
+    with home.start("-m", "tell me") as process:
+        wait_for(server, 1)
+        process.kill()
+        process.communicate()
+    ended = home.run("-m", "still there?")
+    assert "I was interrupted while I worked on “tell me”." in ended.out
+    assert ended.out.endswith("Here again.\n")
+    assert home.run("-m", "all well?").out == "Fine.\n"
+
+
+def test_a_question_left_waiting_is_answered_and_so_is_the_new_one(home: Home, server: ModelServer) -> None:
+    server.script(says("One."), says("To the old one."), says("To the new one."), says("Fine."))
+    home.run("-m", "first")
+    with sqlite3.connect(home.root / "state.db") as db:  # as a kill right after the message was accepted leaves it
+        db.execute(
+            "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
+            " SELECT channel, chat, 'left', replace(body, 'first', 'the old one'), 'new', received FROM inbox"
+        )
+    db.close()
+    ended = home.run("-m", "the new one")
+    assert "To the old one." in ended.out
+    assert "To the new one." in ended.out
+    assert home.run("-m", "all well?").out == "Fine.\n"
+
+
+def test_a_second_process_is_told_who_is_running(home: Home, server: ModelServer) -> None:
+    server.script(events(delta(content="I think"), done=False, hang=True))
+    with home.start("-m", "think long") as process:
+        wait_for(server, 1)
+        second = home.run("-m", "me too", check=1)
+        assert f"process {process.pid}" in second.err
+        status = json.loads(home.run("status", "--json").out)
+        assert status["running"] == process.pid
+        process.kill()
+        process.communicate()
+    server.script(says("Now."))
+    assert home.run("-m", "me too").out.endswith("Now.\n")
+
+
+# -- the machine
+
+
+def test_a_workspace_that_cannot_be_written_is_told_in_a_sentence(home: Home) -> None:
+    home.workspace.write_text("a file, not a folder")
+    ended = home.run("-m", "hi", check=1)
+    assert "workspace" in ended.err
+    assert home.workspace.read_text() == "a file, not a folder"
+
+
+def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    ended = Home(tmp_path / "home").run("-m", "hi", "--model", "ollama/x", check=None)
+    assert ended.status in (1, 2)
+    assert str(tmp_path / "home") in ended.err
+
+
+def test_a_damaged_state_is_told_in_a_sentence_and_untouched(home: Home, server: ModelServer) -> None:
+    server.script(says("One."))
+    home.run("-m", "first")
+    state = home.root / "state.db"
+    state.write_bytes(state.read_bytes()[:9000])
+    before = state.read_bytes()
+    for command in (("-m", "hi"), ("sessions", "list"), ("sessions", "show"), ("doctor",)):
+        ended = home.run(*command, check=1)
+        assert "state.db" in ended.out + ended.err
+    assert state.read_bytes() == before
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from nanoclaw.cli import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("room", [4_000, 60_000, 120_000])
+def test_a_full_disk_ends_in_a_sentence_and_the_next_start_finds_all_whole(
+    home: Home, server: ModelServer, room: int
+) -> None:
+    server.script(says("First."), calls("read_file", {"path": "big.txt"}), says("x" * 90_000), says("Again."))
+    home.run("-m", "first")
+    before = history_of(home)
+    (home.workspace / "big.txt").write_text("a line of text\n" * 1500)
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL, str(room), "-m", "y" * 3000],
+        capture_output=True,
+        input="",
+        text=True,
+        env=home.variables(),
+        cwd=REPOSITORY,
+        timeout=30,
+    )
+    assert ended.returncode == 1, ended
+    assert "Traceback" not in ended.stderr, ended
+    assert "disk" in ended.stdout + ended.stderr, ended
+    assert history_of(home)[: len(before)] == before
+    server._script[:] = [says("Again.")]
+    assert home.run("-m", "again").out.endswith("Again.\n")
+
+
+# -- secrets
+
+
+def test_a_key_occurs_nowhere_but_in_the_header_that_needs_it(home: Home, server: ModelServer) -> None:
+    other = "tok-canary-55ab03e1977c"
+    home.configure(server.base, more=f'api_key = "{KEY}"\n[channels.telegram]\ntoken = "{other}"\n')
+    (home.root / "config.toml").chmod(0o600)
+    (home.workspace).mkdir()
+    (home.workspace / "leak.txt").write_text(f"{KEY} {other} {base64.b64encode(KEY.encode()).decode()}")
+    server.script(
+        calls("exec", {"command": "env; cat leak.txt; cat ../config.toml"}),
+        calls("read_file", {"path": "leak.txt"}),
+        failing(401, {"error": {"message": f"bad key {KEY}"}}),
+    )
+    ended = home.run("-m", "show me everything", "--json", check=1)
+    seen = {"stdout": ended.out, "stderr": ended.err}
+    seen |= {f"request {number}": asked.body.decode() for number, asked in enumerate(server.asked)}
+    for path in home.root.rglob("*"):
+        if path.is_file() and path.name not in ("config.toml", "leak.txt"):
+            seen[str(path)] = path.read_bytes().decode("latin-1")
+    forms = (KEY, other, KEY.encode().hex(), base64.b64encode(KEY.encode()).decode().rstrip("="))
+    leaks = [(place, form) for place, text in seen.items() for form in forms if form in text]
+    assert leaks == []
+    assert KEY in server.asked[0].headers["authorization"]
+
+
+# -- what a start costs
+
+
+@pytest.mark.parametrize(
+    "argv", [["--version"], ["-V"]], ids=["--version", "-V"]
+)
+def test_the_version_imports_nothing(argv: list[str], tmp_path: Path) -> None:
+    code = "import sys; before = set(sys.modules); sys.argv[1:] = sys.argv[1:]\n" + MODULES
+    ended = Home(tmp_path / "home")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *argv], capture_output=True, text=True, env=ended.variables(), cwd=REPOSITORY
+    )
+    assert done.stdout.startswith("nanoclaw ")
+    assert done.stderr.split() == ["nanoclaw", "nanoclaw.__main__"]
+    assert not (tmp_path / "home").exists()
+
+
+MODULES = """
+from nanoclaw.__main__ import main
+status = main()
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def test_a_plain_answer_imports_no_heavy_library(home: Home, server: ModelServer) -> None:
+    server.script(calls("read_file", {"path": "AGENTS.md"}), says("Hi."))
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; before = set()\n" + MODULES, "-m", "hi"],
+        capture_output=True,
+        input="",
+        text=True,
+        env=home.variables(),
+        cwd=REPOSITORY,
+        timeout=30,
+    )
+    assert done.stdout == "Hi.\n", done
+    heavy = {"litellm", "rich", "prompt_toolkit", "PIL", "numpy", "rank_bm25", "xllamacpp", "croniter", "openai"}
+    assert heavy & set(done.stderr.split()) == set()
+    assert "nanoclaw.agent.turn" in done.stderr.split()
+
+
+# -- waiting for the other side
+
+
+def wait_for(server: ModelServer, requests: int) -> None:
+    until(lambda: len(server.asked) >= requests)
+
+
+def wait_for_history(home: Home, messages: int) -> None:
+    until(lambda: len(history_of(home)) >= messages)
+
+
+def until(come_true: Any) -> None:
+    import time
+
+    deadline = time.monotonic() + 20
+    while not come_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
