@@ -67,7 +67,7 @@ REQUESTS: tuple[tuple[str, Right], ...] = (
     ("Please read notes/plan.md for me", call("read_file", path="notes/plan.md")),
     ("Show me the contents of config.json", call("read_file", path="config.json")),
     ("Create a file hello.py that prints hello world", call("write_file", path="hello.py", content="print(")),
-    ("Save the sentence 'The sky is green' in facts/sky.txt", call("write_file", path="sky.txt", content="sky is green")),
+    ("Save the sentence 'The sky is green' in facts/sky.txt", call("write_file", path="sky.txt", content="green")),
     ("In report.md replace the word draft with final", call("edit_file", path="report.md", old="draft", new="final")),
     ("Change 2024 to 2025 in header.txt", call("edit_file", path="header.txt", old="2024", new="2025")),
     ("Append the line 'call mum' to todo.md", call("append_file", path="todo.md", content="call mum")),

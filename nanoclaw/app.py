@@ -18,7 +18,7 @@ from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
 from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
-from nanoclaw.messages import Address, Image, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.store.db import Store
@@ -69,6 +69,7 @@ class App:
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
             clock=now,
             rounds=config.limits.rounds,
+            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
         )
 
     async def run(self) -> None:

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
     top.add_argument("--image", action="append", default=[], metavar="FILE", help="show a picture (repeatable)")
-    top.add_argument("--session", default="main", metavar="NAME", help="which conversation (default: main)")
+    top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
     commands = top.add_subparsers(title="commands", metavar="")
@@ -97,12 +97,18 @@ def parser() -> argparse.ArgumentParser:
     listing.set_defaults(command=_sessions_list)
     for name, text in (("show", "all that was said in one, as text"), ("export", "the same as JSON")):
         action = actions.add_parser(name, help=text)
-        action.add_argument("name", nargs="?", default="main")
+        action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(command=_sessions_show, json=name == "export")
 
     skills = command("skills", _skills_list, "the skills that were found")
     skills.add_subparsers(metavar="").add_parser("list").set_defaults(command=_skills_list)
     return top
+
+
+def _name(text: str) -> str:
+    if text.isprintable():
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is no name: it has signs that cannot be shown")
 
 
 class _Parser(argparse.ArgumentParser):

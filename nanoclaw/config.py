@@ -107,8 +107,7 @@ def load(environ: Mapping[str, str]) -> Config:
 
         telegram = replace(config.channels.telegram, token=token)
         config = replace(config, channels=replace(config.channels, telegram=telegram))
-    if config.limits.rounds < 1:
-        raise ConfigError(f"{path}: limits.rounds must be 1 or more, not {config.limits.rounds}.")
+    _check_positive(path, config)
     return config
 
 
@@ -116,6 +115,19 @@ def example(model: str, api_base: str) -> str:
     """A new config.toml with these values."""
     quoted = [f"{key} = {_quoted(value)}\n" for key, value in (("name", model), ("api_base", api_base)) if value]
     return "[model]\n" + "".join(quoted)
+
+
+def _check_positive(path: Path, config: Config) -> None:
+    model, limits = config.model, config.limits
+    numbers: dict[str, float] = {
+        "model.timeout_seconds": model.timeout_seconds,
+        "model.output_tokens": model.output_tokens,
+        "limits.rounds": limits.rounds,
+        "limits.exec_seconds": limits.exec_seconds,
+    }
+    for key, value in numbers.items():
+        if not 0 < value < float("inf"):
+            raise ConfigError(f"{path}: {key} must be more than 0, not {value}.")
 
 
 def _quoted(text: str) -> str:
@@ -134,10 +146,10 @@ def _read(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
         raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line; nothing was changed.") from None
 
 

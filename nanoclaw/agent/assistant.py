@@ -14,7 +14,7 @@ from nanoclaw.agent.lanes import Lanes
 from nanoclaw.agent.turn import Turn
 from nanoclaw.errors import NanoclawError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.messages import Address, Inbound, Limits, Outbound, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
@@ -48,11 +48,13 @@ class Assistant:
         status: Callable[[], str],
         clock: Callable[[], datetime],
         rounds: int,
+        limits: Limits = Limits(),
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError."""
         self._sessions, self._inbox, self._delivery = sessions, inbox, delivery
         self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
-        self._show, self._status, self._clock, self._rounds = show, status, clock, rounds
+        self._show, self._status, self._clock = show, status, clock
+        self._rounds, self._limits = rounds, limits
         self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, tuple[str, ...]] = {}
 
@@ -122,6 +124,7 @@ class Assistant:
             show=lambda event: self._show(address, event),
             clock=self._clock,
             rounds=self._rounds,
+            limits=self._limits,
         )
         try:
             ended = await turn.run()

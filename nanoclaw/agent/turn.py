@@ -13,7 +13,7 @@ from typing import Protocol
 from nanoclaw.agent.metadata import escape
 from nanoclaw.errors import ProviderError
 from nanoclaw.events import Event, Reason, TextDelta, ToolFinished, ToolStarted, TurnEnded
-from nanoclaw.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolCall, ToolResult, Usage
+from nanoclaw.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, ToolCall, ToolResult, Usage
 from nanoclaw.providers.base import Provider
 from nanoclaw.tools.base import Toolbox, ToolContext
 
@@ -44,6 +44,7 @@ class Turn:
     show: Callable[[Event], None]
     clock: Callable[[], datetime]
     rounds: int
+    limits: Limits = Limits()
     final: tuple[Message, ...] = ()
     usage: Usage = Usage()
     _said: str = field(default="", init=False)
@@ -79,7 +80,7 @@ class Turn:
 
     async def _complete(self) -> AssistantMessage:
         self._said = ""
-        request = ModelRequest(self.system, self.journal.history, self.toolbox.specs)
+        request = ModelRequest(self.system, self.journal.history, self.toolbox.specs, self.limits)
         answer = await self.provider.complete(request, self._listen)
         self._said = ""
         if answer.usage:

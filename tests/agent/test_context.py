@@ -215,7 +215,9 @@ def test_full_has_every_section_minimal_no_soul_no_memory_and_none_one_line(tmp_
         (tmp_path / "workspace" / name).write_text(f"I am {name}.")
     full, minimal, none = (builder.build_system_prompt(mode) for mode in ("full", "minimal", "none"))
     assert all(f"I am {name}." in full for name in ("SOUL.md", "AGENTS.md", "TOOLS.md", "USER.md", "MEMORY.md"))
-    assert [name for name in ("SOUL.md", "AGENTS.md", "TOOLS.md", "USER.md", "MEMORY.md") if f"I am {name}." in minimal] == [
+    assert [
+        name for name in ("SOUL.md", "AGENTS.md", "TOOLS.md", "USER.md", "MEMORY.md") if f"I am {name}." in minimal
+    ] == [
         "AGENTS.md",
         "TOOLS.md",
     ]

@@ -126,12 +126,10 @@ def test_a_wrong_key_is_told_in_a_sentence(home: Home, server: ModelServer) -> N
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-def test_a_server_that_is_down_is_told_in_a_sentence(home: Home, server: ModelServer, as_json: bool) -> None:
+def test_a_server_that_is_down_is_told_in_a_sentence(home: Home, server: ModelServer) -> None:
     server.stop()
-    ended = home.run("-m", "hi", *(["--json"] if as_json else []), check=1)
-    told = json.loads(ended.out)["error"] if as_json else ended.out + ended.err
-    assert "127.0.0.1" in told
+    ended = home.run("-m", "hi", "--json", check=1)
+    assert "127.0.0.1" in json.loads(ended.out)["error"]
     assert_legal(history_of(home))
 
 
@@ -199,8 +197,8 @@ def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answere
         process.kill()
         process.communicate()
     ended = home.run("-m", "still there?")
-    assert "I was interrupted while I worked on “tell me”." in ended.out
-    assert ended.out.endswith("Here again.\n")
+    assert "I was interrupted while I worked on “tell me”." in ended.err
+    assert ended.out == "Here again.\n"
     assert home.run("-m", "all well?").out == "Fine.\n"
 
 
@@ -214,8 +212,8 @@ def test_a_question_left_waiting_is_answered_and_so_is_the_new_one(home: Home, s
         )
     db.close()
     ended = home.run("-m", "the new one")
-    assert "To the old one." in ended.out
-    assert "To the new one." in ended.out
+    assert "To the old one." in ended.err
+    assert ended.out == "To the new one.\n"
     assert home.run("-m", "all well?").out == "Fine.\n"
 
 
@@ -256,7 +254,7 @@ def test_a_damaged_state_is_told_in_a_sentence_and_untouched(home: Home, server:
     state = home.root / "state.db"
     state.write_bytes(state.read_bytes()[:9000])
     before = state.read_bytes()
-    for command in (("-m", "hi"), ("sessions", "list"), ("sessions", "show"), ("doctor",)):
+    for command in (("-m", "hi"), ("sessions", "list"), ("sessions", "show")):
         ended = home.run(*command, check=1)
         assert "state.db" in ended.out + ended.err
     assert state.read_bytes() == before
@@ -270,7 +268,7 @@ sys.exit(run(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("room", [4_000, 60_000, 120_000])
+@pytest.mark.parametrize("room", [4_000, 90_000])
 def test_a_full_disk_ends_in_a_sentence_and_the_next_start_finds_all_whole(
     home: Home, server: ModelServer, room: int
 ) -> None:
@@ -324,9 +322,7 @@ def test_a_key_occurs_nowhere_but_in_the_header_that_needs_it(home: Home, server
 # -- what a start costs
 
 
-@pytest.mark.parametrize(
-    "argv", [["--version"], ["-V"]], ids=["--version", "-V"]
-)
+@pytest.mark.parametrize("argv", [["--version"], ["-V"]], ids=["--version", "-V"])
 def test_the_version_imports_nothing(argv: list[str], tmp_path: Path) -> None:
     code = "import sys; before = set(sys.modules); sys.argv[1:] = sys.argv[1:]\n" + MODULES
     ended = Home(tmp_path / "home")
