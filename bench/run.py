@@ -101,7 +101,7 @@ def terminal(bench: Bench, nanobot: str) -> Iterator[Row]:
         floor = run(PASS, env)
         floors.append((floor.cpu, floor.wall))
         ours = measure_start([NANOCLAW], env, bench.server)
-        pairs.append((ours, measure_start([nanobot, "agent"], theirs, bench.server) if nanobot else None))
+        pairs.append((ours, measure_start([nanobot, "agent", "--classic"], theirs, bench.server) if nanobot else None))
     pass_cpu, pass_wall = (median(column) for column in zip(*floors, strict=True))
 
     def row(name: str, cpu: Callable[[Start], float], wall: Callable[[Start], float]) -> Row:
@@ -112,11 +112,12 @@ def terminal(bench: Bench, nanobot: str) -> Iterator[Row]:
         other = [start for _, start in pairs if start]
         share = ours / median(map(cpu, other))
         share_wall = median(wall(start) for start, _ in pairs) / median(map(wall, other))
+        theirs_cpu, theirs_wall = median(map(cpu, other)), median(map(wall, other)) / pass_wall
         return (
             name,
             "≤ 0.25 × nanobot's",
             f"{measured}; {share:.2f} × nanobot's CPU, {share_wall:.2f} × its wall",
-            f"nanobot in this run {median(map(cpu, other)):.2f} s CPU, wall {median(map(wall, other)) / pass_wall:.0f} ×",
+            f"nanobot's classic prompt in this run: {theirs_cpu:.2f} s CPU, wall {theirs_wall:.0f} × `pass`",
         )
 
     yield row("terminal: start to prompt", lambda start: start.prompt_cpu, lambda start: start.prompt_wall)

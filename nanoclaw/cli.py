@@ -125,13 +125,18 @@ def _chat(config: Config, options: argparse.Namespace) -> int:
 
         print(f"nanoclaw {__version__}")
         return 0
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-    message = "" if options.message in (None, "-") else options.message
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else _text(sys.stdin.buffer.read())
+    message = "" if options.message in (None, "-") else _text(os.fsencode(options.message))
     if options.message is not None or piped.strip() or options.image:
         return _answer_once(config, options, "\n\n".join(part for part in (message, piped.strip()) if part))
     if options.json:
         raise ConfigError("--json goes with -m TEXT (or text on stdin)")
     return _talk(config, options)
+
+
+def _text(content: bytes) -> str:
+    """Whatever is piped in or typed: what is no UTF-8 shows as U+FFFD."""
+    return content.decode("utf-8", "replace")
 
 
 def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
@@ -391,7 +396,8 @@ def _sessions_show(config: Config, options: argparse.Namespace) -> int:
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
-            print(printable(f"{message.at:%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}"))
+            line = printable(f"{message.at:%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
+            print(line.encode("utf-8", "replace").decode())  # names of files may hold halves of characters
     return 0
 
 

@@ -163,6 +163,8 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
+    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when it answers none."""
+
     address: Address
     text: str
     files: tuple[str, ...] = ()

@@ -8,9 +8,11 @@ from datetime import datetime
 from functools import partial
 
 from nanoclaw.agent import commands
-from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent import opening as openings
+from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.lanes import Lanes
+from nanoclaw.agent.opening import Opening
 from nanoclaw.agent.turn import Turn
 from nanoclaw.errors import NanoclawError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
@@ -19,6 +21,7 @@ from nanoclaw.providers.base import Provider
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
 from nanoclaw.tools.base import Toolbox, ToolContext
+from nanoclaw.workspace.recall import Hit
 
 COMMANDS = {
     "help": "what can be said to the program itself",
@@ -107,18 +110,19 @@ class Assistant:
         except NanoclawError as error:
             self._reply(row, inbound, str(error), "failed")
             return
+        opening, late = self._builder.reopen(session.memory, inbound.message.text, recent_talk(session.history))
+        self._tell_of_cuts(address, openings.load(session.memory or ""), opening)
         try:
-            frame = await self._frame(inbound)
+            frame = await self._frame(inbound, late)
         except asyncio.CancelledError:
             self._reply(row, inbound, self._cut(address), "cancelled")
             return
-        if session.memory is None:
-            session.begin_context(self._builder.memory())
+        session.keep_opening(opening.dump())
         journal = session.begin_turn(row, frame)
         turn = Turn(
             provider=provider,
             toolbox=self._toolbox,
-            system=self._builder.system("full", session.memory),
+            system=self._builder.system("full", opening),
             context=ToolContext(address, inbound.sender, inbound.message.origin),
             journal=journal,
             show=lambda event: self._show(address, event),
@@ -132,9 +136,17 @@ class Assistant:
             ended = TurnEnded(self._cut(address), "cancelled", turn.usage)
         outbound = Outbound(address, ended.answer, reply_to=inbound.external_id)
         journal.end(ended, turn.final, outbound, provider.model)
+        if turn.calls:
+            session.keep_opening(self._builder.settle(opening, turn.calls).dump())
         self._show(address, ended)
 
-    async def _frame(self, inbound: Inbound) -> tuple[UserMessage, UserMessage]:
+    def _tell_of_cuts(self, address: Address, before: Opening | None, now: Opening) -> None:
+        """Once for each change of the set of files that are too long to be shown whole."""
+        if now.cut_files and (before is None or before.cut_files != now.cut_files):
+            names = ", ".join(now.cut_files)
+            self._show(address, Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
+
+    async def _frame(self, inbound: Inbound, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
         frame = partial(
             self._builder.user_messages,
             inbound.message.text,
@@ -143,6 +155,7 @@ class Assistant:
             chat_id=inbound.address.chat,
             sender=inbound.sender,
             origin=inbound.message.origin,
+            notes=notes,
         )
         return await asyncio.to_thread(frame) if inbound.attachments else frame()
 

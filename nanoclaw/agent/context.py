@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.agent import opening as openings
 from nanoclaw.agent import sections
-from nanoclaw.agent.metadata import escape, runtime_metadata
-from nanoclaw.agent.sections import Ingredients, Mode, Section
-from nanoclaw.errors import ImageError, WorkspaceError
-from nanoclaw.messages import Attachment, Image, Message, ModelRequest, Origin, SystemPrompt, UserMessage
+from nanoclaw.agent.metadata import escape, note_line, runtime_metadata
+from nanoclaw.agent.opening import Opening
+from nanoclaw.agent.sections import FILES, Extension, Ingredients, Mode, Section
+from nanoclaw.errors import ImageError
+from nanoclaw.messages import (
+    AssistantMessage,
+    Attachment,
+    Image,
+    Message,
+    ModelRequest,
+    Origin,
+    SystemPrompt,
+    ToolCall,
+    UserMessage,
+)
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap
-from nanoclaw.workspace.notes import MemoryStore
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.skills import discover
+from nanoclaw.workspace.recall import Hit
+from nanoclaw.workspace.skills import Skill, body, discover
+
+NOTES, NOTE_CHARACTERS, NOTES_CHARACTERS = 5, 280, 1_500
+"""Recalled notes of one message: how many, characters of one, characters of all."""
+
+TALK = 4
+"""Texts of recent talk that recall may look at."""
+
+Recall = Callable[[str, Sequence[str], datetime, int], list[Hit]]
+"""From (query, recent talk with the oldest first, now, budget in characters) to notes, best first."""
 
 
 class ContextBuilder:
@@ -32,46 +54,96 @@ class ContextBuilder:
         clock: Callable[[], datetime],
         zone: str,
         open_image: Callable[[bytes | Path, str], Image],
+        read_document: Callable[[Path], str] = lambda path: "",
+        recall: Recall = lambda query, talk, now, budget: [],
+        capabilities: Sequence[str] = (),
+        off: Collection[str] = (),
+        extensions: Sequence[Extension] = (),
+        file_limit: int = bootstrap.FILE_LIMIT,
+        total_limit: int = bootstrap.TOTAL_LIMIT,
     ) -> None:
-        """`clock` gives local time in the person's `zone`; `open_image` raises ImageError for what is no picture."""
+        """`clock` gives local time in the person's `zone`; `open_image` raises ImageError for what is no picture;
+        `read_document` gives an attached file's text, '' when it has none; `off` are ids of sections to leave out."""
         self._workspace, self._template, self._skill_folders = workspace, template, tuple(skill_folders)
-        self._tools, self._clock, self._zone, self._open_image = tools, clock, zone, open_image
+        self._tools, self._clock, self._zone = tools, clock, zone
+        self._open_image, self._read_document, self._recall = open_image, read_document, recall
+        self._capabilities, self._off, self._extensions = tuple(capabilities), frozenset(off), tuple(extensions)
+        self._file_limit, self._total_limit = file_limit, total_limit
 
-    def memory(self) -> str:
-        """MEMORY.md as it is now: what a new context begins with."""
-        try:
-            text = MemoryStore(Workspace(self._workspace), self._clock).memory_text()
-        except WorkspaceError as error:
-            from nanoclaw.log import logger
+    # --- what a context begins with ----------------------------------------------------------------------------------
 
-            logger.warning("a conversation begins without memory: {}", error)
-            return ""
-        return text if bootstrap.says_something(text) else ""
+    def open(self, query: str = "", mode: Mode = "full") -> Opening:
+        """What a new context begins with, for a first message."""
+        opening = self._unopened(mode)
+        notes = self._notes(query, (), ()) if mode == "full" else ()
+        return replace(opening, notes=notes).with_shown(notes)
 
-    def sections(self, mode: Mode = "full", memory: str | None = None) -> list[Section]:
-        """`memory` is what the context began with; None takes MEMORY.md as it is now."""
-        return sections.build(
-            mode,
-            Ingredients(
-                self._workspace,
-                self._tools,
-                bootstrap.read(self._workspace, self._template) if mode != "none" else {},
-                discover(self._skill_folders) if mode == "full" else (),
-                self.memory() if memory is None else memory,
-            ),
+    def reopen(self, stored: str | None, query: str, talk: Sequence[str]) -> tuple[Opening, tuple[Hit, ...]]:
+        """A stored opening with what other hands have changed since, and notes that only this message brings up."""
+        opening = openings.load(stored) if stored else None
+        if opening is None:
+            return self.open(query), ()
+        fresh = self._unopened("full")
+        if fresh.seen != opening.seen:  # one miss of the provider's cache, so all of it is taken up
+            opening = replace(fresh, notes=opening.notes, shown=opening.shown)
+        late = self._notes(query, talk, opening.shown)
+        return opening.with_shown(late), late
+
+    def settle(self, opening: Opening, calls: Sequence[ToolCall]) -> Opening:
+        """The opening after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
+        now = self._unopened("full").seen
+        changed = {name for name in now.keys() | opening.seen.keys() if now.get(name) != opening.seen.get(name)}
+        own = {name for name in changed if any(_may_have_changed(call, name) for call in calls)}
+        seen = {name: (now if name in own else opening.seen).get(name) for name in now.keys() | opening.seen.keys()}
+        return replace(opening, seen={name: state for name, state in seen.items() if state is not None})
+
+    def _unopened(self, mode: Mode) -> Opening:
+        """Files and skills as they are now, without notes."""
+        files = bootstrap.read(
+            self._workspace,
+            self._template,
+            (name for name in bootstrap.NAMES if name in FILES[mode]),
+            file_limit=self._file_limit,
+            total_limit=self._total_limit,
+        )
+        found = discover(self._skill_folders) if mode == "full" and "read_file" in self._tools else ()
+        return Opening(
+            files,
+            sections.active_skills_text(found),
+            sections.skills_text(found),
+            seen={
+                **{name: file.sha256 for name, file in files.items()},
+                **{f"skill {skill.name}": _skill_state(skill) for skill in found},
+            },
         )
 
-    def system(self, mode: Mode = "full", memory: str | None = None) -> SystemPrompt:
-        built = self.sections(mode, memory)
-        join = SystemPrompt.SEPARATOR.join
-        return SystemPrompt(
-            join(section.text for section in built if section.stable),
-            join(section.text for section in built if not section.stable),
-        )
+    def _notes(self, query: str, talk: Sequence[str], shown: Sequence[str]) -> tuple[Hit, ...]:
+        """What is recalled for a message and was not shown in this context yet."""
+        known, notes, left = set(shown), list[Hit](), NOTES_CHARACTERS
+        for hit in self._recall(query, talk, self._clock(), NOTES_CHARACTERS * 2):
+            if hit.file == "MEMORY.md" or openings.key(hit) in known:  # MEMORY.md is in the prompt as a whole
+                continue
+            text = hit.text if len(hit.text) <= NOTE_CHARACTERS else hit.text[: NOTE_CHARACTERS - 1] + "…"
+            if len(notes) == NOTES or len(text) > left:
+                break
+            notes.append(replace(hit, text=text))
+            left -= len(text)
+        return tuple(notes)
 
-    def build_system_prompt(self, mode: Mode = "full", memory: str | None = None) -> str:
+    # --- what is sent ------------------------------------------------------------------------------------------------
+
+    def sections(self, mode: Mode = "full", opening: Opening | None = None) -> list[Section]:
+        """Without an `opening`: as a new context would begin now."""
+        begun = opening or self.open(mode=mode)
+        run = Ingredients(self._workspace, self._tools, self._capabilities, begun)
+        return sections.build(mode, run, self._off, self._extensions)
+
+    def system(self, mode: Mode = "full", opening: Opening | None = None) -> SystemPrompt:
+        return joined(self.sections(mode, opening))
+
+    def build_system_prompt(self, mode: Mode = "full", opening: Opening | None = None) -> str:
         """The system message's text."""
-        return self.system(mode, memory).text
+        return self.system(mode, opening).text
 
     def user_messages(
         self,
@@ -82,26 +154,27 @@ class ContextBuilder:
         chat_id: str = "",
         sender: str = "",
         origin: Origin = "person",
+        notes: Sequence[Hit] = (),
     ) -> tuple[UserMessage, UserMessage]:
-        """The runtime metadata, then the content. Reads the attached files; a broken picture becomes a note."""
+        """The runtime metadata, then the content. Reads the attached files; a broken picture becomes a remark."""
         now = self._clock()
-        images, notes, problems = [], [], []
+        images, names, remarks, texts = list[Image](), list[str](), list[str](), list[str]()
         for file in media:
-            notes.append(f"{file.name} ({file.mime or 'unknown type'})")
-            if not file.mime.startswith("image/"):
-                problems.append(f"{file.name} is at {file.path}")
-                continue
-            try:
-                images.append(self._open_image(Path(file.path), file.name))
-            except (ImageError, OSError) as error:
-                problems.append(f"{file.name} could not be shown: {error}")
+            names.append(f"{file.name} ({file.mime or 'unknown type'})")
+            if file.mime.startswith("image/"):
+                try:
+                    images.append(self._open_image(Path(file.path), file.name))
+                except (ImageError, OSError) as error:
+                    remarks.append(f"{file.name} could not be shown: {error}")
+            else:
+                remarks.append(f"{file.name} is at {file.path}")
+                texts.append(self._read_document(Path(file.path)))
+        remarks += [f"Note from memory: {note_line(note)}" for note in notes]
         metadata = runtime_metadata(
-            now, self._zone, channel=channel, chat=chat_id, sender=sender, media=notes, notes=problems
+            now, self._zone, channel=channel, chat=chat_id, sender=sender, media=names, notes=remarks
         )
-        return (
-            UserMessage(metadata, now, "runtime"),
-            UserMessage(escape(text), now, origin, tuple(images)),
-        )
+        content = "\n\n".join(part for part in (*texts, text) if part)
+        return UserMessage(metadata, now, "runtime"), UserMessage(escape(content), now, origin, tuple(images))
 
     def build_messages(
         self,
@@ -113,12 +186,47 @@ class ContextBuilder:
         *,
         sender: str = "",
         mode: Mode = "full",
-        memory: str | None = None,
+        opening: Opening | None = None,
+        notes: Sequence[Hit] = (),
     ) -> list[dict[str, Any]]:
         """The whole request in the OpenAI chat form: system, history, runtime metadata, content. `media` are paths."""
         files = [attachment(Path(path)) for path in media]
-        new = self.user_messages(current_message, media=files, channel=channel, chat_id=chat_id, sender=sender)
-        return chat_messages(ModelRequest(self.system(mode, memory), (*history, *new)))
+        new = self.user_messages(
+            current_message, media=files, channel=channel, chat_id=chat_id, sender=sender, notes=notes
+        )
+        begun = opening or self.open(current_message, mode)
+        return chat_messages(ModelRequest(self.system(mode, begun), (*history, *new)))
+
+
+def recent_talk(history: Sequence[Message]) -> list[str]:
+    """What was said last by either side, the oldest first: what a short question may refer to."""
+    said = [
+        message.text
+        for message in history[-20:]
+        if (isinstance(message, UserMessage) and message.origin != "runtime") or isinstance(message, AssistantMessage)
+    ]
+    return [text for text in said if text][-TALK:]
+
+
+def joined(built: Sequence[Section]) -> SystemPrompt:
+    """Sections as the system message, in its two parts."""
+    join = SystemPrompt.SEPARATOR.join
+    return SystemPrompt(
+        join(section.text for section in built if section.stable),
+        join(section.text for section in built if not section.stable),
+    )
+
+
+def _may_have_changed(call: ToolCall, name: str) -> bool:
+    """Whether a call can be the reason that a file, or "skill NAME", is another one after the turn."""
+    if call.name.startswith("memory_"):
+        return name == "MEMORY.md"
+    return call.name == "exec" or name.removeprefix("skill ") in call.arguments
+
+
+def _skill_state(skill: Skill) -> str:
+    text = repr((skill.description, str(skill.path), skill.missing, skill.always and body(skill)))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 _IMAGE_TYPES = {

@@ -32,10 +32,13 @@ class Delivery:
             self._news[channel].set()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for channel in self._channels.values():
-                group.create_task(self._serve(channel))
+        """Until cancelled. Raises StoreError when a delivery cannot be noted: it would be sent again and again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for channel in self._channels.values():
+                    group.create_task(self._serve(channel))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
 
     async def flush(self, channel: str) -> None:
         """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nanoclaw.agent.metadata import escape
-from nanoclaw.workspace.bootstrap import BootstrapFile
+from nanoclaw.agent.metadata import escape, note_line
+from nanoclaw.agent.opening import Opening
 from nanoclaw.workspace.skills import Skill, body, summary
 
 Mode = Literal["full", "minimal", "none"]
@@ -30,13 +30,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
-    """What sections are made of in this run."""
+    """What sections are made of in this run. `capabilities` are sentences of the parts that are present."""
 
     root: Path
     tools: frozenset[str]
-    files: dict[str, BootstrapFile]
-    skills: tuple[Skill, ...]
-    memory: str
+    capabilities: tuple[str, ...]
+    opening: Opening
+
+
+Extension = Callable[[list[Section], Ingredients], list[Section]]
+"""Adds, replaces or drops sections. Found under the entry point group "nanoclaw.sections", by name in the config."""
 
 
 def identity(run: Ingredients) -> Section:
@@ -101,26 +104,43 @@ def instructions_minimal(run: Ingredients) -> Section:
     )
 
 
+def capabilities(run: Ingredients) -> Section:
+    text = "# In this run\n" + "\n".join(f"- {line}" for line in run.capabilities) if run.capabilities else ""
+    return Section("capabilities", "Capabilities", text, True)
+
+
 def active_skills(run: Ingredients) -> Section:
-    bodies = [f"## {skill.name}\n\n{escape(body(skill))}" for skill in run.skills if skill.always and not skill.missing]
-    text = "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
-    return Section("active_skills", "Active skills", text, True, "skills")
+    return Section("active_skills", "Active skills", run.opening.active_skills, True, "skills")
 
 
 def skills(run: Ingredients) -> Section:
-    listed = [skill for skill in run.skills if not skill.always or skill.missing]
-    text = ""
-    if listed and "read_file" in run.tools:
-        text = (
-            "# Skills\n\nKnow-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
-            f"never more than one up front.\n\n{escape(summary(listed))}"
-        )
-    return Section("skills", "Skills", text, True, "skills")
+    return Section("skills", "Skills", run.opening.skills, True, "skills")
 
 
 def memory(run: Ingredients) -> Section:
-    text = f"# Memory\n\nWhat you knew when this conversation began:\n\n{escape(run.memory)}" if run.memory else ""
-    return Section("memory", "Memory", text, False, "workspace")
+    facts, notes = _files(run, "MEMORY.md")
+    parts = [f"What you knew when this conversation began:\n\n{facts}"] if facts else []
+    if run.opening.notes:
+        lines = "\n".join(f"- {note_line(note)}" for note in run.opening.notes)
+        parts.append(f"Notes that may matter here (memory_search finds more):\n{lines}")
+    return Section("memory", "Memory", "\n\n".join(["# Memory", *parts]) if parts else "", False, "workspace", notes)
+
+
+def active_skills_text(found: Iterable[Skill]) -> str:
+    """What the section of always-on skills says, or ''."""
+    bodies = [f"## {skill.name}\n\n{escape(body(skill))}" for skill in found if skill.always and not skill.missing]
+    return "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
+
+
+def skills_text(found: Iterable[Skill]) -> str:
+    """What the section of skills to choose from says, or ''."""
+    listed = [skill for skill in found if not skill.always or skill.missing]
+    if not listed:
+        return ""
+    return (
+        "# Skills\n\nKnow-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
+        f"never more than one up front.\n\n{escape(summary(listed))}"
+    )
 
 
 SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] = (
@@ -129,19 +149,40 @@ SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] =
     (frozenset({"full"}), soul),
     (frozenset({"full"}), instructions),
     (frozenset({"minimal"}), instructions_minimal),
+    (frozenset({"full"}), capabilities),
     (frozenset({"full"}), active_skills),
     (frozenset({"full"}), skills),
     (frozenset({"full"}), memory),
 )
 
 
-def build(mode: Mode, run: Ingredients) -> list[Section]:
-    """All sections of a mode that have text, stable ones first."""
-    sections = [section(run) for modes, section in SECTIONS if mode in modes]
-    return sorted((section for section in sections if section.text), key=lambda section: not section.stable)
+IDS = ("identity", "soul", "instructions", "capabilities", "active_skills", "skills", "memory")
+
+FILES: dict[Mode, frozenset[str]] = {
+    "full": frozenset({"SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md"}),
+    "minimal": frozenset({"AGENTS.md", "TOOLS.md"}),
+    "none": frozenset(),
+}
+"""Which bootstrap files a mode reads."""
+
+
+def build(
+    mode: Mode, run: Ingredients, off: frozenset[str] = frozenset(), extensions: Sequence[Extension] = ()
+) -> list[Section]:
+    """All sections of a mode that have text and are not switched `off`, stable ones first."""
+    built = [section for modes, make in SECTIONS if mode in modes and (section := make(run)).id not in off]
+    for extend in extensions:
+        built = extend(built, run)
+    return sorted((section for section in built if section.text), key=lambda section: not section.stable)
 
 
 def _files(run: Ingredients, *names: str) -> tuple[str, tuple[str, ...]]:
-    found = [run.files[name] for name in names if name in run.files]
-    text = "\n\n".join(f"## {file.name}\n\n{escape(file.text)}" for file in found if file.text)
-    return text, tuple(f"{file.problem} {file.name}" for file in found if file.problem)
+    found = [run.opening.files[name] for name in names if name in run.opening.files]
+    texts = [
+        escape(file.text) if file.name == "MEMORY.md" else _framed(file.name, file.text) for file in found if file.text
+    ]
+    return "\n\n".join(texts), tuple(f"{file.problem} {file.name}" for file in found if file.problem)
+
+
+def _framed(name: str, text: str) -> str:
+    return f"## {name}\n\n{escape(text)}"

@@ -34,7 +34,7 @@ class Journal(Protocol):
 
 @dataclass(slots=True)
 class Turn:
-    """Everything one turn needs. `final` is what the caller stores together with the answer's delivery."""
+    """Everything one turn needs, and what became of it: `final` is to be stored with the answer's delivery."""
 
     provider: Provider
     toolbox: Toolbox
@@ -47,6 +47,7 @@ class Turn:
     limits: Limits = Limits()
     final: tuple[Message, ...] = ()
     usage: Usage = Usage()
+    calls: tuple[ToolCall, ...] = ()
     _said: str = field(default="", init=False)
     _seen: Counter[tuple[str, str, str]] = field(default_factory=Counter, init=False)
 
@@ -94,6 +95,7 @@ class Turn:
 
     async def _act(self, answer: AssistantMessage) -> int:
         """Run the calls of one answer and store both together. Returns how often its most repeated result came."""
+        self.calls += answer.tool_calls
         if answer.finish == "length":
             cut = "not run: your answer was cut off at the output limit; make the call smaller"
             results = [self._result(call, cut) for call in answer.tool_calls]

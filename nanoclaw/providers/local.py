@@ -41,7 +41,7 @@ from nanoclaw.providers.json_tools import (
 CONTEXT_TOKENS = 4096
 OUTPUT_TOKENS = 768
 KEPT_STATES = 4
-BATCH_TOKENS = 64  # between two batches the server looks whether somebody still listens
+BATCH_TOKENS = 128  # between two batches the server looks whether somebody still listens
 READ_AHEAD = 1 << 26
 INSTALL_HINT = "pip install 'nanoclaw-assistant[local]'"
 

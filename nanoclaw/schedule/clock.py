@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,7 @@ class Clock:
     zone: ZoneInfo | None
 
     def __call__(self) -> datetime:
-        return datetime.now(self.zone) if self.zone else datetime.now(timezone.utc).astimezone()
+        return datetime.now(self.zone) if self.zone else datetime.now(UTC).astimezone()
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nanoclaw.errors import StoreError
@@ -13,6 +13,7 @@ from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, Tool
 from nanoclaw.store import codec
 from nanoclaw.store.db import Store
 from nanoclaw.store.outbox import insert
+from nanoclaw.store.scrub import Words
 
 Clock = Callable[[], datetime]
 
@@ -36,12 +37,29 @@ class Session:
         self.memory: str | None = row[1]
         self.model: str = row[2]
         self.history: list[Message] = _history(store, id_, self._context)
+        self.on_forget: Callable[[], None] = lambda: None
+        self._forgetting: list[tuple[Words, bool]] = []
+        self._in_turn = False
 
-    def begin_context(self, memory: str) -> None:
-        """Keep the memory section that this context starts with: it stays the same until the next one."""
+    def forget(self, words: Words, closely: bool) -> None:
+        """Take up what the store no longer has, tell `on_forget`, and store none of the words until the turn ends."""
+        self.reload()
+        if self._in_turn:
+            self._forgetting.append((words, closely))
+        self.on_forget()
+
+    def reload(self) -> None:
+        """Take up what another hand changed in the store."""
+        ((self.memory,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self._id)
+        self.history[:] = _history(self._store, self._id, self._context)
+
+    def keep_opening(self, text: str) -> None:
+        """Keep what this context began with, so that the next request begins alike."""
+        if text == self.memory:
+            return
         with self._store.transaction() as db:
-            db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (memory, self._id))
-        self.memory = memory
+            db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (text, self._id))
+        self.memory = text
 
     def reset(self) -> None:
         """Start a new context; what was said stays in the store."""
@@ -57,6 +75,7 @@ class Session:
 
     def begin_turn(self, inbox: int, messages: Sequence[Message]) -> Turn:
         """The inbox row is running and its messages are part of the history, in one transaction."""
+        self._forgetting.clear()
         with self._store.transaction() as db:
             db.execute("UPDATE inbox SET state = 'running' WHERE id = ?", (inbox,))
             sql = "INSERT INTO turns (session, inbox, started) VALUES (?, ?, ?)"
@@ -64,7 +83,22 @@ class Session:
             assert turn is not None
             self._insert(turn, messages)
         self.history.extend(messages)
+        self._in_turn = True
         return Turn(self, turn, inbox)
+
+    def _end_turn(self) -> None:
+        self._in_turn = False
+        self._forgetting.clear()
+
+    def _without(self, text: str) -> str:
+        for words, closely in self._forgetting:
+            text = words.without_any(text, closely=closely)
+        return text
+
+    def _clean(self, messages: Sequence[Message]) -> Sequence[Message]:
+        if not self._forgetting:
+            return messages
+        return [_with_texts(message, self._without(codec.dump(message))) for message in messages]
 
     def _insert(self, turn: int, messages: Sequence[Message]) -> None:
         db = self._store.db
@@ -88,12 +122,13 @@ class Turn:
 
     def acting(self, calls: Sequence[ToolCall]) -> None:
         """Note the calls that are about to run, so that a crash can be told from a step that never began."""
-        running = json.dumps([[call.name, call.arguments[:500]] for call in calls])
+        running = self._session._without(json.dumps([[call.name, call.arguments[:500]] for call in calls]))
         with self._session._store.transaction() as db:
             db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self._id))
 
     def step(self, messages: Sequence[Message]) -> None:
         """An assistant message together with all its results: one transaction."""
+        messages = self._session._clean(messages)
         with self._session._store.transaction() as db:
             self._session._insert(self._id, messages)
             db.execute("UPDATE turns SET running = '[]' WHERE id = ?", (self._id,))
@@ -102,6 +137,9 @@ class Turn:
     def end(self, ended: TurnEnded, final: Sequence[Message], outbound: Outbound | None, model: str) -> None:
         """The final answer, its outbox row and the inbox row's end: one transaction."""
         session, usage, now = self._session, ended.usage, self._session._clock().isoformat()
+        final = session._clean(final)
+        if outbound:
+            outbound = replace(outbound, text=session._without(outbound.text))
         with session._store.transaction() as db:
             session._insert(self._id, final)
             db.execute(
@@ -113,6 +151,7 @@ class Turn:
             if outbound:
                 insert(db, outbound, now, self._inbox)
         session.history.extend(final)
+        session._end_turn()
 
 
 class Sessions:
@@ -131,6 +170,16 @@ class Sessions:
             ((id_,),) = self._store.rows("SELECT id FROM sessions WHERE key = ?", key)
             self._open[key] = Session(self._store, self._clock, id_, key)
         return self._open[key]
+
+    def forget(self, words: Words, address: Address | None) -> None:
+        """Let all conversations forget what was taken out of the store; in the one of `address` it was asked for."""
+        for session in self._open.values():
+            session.forget(words, session.key == str(address))
+
+    def reload(self) -> None:
+        """Take up what another hand changed in the store."""
+        for session in self._open.values():
+            session.reload()
 
 
 def list_sessions(store: Store) -> list[SessionInfo]:
@@ -159,6 +208,14 @@ def _history(store: Store, session: int, context: int | None) -> list[Message]:
         raise StoreError(
             f"a message in {store.path} is damaged ({error}); restore a copy, nothing was changed"
         ) from error
+
+
+def _with_texts(message: Message, dumped: str) -> Message:
+    body = json.loads(dumped)
+    if isinstance(message, AssistantMessage):
+        calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
+        return replace(message, text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
+    return replace(message, text=body["text"])
 
 
 def _image(store: Store, sha256: str) -> tuple[str, bytes]:

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from nanoclaw.errors import WorkspaceError
 
-NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md")
+NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
 
-FILE_LIMIT = 20_000
-"""Characters of one file that reach the prompt."""
+FILE_LIMIT, TOTAL_LIMIT = 20_000, 60_000
+"""Characters of one file, and of all together, that reach the prompt."""
+
+READ_LIMIT = 20_000_000
+"""Bytes; a larger file is none that a person wrote by hand."""
+
+HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapFile:
-    """`problem` is missing_file, file_read_error or file_truncated when the text isn't the whole file."""
+    """`problem` is missing_file, file_read_error, file_truncated or total_budget_truncated, '' when the text is whole.
+
+    `sha256` is that of the file's own text, however much of it is shown.
+    """
 
     name: str
     text: str
     problem: str = ""
+    sha256: str = ""
+    characters: int = 0
 
 
 def seed(root: Path, template: Path) -> list[str]:
@@ -48,32 +62,88 @@ def seed(root: Path, template: Path) -> list[str]:
     return made
 
 
-def read(root: Path, template: Path) -> dict[str, BootstrapFile]:
-    """The files as they are now. One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md."""
-    return {name: _read(root / name, template / name) for name in NAMES}
+def read(
+    root: Path,
+    template: Path,
+    names: Iterable[str] = NAMES,
+    *,
+    file_limit: int = FILE_LIMIT,
+    total_limit: int = TOTAL_LIMIT,
+) -> dict[str, BootstrapFile]:
+    """The files as they are now, cut to the limits; a small file is never starved by a large one.
+
+    One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md.
+    """
+    return fit({name: _read(root, name, template / name) for name in names}, file_limit, total_limit)
 
 
-def _read(path: Path, template: Path) -> BootstrapFile:
-    if not path.exists() and not path.is_symlink():
-        return BootstrapFile(path.name, "", "" if path.name == "BOOTSTRAP.md" else "missing_file")
-    try:
-        if not path.is_file():  # a pipe or a device would never end
-            return BootstrapFile(path.name, "", "file_read_error")
-        text = path.read_text(encoding="utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError):
-        return BootstrapFile(path.name, "", "file_read_error")
-    if not says_something(text) or (path.name != "BOOTSTRAP.md" and text == _template_text(template)):
-        return BootstrapFile(path.name, "")
-    if len(text) > FILE_LIMIT:
-        marker = f"\n[... {path.name}: kept the first {FILE_LIMIT:,} of {len(text):,} characters ...]"
-        return BootstrapFile(path.name, text[: FILE_LIMIT - len(marker)] + marker, "file_truncated")
-    return BootstrapFile(path.name, text)
+def fit(files: Mapping[str, BootstrapFile], file_limit: int, total_limit: int) -> dict[str, BootstrapFile]:
+    """The same files, each within its limit and all within theirs."""
+    single = {name: _cut(file, file_limit, "file_truncated") for name, file in files.items()}
+    shares = fair_shares([len(file.text) for file in single.values()], total_limit)
+    return {
+        name: _cut(files[name], share, "total_budget_truncated") if share < len(file.text) else file
+        for (name, file), share in zip(single.items(), shares, strict=True)
+    }
+
+
+def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
+    """How much of each may be kept so that all fit into `total`: the small ones whole, the large ones alike."""
+    shares = [0] * len(sizes)
+    left = total
+    for rank, index in enumerate(sorted(range(len(sizes)), key=lambda index: sizes[index])):
+        shares[index] = min(sizes[index], left // (len(sizes) - rank))
+        left -= shares[index]
+    return shares
 
 
 def says_something(text: str) -> bool:
     """Whether there is more than headings, comments and blank lines."""
     lines = _COMMENT.sub("", text).splitlines()
     return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def cut(name: str, text: str, limit: int) -> str:
+    """Head and tail of a text that is too long, around a marker that says so; never more than `limit` characters."""
+    head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
+    marker = f"\n[... {name}: kept {head}+{tail} of {len(text)} characters, read the file for the rest ...]\n"
+    if head + len(marker) + tail > limit:  # a limit so small that the marker is most of it
+        return marker.strip()[:limit]
+    return text[:head] + marker + text[len(text) - tail :]
+
+
+def _cut(file: BootstrapFile, limit: int, problem: str) -> BootstrapFile:
+    if len(file.text) <= limit:
+        return file
+    return replace(file, text=cut(file.name, file.text, limit), problem=problem)
+
+
+def _read(root: Path, name: str, template: Path) -> BootstrapFile:
+    path = root / name
+    try:
+        status = path.stat()
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(root)):
+            return BootstrapFile(name, "", "file_read_error")
+        return _parsed(real, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
+    except FileNotFoundError:
+        return BootstrapFile(name, "", "missing_file")
+    except OSError:
+        return BootstrapFile(name, "", "file_read_error")
+
+
+@lru_cache(maxsize=64)  # read again when the file has changed
+def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
+    if not path.is_file() or size > READ_LIMIT:
+        return BootstrapFile(name, "", "file_read_error")
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError:
+        return BootstrapFile(name, "", "file_read_error")
+    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
+    shown = "" if untouched or not says_something(text) else text
+    return BootstrapFile(name, shown, "", sha256, len(text))
 
 
 def _template_text(template: Path) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from pathlib import PurePosixPath
 
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.paths import Workspace, append_in, reason
+from nanoclaw.workspace.paths import Workspace, append_in, reason, replace_in
 
 LARGEST_FILE_BYTES = 5_000_000
 """More of one memory file is not read."""
@@ -20,15 +20,16 @@ LONGEST_ENTRY = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Where an entry stands; `is_new` is false when the same words were there already."""
+    """Where an entry stands; `struck` is the line it corrects; `is_new` is false for words that were there."""
 
     file: str
     line: str
     is_new: bool
+    struck: str = ""
 
 
 class MemoryStore:
-    """Writes by appending only, so what a person typed by hand stays as it is, byte for byte."""
+    """Appends, strikes or takes out single lines, so what a person typed by hand stays as it is, byte for byte."""
 
     def __init__(self, workspace: Workspace, clock: Callable[[], datetime]) -> None:
         self.workspace = workspace
@@ -43,9 +44,20 @@ class MemoryStore:
         now = self.now()
         return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text)
 
-    def add_fact(self, text: str) -> Added:
-        """One line in MEMORY.md."""
-        return self._add("MEMORY.md", "", f"- {self.now().date().isoformat()}: ", text)
+    def add_fact(self, text: str, replaces: str = "") -> Added:
+        """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
+
+        Raises WorkspaceError that lists the lines when none or several have them.
+        """
+        prefix = f"- {self.now().date().isoformat()}: "
+        if not replaces.strip():
+            return self._add("MEMORY.md", "", prefix, text)
+        entry = _entry(text)
+        number, old = self._current_fact(replaces, entry)
+        added = self._add("MEMORY.md", "", prefix, entry)
+        struck = _struck(old, self.now().date())
+        change_lines(self.workspace, "MEMORY.md", {number: (old, struck)})
+        return replace(added, struck=struck)
 
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
         """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
@@ -63,15 +75,25 @@ class MemoryStore:
         return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
 
     def memory_text(self) -> str:
-        """MEMORY.md as it is, or ""."""
-        return (read_memory_file(self.workspace, "MEMORY.md") or "").strip()
+        """MEMORY.md without the lines that were struck, or ""."""
+        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
+        return "\n".join(line for line in lines if not is_struck(line)).strip()
+
+    def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
+        """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
+        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
+        facts = [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
+        wanted = _same(words)
+        found = [each for each in facts if wanted and wanted in _same(each[1])]
+        whole = [each for each in found if wanted in (_same(each[1]), _same(entry_text(each[1])))]
+        if len(whole or found) == 1:
+            return (whole or found)[0]
+        listed = "\n".join(f"{number}: {line}" for number, line in (found or facts)[:10])
+        problem = f"{len(found)} facts have {words!r}" if found else f"no current fact has {words[:100]!r}"
+        raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
 
     def _add(self, name: str, folder: str, prefix: str, text: str) -> Added:
-        entry = " ".join(re.sub(_CONTROL, " ", text).split())
-        if not entry:
-            raise WorkspaceError("there is nothing to note: the text is empty.")
-        if len(entry) > LONGEST_ENTRY:
-            raise WorkspaceError(f"a note has at most {LONGEST_ENTRY:,} characters: write a file and note its name.")
+        entry = _entry(text)
         file = f"{folder}/{name}" if folder else name
         known = _find(read_memory_file(self.workspace, file) or "", entry)
         if known:
@@ -128,6 +150,56 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
+def is_struck(line: str) -> bool:
+    """Whether a line is an entry that a later one corrects."""
+    return re.match(_STRUCK_LINE, line) is not None
+
+
+def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
+    """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
+
+    Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
+    """
+    folder, _, file = name.rpartition("/")
+    descriptor = _open_folder(workspace, folder)
+    try:
+        content = _whole(workspace, name)
+        encoding = _encoding(content)
+        lines = content.decode(encoding, "surrogateescape").split("\n")
+        for number, (old, new) in sorted(changes.items(), reverse=True):
+            line = lines[number - 1] if number <= len(lines) else ""
+            start = "\ufeff" if number == 1 and line.startswith("\ufeff") else ""
+            bare = line.removesuffix("\r").removeprefix(start)
+            if bare.encode(encoding, "surrogateescape").decode(encoding, "replace") != old:
+                raise WorkspaceError(f"line {number} of {name} changed meanwhile; nothing was done. Look again.")
+            if new is not None:
+                lines[number - 1] = start + new + line[len(start) + len(bare) :]
+            else:
+                lines[number - 1 : number] = [start] if start and number == len(lines) else []
+                if start and lines and number == 1 and not lines[0].startswith(start):
+                    lines[0] = start + lines[0]
+        replace_in(descriptor, file, "\n".join(lines).encode(encoding, "surrogateescape"))
+    finally:
+        os.close(descriptor)
+
+
+def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> None:
+    """Put lines back at their numbers; where the file has become shorter, at its end."""
+    folder, _, file = name.rpartition("/")
+    descriptor = _open_folder(workspace, folder)
+    try:
+        content = _whole(workspace, name) if (workspace.root / name).exists() else b""
+        encoding = _encoding(content)
+        text = content.decode(encoding, "surrogateescape")
+        end = "\r" if "\r\n" in text else ""
+        every = text.split("\n")
+        for number, line in sorted(lines.items()):
+            every.insert(min(number - 1, len(every) - 1), line + end)
+        replace_in(descriptor, file, "\n".join(every).encode(encoding, "surrogateescape"))
+    finally:
+        os.close(descriptor)
+
+
 def entry_text(line: str) -> str:
     """What an entry says, without its bullet, date or time."""
     return re.sub(_ENTRY_START, "", line).strip()
@@ -135,7 +207,46 @@ def entry_text(line: str) -> str:
 
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
+_STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
 _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
+
+
+def _entry(text: str) -> str:
+    """The text as one line, or WorkspaceError for nothing and for too much."""
+    entry = " ".join(re.sub(_CONTROL, " ", text).split())
+    if not entry:
+        raise WorkspaceError("there is nothing to note: the text is empty.")
+    if len(entry) > LONGEST_ENTRY:
+        raise WorkspaceError(f"a note has at most {LONGEST_ENTRY:,} characters: write a file and note its name.")
+    return entry
+
+
+def _is_fact(line: str, besides: str) -> bool:
+    says = entry_text(line)
+    return says not in ("", besides) and not says.startswith(("#", "<!--")) and not is_struck(line)
+
+
+def _same(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .!")
+
+
+def _struck(line: str, day: date) -> str:
+    match = re.match(r"\s*(?:[-*+]\s+)?", line)
+    start = match[0] if match else ""
+    return f"{start or '- '}~~{line[len(start) :].rstrip()}~~ ({day.isoformat()})"
+
+
+def _whole(workspace: Workspace, name: str) -> bytes:
+    try:
+        descriptor = os.open(workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise WorkspaceError(f"{name} cannot be read: {reason(error)}.") from None
+
+
+def _encoding(content: bytes) -> str:
+    return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
 
 
 def _content(descriptor: int) -> bytes:

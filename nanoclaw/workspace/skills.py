@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,8 +29,9 @@ def discover(folders: Iterable[Path]) -> tuple[Skill, ...]:
     found: dict[str, Skill] = {}
     for folder in folders:
         for path in sorted(folder.glob("*/SKILL.md")) if folder.is_dir() else ():
-            if path.parent.name not in found and (skill := _load(path, _stamp(path))):
-                found[skill.name] = skill
+            if path.parent.name not in found and (loaded := _load(path, _stamp(path))):
+                skill, front = loaded
+                found[skill.name] = replace(skill, missing=_missing(front))
     return tuple(found[name] for name in sorted(found))
 
 
@@ -63,13 +64,16 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)  # parsed, and warned of, once for each state of the file
-def _load(path: Path, stamp: tuple[int, int]) -> Skill | None:
+def _load(path: Path, stamp: tuple[int, int]) -> tuple[Skill, Mapping[str, object]] | None:
+    """A skill and its front matter; what is missing for it may change while the file does not."""
     try:
+        if not path.is_file():
+            raise ValueError("it is no plain file")
         front, _ = _split(path.read_text(encoding="utf-8"))
         name, description = _text(front, "name"), _text(front, "description")
         if name != path.parent.name:
             raise ValueError(f"its name {name!r} is not its folder's")
-        return Skill(name, description, path, front.get("always") is True, _missing(front))
+        return Skill(name, description, path, front.get("always") is True), front
     except (OSError, ValueError) as error:
         from nanoclaw.log import logger
 

@@ -170,9 +170,11 @@ async def house(
     finally:
         await assistant.close()
         delivering.cancel()
-        with suppress(asyncio.CancelledError):
-            await delivering
-        store.close()
+        try:
+            with suppress(asyncio.CancelledError):
+                await delivering
+        finally:
+            store.close()
 
 
 def builder_for(

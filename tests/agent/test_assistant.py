@@ -9,6 +9,7 @@ import pytest
 
 from nanoclaw.agent import commands
 from nanoclaw.agent.assistant import COMMANDS
+from nanoclaw.errors import StoreError
 from nanoclaw.messages import Address, Outbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.tools.base import tool
@@ -242,6 +243,18 @@ def test_what_cannot_be_delivered_is_tried_again_when_due_and_nothing_overtakes_
     asyncio.run(story())
 
 
+def test_a_store_that_cannot_note_a_delivery_ends_delivering_with_a_sentence(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider("Hi.")) as home:
+            home.store.db.execute(
+                "CREATE TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+            )
+            assert await home.ask("hi") == "Hi."
+
+    with pytest.raises(StoreError, match="disk is full"):
+        asyncio.run(story())
+
+
 def test_waiting_for_a_retry_costs_no_work(tmp_path: Path) -> None:
     async def story() -> None:
         looks = 0
@@ -285,7 +298,7 @@ def test_a_message_is_given_up_after_five_attempts_and_the_next_one_goes_out(tmp
                 await home.say("one")
                 for pause in (5, 25, 120, 600):
                     await tried.get()
-                    while home.store.db.execute("SELECT due FROM outbox").fetchone()[0] <= clock.now.isoformat():
+                    while home.store.rows("SELECT due FROM outbox")[0][0] <= clock.now.isoformat():  # noqa: ASYNC110
                         await asyncio.sleep(0)
                     clock.now += timedelta(seconds=pause)
                     home.delivery.wake("terminal")

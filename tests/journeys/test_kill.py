@@ -29,7 +29,7 @@ async def reopened(root: Path) -> list[str]:
     model = ScriptedProvider("Recovered.")
     async with house(root, model) as home:
         await home.assistant.idle()
-        while Outbox(home.store, home.clock, lambda: 1.0).pending("terminal"):
+        while Outbox(home.store, home.clock, lambda: 1.0).pending("terminal"):  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert_legal(home.history)
         assert Inbox(home.store, home.clock).waiting() == []

@@ -68,6 +68,7 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home, server: ModelServe
     assert server.asked[0].json["messages"][-1]["content"] == "Sum up:\n\na long text"
     home.run(stdin="just this\n")
     assert server.asked[1].json["messages"][-1]["content"] == "just this"
+    home.environment["PYTHONIOENCODING"] = "utf-8:strict"  # as in most languages' settings
     home.run("-m", "-", stdin=b"half \xff of it")
     assert server.asked[2].json["messages"][-1]["content"] == "half \ufffd of it"
 
@@ -83,6 +84,25 @@ def test_a_text_of_odd_bytes_on_the_command_line_is_answered(home: Home, server:
         timeout=30,
     )
     assert (ended.returncode, ended.stdout) == (0, b"Odd.\n"), ended
+
+
+def test_a_conversation_with_odd_names_of_files_can_be_shown(home: Home, server: ModelServer) -> None:
+    home.run("init")
+    Path(os.fsdecode(bytes(home.workspace) + b"/caf\xe9.txt")).touch()
+    server.script(calls("exec", {"command": "ls"}), calls("list_dir", {}), says("Seen \x1b[31mred."))
+    home.run("-m", "look")
+    home.environment["PYTHONIOENCODING"] = "utf-8:strict"
+    shown = home.run("sessions", "show").out
+    assert "list_dir: " in shown
+    assert "Seen [31mred." in shown
+    assert "[Runtime Context" not in shown
+    exported = json.loads(home.run("sessions", "export").out)
+    assert [message["kind"] for message in exported["messages"]] == [
+        *("user", "user"),
+        *("assistant", "result"),
+        *("assistant", "result"),
+        "assistant",
+    ]
 
 
 def test_a_session_of_odd_bytes_is_refused_in_a_sentence(home: Home) -> None:

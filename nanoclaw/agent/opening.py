@@ -1,0 +1,64 @@
+"""What a context began with: kept with the session, so that the system message stays the same until the next one.
+
+The assistant's own changes (a fact, a file of character, a skill) are in the conversation already and change nothing
+here; a change by another hand is taken up at the next message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from nanoclaw.workspace.bootstrap import BootstrapFile
+from nanoclaw.workspace.recall import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """`files` are shown as here; `seen` are the states (SHA-256) of what is on disk that count as known."""
+
+    files: dict[str, BootstrapFile] = field(default_factory=dict)
+    active_skills: str = ""
+    skills: str = ""
+    notes: tuple[Hit, ...] = ()
+    seen: dict[str, str] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    """Keys of all notes shown in this context, also those in metadata messages."""
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self), default=date.isoformat)
+
+    def with_shown(self, notes: Sequence[Hit]) -> Opening:
+        return replace(self, shown=(*self.shown, *map(key, notes)))
+
+    @property
+    def cut_files(self) -> tuple[str, ...]:
+        return tuple(name for name, file in self.files.items() if "truncated" in file.problem)
+
+
+def key(note: Hit) -> str:
+    """The same for a note however its lines have moved."""
+    return f"{note.file} {note.text}"
+
+
+def load(text: str) -> Opening | None:
+    """None for a text that `dump` did not write: the context then begins anew."""
+    try:
+        body: dict[str, Any] = json.loads(text)
+        return Opening(
+            {name: BootstrapFile(**file) for name, file in body["files"].items()},
+            body["active_skills"],
+            body["skills"],
+            tuple(_hit(note) for note in body["notes"]),
+            body["seen"],
+            tuple(body["shown"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _hit(note: dict[str, Any]) -> Hit:
+    return Hit(**{**note, "date": date.fromisoformat(note["date"]) if note["date"] else None})

@@ -1,0 +1,360 @@
+"""Forgetting for good: shows what has the words, then takes it out of every file of the home, with ten minutes to undo.
+
+What was taken out lives in this process only, so it is gone for good when the program ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nanoclaw.errors import ToolError, WorkspaceError
+from nanoclaw.messages import Address
+from nanoclaw.store import scrub
+from nanoclaw.store.db import Store
+from nanoclaw.store.scrub import Cell
+from nanoclaw.store.sessions import Sessions
+from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.notes import change_lines, insert_lines, lines_of, memory_files, read_memory_file
+from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.words import Words, plain_text, tokens, words_of
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit
+
+TOOL = "memory_forget"
+UNDO_FOR = timedelta(minutes=10)
+MOST_HITS = 20
+MOST_SIMILAR = 5
+LARGEST_OTHER_BYTES = 1_000_000
+MOST_OTHER_FILES = 5_000
+
+Search = Callable[[str, int], Sequence["Hit"]]
+"""Recall: a query and a limit to hits, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Lines of a file in the workspace; `exact` when they have the very words."""
+
+    file: str
+    start: int
+    lines: tuple[str, ...]
+    exact: bool
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.start}" + (f"-{self.start + len(self.lines) - 1}" if len(self.lines) > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What has the words, numbered from 1: the passages, then the conversations if any message has them."""
+
+    query: str
+    passages: tuple[Passage, ...]
+    messages: int
+    left_out: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.passages) + bool(self.messages)
+
+    @property
+    def exact(self) -> list[int]:
+        """The numbers of what has the very words."""
+        numbers = [number for number, passage in enumerate(self.passages, 1) if passage.exact]
+        return [*numbers, self.count] if self.messages else numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was done; `still_in` names files of the home that have the words all the same."""
+
+    places: tuple[str, ...]
+    texts: int
+    still_in: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    at: datetime
+    lines: Mapping[str, Mapping[int, str]] = field(repr=False)
+    cells: Sequence[Cell] = field(repr=False)
+
+
+class Forgetter:
+    def __init__(
+        self,
+        home: Path,
+        changes: Changes,
+        clock: Callable[[], datetime],
+        *,
+        search: Search,
+        drop_index: Callable[[], None],
+        store: Store | None,
+        sessions: Sessions | None = None,
+    ) -> None:
+        """`drop_index` makes the search index forget what the notes no longer have, to the byte."""
+        self._home, self._changes, self._clock = home, changes, clock
+        self._search, self._drop_index, self._store, self._sessions = search, drop_index, store, sessions
+        self._listings: dict[str, Listing] = {}
+        self._undo: _Undo | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._changes.workspace
+
+    def list(self, query: str) -> Listing:
+        """What could be forgotten. Its numbers hold until it is listed again."""
+        if not (query := " ".join(query.split())):
+            raise ToolError("say which words: the query is empty.")
+        found = [*self._exact(query)]
+        known = {(passage.file, passage.start) for passage in found}
+        similar = [each for each in self._similar(query) if (each.file, each.start) not in known]
+        asked = words_of((), [query])
+        messages = scrub.mentions(self._store, lambda body: asked.without_any(body) != body) if self._store else 0
+        listing = Listing(
+            query, (*found[:MOST_HITS], *similar[:MOST_SIMILAR]), messages, max(0, len(found) - MOST_HITS)
+        )
+        self._listings[query] = listing
+        return listing
+
+    def forget(self, query: str, numbers: Sequence[int], address: Address | None = None) -> Forgotten:
+        """Take what the numbers name out of the notes, the conversations and all else that the program keeps.
+
+        Raises WorkspaceError when a file changed since it was listed; then nothing was done.
+        """
+        query = " ".join(query.split())
+        listing = self._listings.pop(query, None) or self.list(query)
+        if wrong := [number for number in numbers if not 0 < number <= listing.count] or not numbers:
+            raise ToolError(f"{wrong or 'no number'} is not in the list: it has {listing.count} numbers.")
+        chosen = [listing.passages[number - 1] for number in numbers if number <= len(listing.passages)]
+        lines = self._lines(chosen)
+        removed = [line for per_file in lines.values() for line in per_file.values()]
+        kept = [text for name in memory_files(self.workspace) if (text := self._kept(name, lines.get(name, {})))]
+        all_of_it = any(_has(line, query) for line in removed) and not any(_has(text, query) for text in kept)
+        asked = [query] if all_of_it or (listing.messages and listing.count in numbers) else []
+        words = words_of(removed, asked, kept)
+        cells = self._forget_in_store(words, address)
+        self._changes.forget(words.stand_in)
+        _forget_typed(self._home / "history", words, cells)
+        for path in sorted((self._home / "logs").glob("*")):
+            _drop_lines(path, words)
+        for name, per_file in lines.items():
+            change_lines(self.workspace, name, {number: (line, None) for number, line in per_file.items()})
+        self._drop_index()
+        self._undo = _Undo(self._clock(), lines, cells)
+        places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
+        return Forgotten(places, len(cells), tuple(self._holding(words)))
+
+    @property
+    def undoable_since(self) -> datetime | None:
+        """When the last forgetting was, while it can be undone."""
+        if self._undo and self._clock() - self._undo.at > UNDO_FOR:
+            self._undo = None
+        return self._undo.at if self._undo else None
+
+    def undo(self) -> str:
+        """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
+        if not self.undoable_since or not self._undo:
+            raise WorkspaceError("nothing was forgotten within the last ten minutes.")
+        undo, self._undo = self._undo, None
+        for name, lines in undo.lines.items():
+            insert_lines(self.workspace, name, lines)
+        texts = scrub.restore(self._store, undo.cells) if self._store else 0
+        if self._sessions:
+            self._sessions.reload()
+        count = sum(map(len, undo.lines.values()))
+        return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
+
+    # -- finding
+
+    def _exact(self, query: str) -> Iterator[Passage]:
+        wanted = frozenset(tokens(query))
+        for name in memory_files(self.workspace):
+            for number, line in enumerate(self._lines_of(name), 1):
+                if _has(line, query) or (wanted and wanted <= frozenset(tokens(line))):
+                    yield Passage(name, number, (line,), True)
+        if len(query) > 2:
+            for name, text in self._others():
+                for number, line in enumerate(lines_of(text), 1):
+                    if _has(line, query):
+                        yield Passage(name, number, (line,), True)
+
+    def _similar(self, query: str) -> Iterator[Passage]:
+        for hit in self._search(query, MOST_SIMILAR):
+            lines = self._lines_of(hit.file)[hit.start - 1 : hit.end]
+            yield Passage(hit.file, hit.start, tuple(lines), False)
+
+    def _others(self) -> Iterator[tuple[str, str]]:
+        """The other text files of the workspace."""
+        root = self.workspace.root
+        memory = frozenset(memory_files(self.workspace))
+        seen = 0
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if name != ".git")
+            for file in sorted(files):
+                path = Path(folder, file)
+                name = path.relative_to(root).as_posix()
+                seen += 1
+                if seen > MOST_OTHER_FILES:
+                    return
+                with suppress(OSError, ValueError):
+                    if name in memory or path.is_symlink() or path.stat().st_size > LARGEST_OTHER_BYTES:
+                        continue
+                    text = path.read_bytes().decode()
+                    if "\0" not in text:
+                        yield name, text
+
+    def _lines_of(self, name: str) -> list[str]:
+        with suppress(WorkspaceError):
+            return lines_of(read_memory_file(self.workspace, name) or "")
+        return []
+
+    def _lines(self, chosen: Sequence[Passage]) -> dict[str, dict[int, str]]:
+        """The chosen lines by file and number, with the lines of memory files that say the same word for word."""
+        lines: dict[str, dict[int, str]] = {}
+        for passage in chosen:
+            now = self._lines_of(passage.file)[passage.start - 1 :][: len(passage.lines)]
+            if tuple(now) != passage.lines:
+                raise WorkspaceError(f"{passage.place} changed since it was listed; nothing was done. List it again.")
+            lines.setdefault(passage.file, {}).update(enumerate(passage.lines, passage.start))
+        same = {plain_text(line).casefold() for per_file in lines.values() for line in per_file.values()} - {""}
+        for name in memory_files(self.workspace):
+            for number, line in enumerate(self._lines_of(name), 1):
+                if plain_text(line).casefold() in same:
+                    lines.setdefault(name, {})[number] = line
+        return lines
+
+    def _kept(self, name: str, removed: Mapping[int, str]) -> str:
+        return "\n".join(line for number, line in enumerate(self._lines_of(name), 1) if number not in removed)
+
+    # -- taking out
+
+    def _forget_in_store(self, words: Words, address: Address | None) -> list[Cell]:
+        if not self._store:
+            return []
+        cells = scrub.scrub(self._store, words, TOOL)
+        scrub.scrub_copies(self._store.path, words)
+        if self._sessions:
+            self._sessions.forget(words, address)
+        return cells
+
+    def _holding(self, words: Words) -> Iterator[str]:
+        """Files of the home that still have one of the phrases."""
+        wanted = [phrase.encode() for phrase in words.phrases if len(phrase) > 3]
+        for folder, folders, files in os.walk(self._home):
+            if Path(folder) == self._home:
+                folders[:] = [name for name in folders if name != "models"]
+            for file in sorted(files):
+                path = Path(folder, file)
+                with suppress(OSError):
+                    if path.is_file() and path.stat().st_size < 50_000_000:
+                        content = path.read_bytes()
+                        if any(phrase in content for phrase in wanted):
+                            yield path.relative_to(self._home).as_posix()
+
+
+def shown(listing: Listing) -> str:
+    """A listing as numbered lines."""
+    lines = []
+    for number, passage in enumerate(listing.passages, 1):
+        text = " / ".join(line.strip() for line in passage.lines)
+        similar = "" if passage.exact else " (similar)"
+        lines.append(f"{number}. {passage.place}{similar}: {text if len(text) <= 300 else text[:299] + '…'}")
+    if listing.messages:
+        lines.append(f"{listing.count}. conversations: {_counted(listing.messages, 'message')} with these words")
+    if listing.left_out:
+        lines.append(f"[{listing.left_out} more: use more exact words]")
+    return "\n".join(lines)
+
+
+def told(forgotten: Forgotten) -> str:
+    """What was done, without the words."""
+    text = f"Forgotten: {', '.join(forgotten.places) or 'no note'}; {_counted(forgotten.texts, 'text')} of conversations."
+    if forgotten.still_in:
+        text += f" Still in {', '.join(forgotten.still_in)}: left as it is, it is not one of the memory's own files."
+    return text
+
+
+def memory_command(changes: Changes, forgetter: Forgetter | None, argument: str) -> str:
+    """What `/memory …` answers. Raises WorkspaceError."""
+    match argument:
+        case "undo":
+            since = forgetter.undoable_since if forgetter else None
+            last = changes.last(1)
+            if forgetter and since and not (last and last[0].at > since):
+                return forgetter.undo()
+            change = changes.undo()
+            return f"{change.file} is as it was before {change.at:%Y-%m-%d %H:%M} ({change.by})."
+        case "log":
+            return _log(changes, forgetter) or "No change of a memory file is kept."
+        case "allow":
+            changes.allow_shrinking()
+            return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
+    return "/memory undo, /memory log, or /memory allow (let the next change take away more than half of a file)"
+
+
+def _log(changes: Changes, forgetter: Forgetter | None) -> str:
+    lines = []
+    since = forgetter.undoable_since if forgetter else None
+    for change in changes.last():
+        added, removed = change.lines
+        lines.append(f"- {change.at:%Y-%m-%d %H:%M} {change.file} +{added} −{removed} ({change.by})")
+    if since:
+        lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {since + UNDO_FOR:%H:%M})")
+    return "\n".join(lines)
+
+
+def _has(text: str, phrase: str) -> bool:
+    return " ".join(phrase.casefold().split()) in " ".join(text.casefold().split())
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _forget_typed(path: Path, words: Words, cells: Sequence[Cell]) -> None:
+    """Take entries out of the lines typed in the terminal: those with the words, and messages that had them."""
+    said = {" ".join(cell.before.split()) for cell in cells}
+
+    def keep(entry: str) -> bool:
+        text = "\n".join(line[1:] for line in entry.split("\n") if line.startswith("+"))
+        quoted = " ".join(_in_json(text).split())
+        return not words.stand_in(text) and not (quoted and any(quoted in each for each in said))
+
+    _rewrite(path, "\n# ", keep)
+
+
+def _in_json(text: str) -> str:
+    import json
+
+    return json.dumps(text) if text.strip() else ""
+
+
+def _drop_lines(path: Path, words: Words) -> None:
+    _rewrite(path, "\n", lambda line: not words.stand_in(line))
+
+
+def _rewrite(path: Path, separator: str, keep: Callable[[str], bool]) -> None:
+    """In place: whoever appends to the file has it open."""
+    try:
+        with path.open("r+b") as file:
+            parts = file.read().decode("utf-8", "surrogateescape").split(separator)
+            kept = [part for part in parts if keep(part)]
+            if len(kept) < len(parts):
+                file.seek(0)
+                file.write(separator.join(kept).encode("utf-8", "surrogateescape"))
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise WorkspaceError(f"{path} may still have the words: {error.strerror}.") from None

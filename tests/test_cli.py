@@ -1,0 +1,167 @@
+"""The commands: what they print, what they leave alone, and their exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.house import REPOSITORY
+from tests.journeys.command import KEY, Home
+
+NO_SERVER = """
+import sys
+from nanoclaw.providers import names
+names.PORTS.clear()  # whatever listens on this machine is not asked
+from nanoclaw.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_server(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", NO_SERVER, *arguments],
+        input="",
+        capture_output=True,
+        text=True,
+        env=home.variables(),
+        cwd=REPOSITORY,
+        timeout=30,
+    )
+
+
+def test_init_makes_the_workspace_and_never_writes_over_anything(home: Home) -> None:
+    first = home.run("init")
+    names = {path.name for path in home.workspace.glob("*.md")}
+    assert names == {path.name for path in (REPOSITORY / "workspace_template").glob("*.md")}
+    assert "SOUL.md" in first.out
+    (home.workspace / "SOUL.md").write_text("mine")
+    (home.workspace / "USER.md").write_bytes(b"")
+    before = snapshot(home.root)
+    assert "nothing was changed" in home.run("init").out
+    assert snapshot(home.root) == before
+
+
+def test_init_writes_a_config_once(home: Home) -> None:
+    home.run("init", "--model", "ollama/qwen3", "--api-base", "http://127.0.0.1:1/v1")
+    before = snapshot(home.root)
+    assert (home.root / "config.toml").stat().st_mode & 0o077 == 0
+    assert "left as it is" in home.run("init", "--model", "openai/gpt-5", check=2).err
+    assert snapshot(home.root) == before
+    assert json.loads(home.run("status", "--json").out)["model"] == "ollama/qwen3"
+
+
+def test_init_in_a_place_that_cannot_be_made_is_told(home: Home) -> None:
+    home.root.mkdir()
+    home.workspace.write_text("a file")
+    ended = home.run("init", check=1)
+    assert str(home.workspace) in ended.err
+
+
+def test_without_a_model_it_is_said_how_to_get_one(home: Home) -> None:
+    ended = without_server(home, "-m", "hi")
+    assert ended.returncode == 2
+    assert "no model is configured" in ended.stderr
+    assert "nanoclaw init --model openai/gpt-5" in ended.stderr
+    assert "nanoclaw local pull" in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_without_a_model_json_is_still_one_object(home: Home) -> None:
+    ended = without_server(home, "-m", "hi", "--json")
+    assert ended.returncode == 2
+    assert "no model is configured" in json.loads(ended.stdout)["error"]
+
+
+def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
+    home.environment["ANTHROPIC_API_KEY"] = KEY
+    ended = without_server(home, "-m", "hi")
+    assert "nanoclaw init --model anthropic/" in ended.stderr
+    assert KEY not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("frobnicate",), "invalid choice"),
+        (("-m",), "expected one argument"),
+        (("-m", ""), "nothing to answer"),
+        (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),
+        (("--session", "a\x1bb", "-m", "hi"), "is no name"),
+        (("--nonsense",), "--nonsense"),
+        (("memory",), "Try nanoclaw"),
+        (("sessions", "show", "nope"), "no conversation 'nope'"),
+    ],
+)
+def test_a_mistake_in_the_call_is_told_with_status_2(home: Home, arguments: tuple[str, ...], told: str) -> None:
+    assert told in home.run(*arguments, check=2).err
+
+
+@pytest.mark.parametrize(("model", "told"), [("gpt-5", "openai/gpt-5"), ("openai/gpt-5", "OPENAI_API_KEY")])
+def test_a_model_that_cannot_be_used_is_told(home: Home, model: str, told: str) -> None:
+    ended = home.run("-m", "hi", "--model", model, check=None)
+    assert ended.status in (1, 2)
+    assert told in ended.out + ended.err
+
+
+def test_a_broken_config_is_told_by_every_command_and_left_alone(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "config.toml").write_text("[model\n")
+    for command in (("-m", "hi"), ("init",), ("status", "--json"), ("skills", "list")):
+        ended = home.run(*command, check=2)
+        assert "config.toml" in ended.err + ended.out
+    assert snapshot(home.root) == {str(home.root / "config.toml"): b"[model\n"}
+
+
+def test_help_and_version_work_beside_a_broken_config(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "config.toml").write_text("[model\n")
+    assert "--session" in home.run("--help").out
+    assert home.run("--version").out.startswith("nanoclaw ")
+
+
+def test_looking_makes_nothing(home: Home) -> None:
+    for command in (("status",), ("sessions", "list"), ("skills", "list"), ("memory", "search", "x"), ("local",)):
+        home.run(*command)
+    assert not home.root.exists()
+
+
+def test_notes_added_on_the_command_line_are_found_there(home: Home) -> None:
+    assert "MEMORY.md" in home.run("memory", "add", "Anna's birthday is 5 May", "--fact").out
+    home.run("memory", "add", "the plumber came")
+    assert "Already in" in home.run("memory", "add", "the plumber came").out
+    hits = json.loads(home.run("memory", "search", "birthday", "--json").out)["hits"]
+    assert hits[0]["file"] == "MEMORY.md"
+    assert "Anna" in hits[0]["text"]
+    assert home.run("memory", "search", "zeppelin").out == "Nothing found.\n"
+
+
+def test_shipped_skills_are_listed(home: Home) -> None:
+    assert home.run("skills", "list").out.startswith("memory: ")
+
+
+def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "config.toml").write_text('[model]\nname = "ollama/x"\n[person]\ntimezone = "Europe/Berln"\n')
+    assert "'Europe/Berlin'" in home.run("-m", "hi", check=2).err
+
+
+def test_a_reader_who_leaves_is_no_error(home: Home) -> None:
+    home.run("init")
+    command = " ".join([f"'{part}'" for part in home.command("--help")])
+    ended = subprocess.run(
+        ["sh", "-c", f"{command} | true"], capture_output=True, text=True, env=home.variables(), cwd=REPOSITORY
+    )
+    assert "Traceback" not in ended.stderr
