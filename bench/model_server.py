@@ -23,8 +23,7 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.on_request: Callable[[], None] = lambda: None
         self._replies: deque[Reply] = deque()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
-        self._http.daemon_threads = True
+        self._http = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
         self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
 
     def __enter__(self) -> ModelServer:
@@ -71,6 +70,13 @@ class ModelServer:
             return json.dumps({**common, "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
         events = [json.dumps({**common, **chunk}) for chunk in chunks]
         return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that was ended in mid-request is nothing to report."""
 
 
 class _Handler(BaseHTTPRequestHandler):

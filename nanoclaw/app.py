@@ -6,12 +6,18 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw import __version__
+from nanoclaw.agent import xray
 from nanoclaw.agent.assistant import Assistant
-from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
+from nanoclaw.agent.manifest import Manifest, manifest
+from nanoclaw.agent.sections import IDS, Extension, Mode
 from nanoclaw.channels.base import Channel
 from nanoclaw.config import Config
 from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
@@ -19,19 +25,25 @@ from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.providers.base import Provider
+from nanoclaw.providers.base import Provider, chat_messages, chat_tools
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.outbox import Outbox
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.store.sessions import Sessions, last_turn, session_of
 from nanoclaw.tools.base import Tool, Toolbox
 from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.forgetting import Forgetter, memory_command
+from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
 from nanoclaw.workspace import bootstrap
+from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit
 
 LOCAL = "local/"
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -55,11 +67,14 @@ class App:
         now = person_clock(config)
         workspace = Workspace(config.workspace_path)
         workspace.check_writable()
-        tools = all_tools(config, workspace, now)
+        sessions = Sessions(self.store, now)
+        changes = memory_changes(config, now)
+        forgetter = make_forgetter(config, now, self.store, sessions)
+        tools = all_tools(config, workspace, now, forgetter)
         outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
         self.delivery = Delivery(outbox, [channel], now, self._is_served)
         self.assistant = Assistant(
-            sessions=Sessions(self.store, now),
+            sessions=sessions,
             inbox=Inbox(self.store, now),
             delivery=self.delivery,
             builder=context_builder(config, tools, now),
@@ -70,6 +85,8 @@ class App:
             clock=now,
             rounds=config.limits.rounds,
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
+            memory_command=partial(memory_command, changes, forgetter),
+            search=partial(search_notes, config, now),
         )
 
     async def run(self) -> None:
@@ -255,13 +272,41 @@ def make_home(config: Config) -> list[str]:
     return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
 
 
-def all_tools(config: Config, workspace: Workspace, now: Clock) -> list[Tool]:
+def all_tools(config: Config, workspace: Workspace, now: Clock, forgetter: Forgetter | None = None) -> list[Tool]:
     environment = clean_environment(config.environment, secrets(config))
-    return [
+    tools = [
         *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
         *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
-        *memory_tools(MemoryStore(workspace, now)),
+        *memory_tools(MemoryStore(workspace, now), forgetter),
     ]
+    return kept(tools, memory_changes(config, now))
+
+
+def search_notes(config: Config, now: Clock, query: str, limit: int) -> list[Hit]:
+    from nanoclaw.workspace import recall  # dear to import, and most runs search nothing
+
+    return recall.search(Workspace(config.workspace_path), query, limit, now())
+
+
+def memory_changes(config: Config, now: Clock) -> Changes:
+    """What was done to the memory files, to be undone."""
+    return Changes(config.home / "undo", Workspace(config.workspace_path), now)
+
+
+def make_forgetter(config: Config, now: Clock, store: Store | None, sessions: Sessions | None = None) -> Forgetter:
+    def drop_index() -> None:
+        for path in config.home.glob("index.db*"):
+            path.unlink(missing_ok=True)
+
+    return Forgetter(
+        config.home,
+        memory_changes(config, now),
+        now,
+        search=partial(search_notes, config, now),
+        drop_index=drop_index,
+        store=store,
+        sessions=sessions,
+    )
 
 
 def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBuilder:
@@ -273,7 +318,64 @@ def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBui
         clock=now,
         zone=now.name,
         open_image=open_image,
+        off=sections_off(config),
+        extensions=section_extensions(config),
+        file_limit=config.context.file_characters,
+        total_limit=config.context.total_characters,
     )
+
+
+def sections_off(config: Config) -> list[str]:
+    """Ids of the sections that the config switches off. Raises ConfigError for an unknown one."""
+    for name in config.context.sections:
+        if name not in IDS:
+            raise ConfigError(f"{config.file}: context.sections has no section {name!r}; known: {', '.join(IDS)}.")
+    return [name for name, wanted in config.context.sections.items() if not wanted]
+
+
+def section_extensions(config: Config) -> list[Extension]:
+    """The functions that the config names, from installed packages' entry points "nanoclaw.sections"."""
+    if not config.context.extensions:
+        return []
+    from importlib.metadata import entry_points
+
+    found = {point.name: point for point in entry_points(group="nanoclaw.sections")}
+    for name in config.context.extensions:
+        if name not in found:
+            known = f"installed: {', '.join(found)}" if found else "no package that is installed offers one"
+            raise ConfigError(f"{config.file}: context.extensions names {name!r}; {known}.")
+    return [found[name].load() for name in config.context.extensions]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A request as it would be sent, from the inside."""
+
+    manifest: Manifest
+    rows: list[xray.Row]
+    remarks: list[str]
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+
+
+def look_inside(config: Config, store: Store | None, session: str, message: str, mode: Mode) -> View:
+    """What the model would see if `message` came into a conversation of the terminal now. Changes nothing."""
+    now = person_clock(config)
+    tools = all_tools(config, Workspace(config.workspace_path), now, make_forgetter(config, now, store))
+    builder = context_builder(config, tools, now)
+    specs = tuple(tool.spec for tool in tools)
+    address = Address("terminal", session)
+    stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
+    if mode == "full":
+        opening, late = builder.reopen(stored, message, recent_talk(history))
+    else:
+        opening, late = builder.open(message, mode), ()
+    made_of = manifest(mode, builder.sections(mode, opening), opening, late, specs)
+    new = builder.user_messages(message, channel=address.channel, chat_id=session, sender="owner", notes=late)
+    request = ModelRequest(builder.system(mode, opening), (*history, *new))
+    last = xray.past(last_turn(store, str(address))) if store else None
+    shown = xray.rows(made_of, history, new)
+    return View(made_of, shown, xray.remarks(made_of, last), chat_messages(request), chat_tools(specs))
 
 
 def person_clock(config: Config) -> Clock:

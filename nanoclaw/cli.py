@@ -66,6 +66,12 @@ def parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true")
     command("doctor", _doctor, "check the configuration, the workspace, the store and the model")
 
+    context = command("context", _context, "what the model would see, part by part and word by word")
+    context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
+    context.add_argument("--mode", choices=("full", "minimal", "none"), default="full")
+    context.add_argument("--session", type=_name, default="main", metavar="NAME")
+    context.add_argument("--json", action="store_true")
+
     local = command("local", _local_list, "models that run on this machine, without a key")
     actions = local.add_subparsers(metavar="")
     actions.add_parser("list", help="the catalogue").set_defaults(command=_local_list)
@@ -87,7 +93,15 @@ def parser() -> argparse.ArgumentParser:
     add = actions.add_parser("add", help="add a note for today, or a lasting fact")
     add.add_argument("text")
     add.add_argument("--fact", action="store_true")
+    add.add_argument("--replaces", default="", metavar="WORDS", help="words of the fact that this one corrects")
     add.set_defaults(command=_memory_add)
+    forget = actions.add_parser("forget", help="take words out of the notes and conversations, for good")
+    forget.add_argument("query")
+    forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
+    forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
+    forget.set_defaults(command=_memory_forget)
+    for name, text in (("undo", "take back the last change of a memory file"), ("log", "the last changes")):
+        actions.add_parser(name, help=text).set_defaults(command=_memory_command, action=name)
 
     sessions = command("sessions", _sessions_list, "the conversations that are stored")
     sessions.set_defaults(json=False)
@@ -276,6 +290,34 @@ def _doctor(config: Config, options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def _context(config: Config, options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from nanoclaw import app
+    from nanoclaw.agent.xray import plain_table
+    from nanoclaw.channels.text import printable
+
+    app.make_home(config)
+    with _read_store(config) as store:
+        view = app.look_inside(config, store, options.session, options.message, options.mode)
+    if options.json:
+        print(
+            json.dumps(
+                {**asdict(view.manifest), "messages": view.messages, "tools": view.tools, "remarks": view.remarks}
+            )
+        )
+        return 0
+    print(plain_table(view.rows) + "\n")
+    print("\n".join(f"- {remark}" for remark in view.remarks))
+    print("\nWhat is sent, word by word (tools are sent as JSON beside it: --json shows them):")
+    for message in view.messages:
+        content = message.get("content") or ""
+        shown = content if isinstance(content, str) else json.dumps(content)[:2000]
+        calls = "".join(f"\n-> {call['function']}" for call in message.get("tool_calls", ()))
+        print(f"\n[{message['role']}]\n{printable(shown + calls)}")
+    return 0
+
+
 def _local_list(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
     from nanoclaw.providers import catalogue
@@ -361,9 +403,70 @@ def _memory_add(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.workspace.paths import Workspace
 
     app.make_home(config)
-    notes = MemoryStore(Workspace(config.workspace_path), app.person_clock(config))
-    added = notes.add_fact(options.text) if options.fact else notes.add_note(options.text)
+    now = app.person_clock(config)
+    changes = app.memory_changes(config, now)
+    notes = MemoryStore(Workspace(config.workspace_path), now)
+    is_fact = options.fact or options.replaces
+    with changes.of("nanoclaw memory add", "MEMORY.md" if is_fact else changes.today()):
+        added = notes.add_fact(options.text, options.replaces) if is_fact else notes.add_note(options.text)
     print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
+    if added.struck:
+        print(f"Corrected: {added.struck}")
+    return 0
+
+
+def _memory_forget(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.channels.text import printable
+    from nanoclaw.store.db import Store
+    from nanoclaw.tools.forgetting import shown, told
+
+    if not config.workspace_path.exists():
+        print("Nothing found.")
+        return 0
+    app.start_logging(config)
+    path = config.home / "state.db"
+    store = Store(path) if path.exists() else None
+    try:
+        forgetter = app.make_forgetter(config, app.person_clock(config), store)
+        listing = forgetter.find(options.query)
+        if not listing.count:
+            print("Nothing found.")
+            return 0
+        print(printable(shown(listing)), flush=True)
+        numbers = _numbers(options, listing.exact)
+        if not numbers:
+            print("Nothing was forgotten.")
+            return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
+        print(printable(told(forgetter.forget(options.query, numbers))))
+        return 0
+    finally:
+        if store:
+            store.close()
+
+
+def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
+    """Which of the list are to be forgotten: as given, or as the person answers now."""
+    answer = options.number
+    if options.yes and not answer:
+        return list(exact)
+    if not answer:
+        what = f"{len(exact)} with the very words" if exact else "none, only numbers"
+        _say(f"forget them for good? It cannot be undone. y ({what}), numbers such as 1,3, or N:")
+        answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
+        if answer.lower() in ("y", "yes"):
+            return list(exact)
+    numbers = [part for part in answer.replace(",", " ").split() if part.isdigit()]
+    if options.number and not numbers:
+        raise ConfigError(f"--number {options.number!r}: give numbers of the list, such as 1,3")
+    return [int(number) for number in numbers]
+
+
+def _memory_command(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.tools.forgetting import memory_command
+
+    print(memory_command(app.memory_changes(config, app.person_clock(config)), None, options.action))
     return 0
 
 

@@ -42,6 +42,16 @@ class Skills:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """`sections` switches sections of the system message on or off by id."""
+
+    sections: dict[str, bool] = field(default_factory=dict)
+    extensions: tuple[str, ...] = ()
+    file_characters: int = 20_000
+    total_characters: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     every: str = "30m"
     active: str = "08:00-22:00"
@@ -75,6 +85,7 @@ class Config:
     person: Person = field(default_factory=Person)
     workspace: WorkspaceFolder = field(default_factory=WorkspaceFolder)
     skills: Skills = field(default_factory=Skills)
+    context: Context = field(default_factory=Context)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     limits: Limits = field(default_factory=Limits)
     channels: Channels = field(default_factory=Channels)
@@ -122,6 +133,8 @@ def _check_positive(path: Path, config: Config) -> None:
     numbers: dict[str, float] = {
         "model.timeout_seconds": model.timeout_seconds,
         "model.output_tokens": model.output_tokens,
+        "context.file_characters": config.context.file_characters,
+        "context.total_characters": config.context.total_characters,
         "limits.rounds": limits.rounds,
         "limits.exec_seconds": limits.exec_seconds,
     }
@@ -214,6 +227,10 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
         if not isinstance(value, list):
             raise ConfigError(f'{where}: {key!r} must be a list such as ["a", "b"], not {value!r}.')
         return tuple(str(item) for item in value)
+    if get_origin(hint) is dict:
+        if not isinstance(value, dict) or not all(isinstance(item, bool) for item in value.values()):
+            raise ConfigError(f"{where}: {key!r} must be a table of names with true or false, not {value!r}.")
+        return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):

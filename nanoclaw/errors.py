@@ -11,6 +11,7 @@ NanoclawError
 │   └── ContextTooLong     the request outgrew the model's window
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
+├── SkillError             a skill that is broken, unknown or lacks something
 └── ImageError             a picture that cannot be shown to a model
 """
 
@@ -62,6 +63,10 @@ class ToolError(NanoclawError):
 
 
 class Refused(ToolError):
+    pass
+
+
+class SkillError(NanoclawError):
     pass
 
 

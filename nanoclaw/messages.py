@@ -163,7 +163,7 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when it answers none."""
+    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none."""
 
     address: Address
     text: str

@@ -51,7 +51,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "xllamacpp": ("providers.local",),
     "PIL": ("providers.images",),
     "rank_bm25": ("workspace.recall",),
-    "yaml": ("workspace.skills",),
+    "yaml": ("workspace.front_matter",),
 }
 """Libraries with one owner."""
 
@@ -197,7 +197,7 @@ def test_the_walk_sees_every_module() -> None:
         ("providers/anthropic.py", "def f():\n    import litellm", "only providers.litellm_provider may"),
         ("log.py", "from loguru import logger", "only inside a function"),
         ("store/db.py", "def f():\n    from loguru import logger", "only log may"),
-        ("workspace/skills.py", "try:\n    import yaml\nexcept ImportError:\n    pass", "only inside a function"),
+        ("workspace/front_matter.py", "try:\n    import yaml\nexcept ImportError:\n    pass", "only inside a function"),
     ],
 )
 def test_an_arrow_that_goes_wrong_is_found(tmp_path: Path, module: str, line: str, reason: str) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from nanoclaw.agent import commands
+from nanoclaw.agent import commands, xray
 from nanoclaw.agent import opening as openings
-from nanoclaw.agent.context import ContextBuilder, recent_talk
+from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.lanes import Lanes
+from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
 from nanoclaw.agent.turn import Turn
 from nanoclaw.errors import NanoclawError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
-from nanoclaw.messages import Address, Inbound, Limits, Outbound, UserMessage
+from nanoclaw.messages import Address, Inbound, Limits, Outbound, Usage, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
@@ -28,6 +29,9 @@ COMMANDS = {
     "new": "start a new conversation; notes, facts and files stay",
     "stop": "stop what is running and drop what waits",
     "model": "show the model, or choose one: /model openai/gpt-5",
+    "memory": "/memory undo takes back the last change of a memory file, /memory log lists them",
+    "context": "what the model sees, part by part, and what it costs",
+    "why": "where the last answer came from; /why not TEXT: why a note was not recalled",
     "status": "model, workspace, length of the conversation, tokens used",
 }
 """Commands that work in every channel, with their help."""
@@ -52,12 +56,20 @@ class Assistant:
         clock: Callable[[], datetime],
         rounds: int,
         limits: Limits = Limits(),
+        memory_command: Callable[[str], str] = lambda argument: "There is nothing to undo here.",
+        search: Callable[[str, int], list[Hit]] = lambda query, limit: [],
+        cost: Callable[[str, Usage], str] = lambda model, usage: "price unknown",
     ) -> None:
-        """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError."""
+        """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
+
+        `memory_command` answers /memory and raises NanoclawError; `search(query, limit)` finds notes;
+        `cost(model, usage)` puts a price in words.
+        """
         self._sessions, self._inbox, self._delivery = sessions, inbox, delivery
         self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
         self._show, self._status, self._clock = show, status, clock
-        self._rounds, self._limits = rounds, limits
+        self._rounds, self._limits, self._search, self._cost = rounds, limits, search, cost
+        self._memory_command = memory_command
         self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, tuple[str, ...]] = {}
 
@@ -117,12 +129,14 @@ class Assistant:
         except asyncio.CancelledError:
             self._reply(row, inbound, self._cut(address), "cancelled")
             return
+        built = self._builder.sections("full", opening)
         session.keep_opening(opening.dump())
-        journal = session.begin_turn(row, frame)
+        made_of = manifest("full", built, opening, late, self._toolbox.specs)
+        journal = session.begin_turn(row, frame, made_of.dump())
         turn = Turn(
             provider=provider,
             toolbox=self._toolbox,
-            system=self._builder.system("full", opening),
+            system=joined(built),
             context=ToolContext(address, inbound.sender, inbound.message.origin),
             journal=journal,
             show=lambda event: self._show(address, event),
@@ -130,6 +144,11 @@ class Assistant:
             rounds=self._rounds,
             limits=self._limits,
         )
+
+        def refresh() -> None:  # what is forgotten in the midst of a turn is not sent again
+            turn.system = self._builder.system("full", openings.load(session.memory or ""))
+
+        session.on_forget = refresh
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
@@ -137,7 +156,8 @@ class Assistant:
         outbound = Outbound(address, ended.answer, reply_to=inbound.external_id)
         journal.end(ended, turn.final, outbound, provider.model)
         if turn.calls:
-            session.keep_opening(self._builder.settle(opening, turn.calls).dump())
+            begun = openings.load(session.memory or "") or opening
+            session.keep_opening(self._builder.settle(begun, turn.calls).dump())
         self._show(address, ended)
 
     def _tell_of_cuts(self, address: Address, before: Opening | None, now: Opening) -> None:
@@ -208,10 +228,32 @@ class Assistant:
                 return "A new conversation. What was said stays in the store; notes and files are as they were."
             case "model":
                 return self._model(session, argument)
+            case "memory":
+                try:
+                    return self._memory_command(argument)
+                except NanoclawError as error:
+                    return str(error)
+            case "context":
+                return self._context(session)
+            case "why":
+                return self._why(session, argument)
             case "status":
                 return f"{self._status()}\nModel: {self._model_name(session)}\nMessages: {len(session.history)}"
             case _:
                 return commands.unknown(name, COMMANDS)
+
+    def _context(self, session: Session) -> str:
+        opening, late = self._builder.reopen(session.memory, "", ())
+        made_of = manifest("full", self._builder.sections("full", opening), opening, late, self._toolbox.specs)
+        shown = xray.rows(made_of, session.history, ())
+        return "\n\n".join([xray.table(shown), *xray.remarks(made_of, xray.past(session.last_turn()))])
+
+    def _why(self, session: Session, argument: str) -> str:
+        last = xray.past(session.last_turn())
+        negated, _, text = argument.partition(" ")
+        if negated.lower() == "not" and text.strip():
+            return xray.why_not(text.strip(), xray.question_of(last.messages if last else ()), last, self._search)
+        return xray.why(last, self._cost)
 
     def _model(self, session: Session, name: str) -> str:
         if not name:

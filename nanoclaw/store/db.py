@@ -18,7 +18,7 @@ MIGRATIONS: tuple[str, ...] = (
         id INTEGER PRIMARY KEY,
         key TEXT NOT NULL UNIQUE,              -- channel:chat
         context INTEGER NOT NULL DEFAULT 1,    -- counts up with /new; only the newest one's messages are sent
-        memory TEXT,                           -- the memory section as this context began with it
+        memory TEXT,                           -- what this context began with: see agent/opening.py
         model TEXT NOT NULL DEFAULT ''         -- chosen with /model, '' = as configured
     ) STRICT;
     CREATE TABLE inbox (
@@ -40,6 +40,7 @@ MIGRATIONS: tuple[str, ...] = (
         ended TEXT,
         reason TEXT,
         running TEXT NOT NULL DEFAULT '[]',    -- the calls under way, so that a crash can be told
+        manifest TEXT NOT NULL DEFAULT '',     -- what its requests were made of, without the text
         model TEXT NOT NULL DEFAULT '',
         input_tokens INTEGER NOT NULL DEFAULT 0,
         output_tokens INTEGER NOT NULL DEFAULT 0,

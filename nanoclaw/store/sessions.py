@@ -9,7 +9,7 @@ from datetime import datetime
 
 from nanoclaw.errors import StoreError
 from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, ToolCall
+from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, ToolCall, Usage
 from nanoclaw.store import codec
 from nanoclaw.store.db import Store
 from nanoclaw.store.outbox import insert
@@ -25,6 +25,17 @@ class SessionInfo:
     key: str
     messages: int
     last: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """An ended turn; `manifest` is the text that it began with."""
+
+    manifest: str
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
 
 
 class Session:
@@ -73,13 +84,17 @@ class Session:
             db.execute("UPDATE sessions SET model = ? WHERE id = ?", (model, self._id))
         self.model = model
 
-    def begin_turn(self, inbox: int, messages: Sequence[Message]) -> Turn:
+    def last_turn(self) -> TurnRecord | None:
+        """The newest ended turn of this context."""
+        return last_turn(self._store, self.key)
+
+    def begin_turn(self, inbox: int, messages: Sequence[Message], manifest: str = "") -> Turn:
         """The inbox row is running and its messages are part of the history, in one transaction."""
         self._forgetting.clear()
         with self._store.transaction() as db:
             db.execute("UPDATE inbox SET state = 'running' WHERE id = ?", (inbox,))
-            sql = "INSERT INTO turns (session, inbox, started) VALUES (?, ?, ?)"
-            turn = db.execute(sql, (self._id, inbox, self._clock().isoformat())).lastrowid
+            sql = "INSERT INTO turns (session, inbox, started, manifest) VALUES (?, ?, ?, ?)"
+            turn = db.execute(sql, (self._id, inbox, self._clock().isoformat(), manifest)).lastrowid
             assert turn is not None
             self._insert(turn, messages)
         self.history.extend(messages)
@@ -189,6 +204,28 @@ def list_sessions(store: Store) -> list[SessionInfo]:
         " GROUP BY sessions.id ORDER BY 3 DESC"
     )
     return [SessionInfo(*row) for row in rows]
+
+
+def session_of(store: Store, key: str) -> tuple[str | None, list[Message]]:
+    """What a session's context began with, and its history; nothing when there is no such session."""
+    found = store.rows("SELECT id, context, memory FROM sessions WHERE key = ?", key)
+    return (found[0][2], _history(store, found[0][0], found[0][1])) if found else (None, [])
+
+
+def last_turn(store: Store, key: str) -> TurnRecord | None:
+    """The newest ended turn of a session's context, or None."""
+    found = store.rows(
+        "SELECT turns.id, manifest, turns.model, reason, input_tokens, output_tokens, cached_tokens FROM turns"
+        " JOIN sessions ON sessions.id = turns.session JOIN messages ON messages.turn = turns.id"
+        " WHERE key = ? AND ended IS NOT NULL AND messages.context = sessions.context ORDER BY turns.id DESC LIMIT 1",
+        key,
+    )
+    if not found:
+        return None
+    turn, manifest, model, reason, *tokens = found[0]
+    bodies = store.rows("SELECT body FROM messages WHERE turn = ? ORDER BY id", turn)
+    messages = tuple(codec.load(json.loads(body), lambda sha256: _image(store, sha256)) for (body,) in bodies)
+    return TurnRecord(manifest, messages, model, reason, Usage(*tokens))
 
 
 def whole_history(store: Store, key: str) -> list[Message] | None:

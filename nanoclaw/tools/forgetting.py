@@ -48,6 +48,10 @@ class Passage:
     exact: bool
 
     @property
+    def numbers(self) -> Sequence[tuple[str, int]]:
+        return [(self.file, self.start + at) for at in range(len(self.lines))]
+
+    @property
     def place(self) -> str:
         return f"{self.file}:{self.start}" + (f"-{self.start + len(self.lines) - 1}" if len(self.lines) > 1 else "")
 
@@ -110,13 +114,13 @@ class Forgetter:
     def workspace(self) -> Workspace:
         return self._changes.workspace
 
-    def list(self, query: str) -> Listing:
+    def find(self, query: str) -> Listing:
         """What could be forgotten. Its numbers hold until it is listed again."""
         if not (query := " ".join(query.split())):
             raise ToolError("say which words: the query is empty.")
         found = [*self._exact(query)]
         known = {(passage.file, passage.start) for passage in found}
-        similar = [each for each in self._similar(query) if (each.file, each.start) not in known]
+        similar = [each for each in self._similar(query) if not any(line in known for line in each.numbers)]
         asked = words_of((), [query])
         messages = scrub.mentions(self._store, lambda body: asked.without_any(body) != body) if self._store else 0
         listing = Listing(
@@ -131,7 +135,7 @@ class Forgetter:
         Raises WorkspaceError when a file changed since it was listed; then nothing was done.
         """
         query = " ".join(query.split())
-        listing = self._listings.pop(query, None) or self.list(query)
+        listing = self._listings.pop(query, None) or self.find(query)
         if wrong := [number for number in numbers if not 0 < number <= listing.count] or not numbers:
             raise ToolError(f"{wrong or 'no number'} is not in the list: it has {listing.count} numbers.")
         chosen = [listing.passages[number - 1] for number in numbers if number <= len(listing.passages)]
@@ -277,7 +281,8 @@ def shown(listing: Listing) -> str:
 
 def told(forgotten: Forgotten) -> str:
     """What was done, without the words."""
-    text = f"Forgotten: {', '.join(forgotten.places) or 'no note'}; {_counted(forgotten.texts, 'text')} of conversations."
+    places = ", ".join(forgotten.places) or "no note"
+    text = f"Forgotten: {places}; {_counted(forgotten.texts, 'text')} of conversations."
     if forgotten.still_in:
         text += f" Still in {', '.join(forgotten.still_in)}: left as it is, it is not one of the memory's own files."
     return text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from nanoclaw.guard.escapes import visible
 from nanoclaw.messages import ToolExample
-from nanoclaw.tools.base import Tool, tool
+from nanoclaw.tools.base import Tool, ToolContext, tool
+from nanoclaw.tools.forgetting import Forgetter, shown, told
 from nanoclaw.workspace.notes import MemoryStore
 
 if TYPE_CHECKING:
@@ -17,28 +18,47 @@ SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-def memory_tools(store: MemoryStore) -> list[Tool]:
+def memory_tools(store: MemoryStore, forgetter: Forgetter | None = None) -> list[Tool]:
+    """The memory tools; memory_forget is among them when there is a forgetter."""
+
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
         from nanoclaw.workspace import recall  # dear to import, and not every run looks back
 
         most = min(max(1, limit), MOST_HITS)
         hits = await asyncio.to_thread(recall.search, store.workspace, query, most, store.now())
-        return "\n".join(map(_shown, hits)) or "[nothing in memory matches: try other words]"
+        return "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
 
     async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
         """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
         return visible(store.get(file, start, min(lines, 400)))
 
-    async def memory_add(text: str, kind: Literal["note", "fact"] = "note") -> str:
+    async def memory_add(
+        text: str,
+        kind: Literal["note", "fact"] = "note",
+        replaces: Annotated[str, "words of the fact that is no longer true"] = "",
+    ) -> str:
         """Remember something: a note for today, or a fact that stays true."""
-        added = store.add_fact(text) if kind == "fact" else store.add_note(text)
-        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}"
+        added = store.add_fact(text, replaces) if kind == "fact" or replaces else store.add_note(text)
+        corrected = f"\nCorrected: {added.struck}" if added.struck else ""
+        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}"
 
+    async def memory_forget(context: ToolContext, query: str, numbers: list[int] | None = None) -> str:
+        """Forget for good. First lists what has the words; then call again with the numbers the person confirms."""
+        assert forgetter
+        if numbers:
+            return told(forgetter.forget(query, numbers, context.address)) + " The person can undo it: /memory undo"
+        listing = forgetter.find(query)
+        if not listing.count:
+            return "[nothing in notes or conversations has these words]"
+        return visible(shown(listing)) + "\n[nothing is forgotten yet: which numbers?]"
+
+    forget = [tool(memory_forget, examples=_FORGET)] if forgetter else []
     return [
         tool(memory_search, read_only=True, examples=_SEARCH),
         tool(memory_get, read_only=True, examples=_GET),
         tool(memory_add, examples=_ADD),
+        *forget,
     ]
 
 
@@ -50,10 +70,15 @@ _GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.
 _ADD = (
     ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),
     ToolExample("Note that the plumber came today", {"text": "The plumber came"}),
+    ToolExample(
+        "No, Anna's birthday is 5 May",
+        {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
+    ),
 )
+_FORGET = (ToolExample("Forget my old address", {"query": "address"}),)
 
 
-def _shown(hit: Hit) -> str:
+def _hit_line(hit: Hit) -> str:
     lines = f"{hit.start}" if hit.start == hit.end else f"{hit.start}-{hit.end}"
     day = f" {hit.date}" if hit.date else ""
     text = hit.text if len(hit.text) <= SNIPPET_CHARACTERS else hit.text[: SNIPPET_CHARACTERS - 1] + "…"

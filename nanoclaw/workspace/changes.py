@@ -165,8 +165,6 @@ def _change(path: Path) -> Change | None:
     """None for a file that was cut or that nobody wrote for this."""
     try:
         body = json.loads(path.read_text())
-        return Change(
-            datetime.fromisoformat(body["at"]), body["by"], body["file"], body["before"], body["after"]
-        )
+        return Change(datetime.fromisoformat(body["at"]), body["by"], body["file"], body["before"], body["after"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

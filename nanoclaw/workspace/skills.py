@@ -2,135 +2,301 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
+import re
+import stat
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
+from nanoclaw.errors import SkillError
+from nanoclaw.workspace import front_matter
+from nanoclaw.workspace.front_matter import Entry
+
+NAMESPACES = ("nanoclaw", "openclaw", "clawdbot", "nanobot")
+"""Under one of these `metadata` says what a skill requires; the first one found counts."""
+
+MOST_IN_A_FOLDER = 1_000
+DESCRIPTION_CHARACTERS = 1_024
+SUMMARY_CHARACTERS = 24_000
+BODY_BYTES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a run offers to skills that require something. `setting` looks a dotted name up in the configuration."""
+
+    tools: frozenset[str] = frozenset()
+    setting: Callable[[str], object] = lambda name: None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """`missing` says what this machine lacks for it, such as "gh (command)"."""
+    """`missing` says what this run lacks for it, such as "gh (command)"; `problem` why its file cannot be used.
+
+    The model never hears of a `hidden` one: it needs a tool that is not there, or is only to be started by hand.
+    """
 
     name: str
     description: str
     path: Path
     always: bool = False
     missing: tuple[str, ...] = ()
+    hidden: bool = False
+    problem: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
 
 
-def discover(folders: Iterable[Path]) -> tuple[Skill, ...]:
-    """All usable skills by name. A broken one is left out with a warning; a name's first folder wins."""
+NO_MEANS = Means()
+
+
+def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
+    """The skills a model may hear of, by name. Of a broken one the log is told, once for each state of its file."""
+    return tuple(skill for skill in survey(folders, means) if not skill.hidden and not _is_off(skill))
+
+
+def survey(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
+    """All skills by name, also hidden and broken ones; a broken one gives way to a whole one further down."""
     found: dict[str, Skill] = {}
     for folder in folders:
-        for path in sorted(folder.glob("*/SKILL.md")) if folder.is_dir() else ():
-            if path.parent.name not in found and (loaded := _load(path, _stamp(path))):
-                skill, front = loaded
-                found[skill.name] = replace(skill, missing=_missing(front))
+        for path, stamp in _places(str(folder)):
+            loaded, requires = _load(path, str(folder), stamp)
+            if loaded.name not in found or (found[loaded.name].problem and not loaded.problem):
+                found[loaded.name] = _measured(loaded, requires, means) if requires else loaded
     return tuple(found[name] for name in sorted(found))
 
 
+def find(skills: Sequence[Skill], name: str) -> Skill:
+    """The skill to be started by hand. Raises SkillError: unknown (with near names), off, or what it lacks."""
+    skill = next((skill for skill in skills if skill.name.casefold() == name.casefold()), None)
+    if skill is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, [skill.name for skill in skills], 3, 0.5)
+        raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
+    if skill.problem:
+        raise SkillError(f"The skill {skill.name} is off. {shown(skill.path)}, {skill.problem}.")
+    if skill.missing:
+        raise SkillError(f"The skill {skill.name} cannot be started. It lacks {', '.join(skill.missing)}.")
+    return skill
+
+
 def body(skill: Skill) -> str:
-    """The text below the front matter; '' when it has become unreadable."""
+    """The text below the front matter, `{baseDir}` filled in; '' when it has become unreadable."""
     try:
-        return _split(skill.path.read_text(encoding="utf-8"))[1].strip()
-    except (OSError, ValueError):
+        with skill.path.open("rb") as file:
+            text = front_matter.split(file.read(front_matter.LONGEST_BYTES + BODY_BYTES))[1]
+    except (OSError, SkillError):
         return ""
+    cut = f"\n[cut after {BODY_BYTES:,} bytes: {skill.path} has the rest]" if len(text) > BODY_BYTES else ""
+    kept = text[:BODY_BYTES].decode("utf-8", "ignore" if cut else "replace").replace("\r\n", "\n")
+    return kept.replace("{baseDir}", str(skill.folder)).strip() + cut
 
 
-def summary(skills: Iterable[Skill]) -> str:
-    """What a model chooses from: one XML element a skill."""
-    lines = ["<skills>"]
-    for skill in skills:
-        missing = f' available="false" missing="{_escape(", ".join(skill.missing))}"' if skill.missing else ""
-        lines.append(
-            f'<skill name="{_escape(skill.name)}" location="{_escape(str(skill.path))}"{missing}>'
-            f"{_escape(skill.description)}</skill>"
-        )
-    return "\n".join([*lines, "</skills>"])
+def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
+    """What a model chooses from: one XML element a skill. Over budget without descriptions, then cut; '' for none."""
+    listed = list(skills)
+    if not listed:
+        return ""
+    whole = _xml(_element(skill, skill.description) for skill in listed)
+    if len(whole) <= budget:
+        return whole
+    elements = [_element(skill) for skill in sorted(listed, key=lambda skill: bool(skill.missing))]
+    if len(compact := _xml(elements)) <= budget:
+        return compact
+    folders = ", ".join(dict.fromkeys(str(skill.folder.parent) for skill in listed))
+    more = f"<more>{{}} more are left out. To find them, use list_dir on {_escape(folders)}</more>"
+    room = budget - len(_xml([more])) - len(str(len(elements)))
+    kept = 0
+    while kept < len(elements) and (room := room - len(elements[kept]) - 1) >= 0:
+        kept += 1
+    return _xml([*elements[:kept], more.format(len(elements) - kept)])
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def shown(path: Path) -> str:
+    """A path fit for a screen: names of files may hold halves of characters."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+Requirements = Mapping[str, tuple[str, ...]]
+_KINDS = ("bins", "anyBins", "env", "config", "os", "tools")
+_Stamp = tuple[int, ...]
+
+
+def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
+    """Each SKILL.md in the folders of `folder`, with what tells one state of the file from another."""
     try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        _warn(f"{folder} cannot be read: {error.strerror}", ())
+        return
+    if len(names) > MOST_IN_A_FOLDER:
+        _warn(f"{folder} holds {len(names):,} folders; only the first {MOST_IN_A_FOLDER:,} are looked at", ())
+    for name in names[:MOST_IN_A_FOLDER]:
+        path = f"{folder}/{name}/SKILL.md"
+        try:
+            status = os.stat(path)  # noqa: PTH116  (a Path for each costs more than the call)
+            yield path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            if Path(path).is_symlink():
+                yield path, ()
+        except OSError:
+            yield path, ()
 
 
-@lru_cache(maxsize=1024)  # parsed, and warned of, once for each state of the file
-def _load(path: Path, stamp: tuple[int, int]) -> tuple[Skill, Mapping[str, object]] | None:
-    """A skill and its front matter; what is missing for it may change while the file does not."""
+@lru_cache(maxsize=8 * MOST_IN_A_FOLDER)  # parsed once for each state of the file
+def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
+    """A skill and what it requires; what is missing for it may change while the file does not."""
+    file = Path(path)
     try:
-        if not path.is_file():
-            raise ValueError("it is no plain file")
-        front, _ = _split(path.read_text(encoding="utf-8"))
-        name, description = _text(front, "name"), _text(front, "description")
-        if name != path.parent.name:
-            raise ValueError(f"its name {name!r} is not its folder's")
-        return Skill(name, description, path, front.get("always") is True), front
-    except (OSError, ValueError) as error:
-        from nanoclaw.log import logger
-
-        logger.warning("skill {} is off: {}", path, error)
-        return None
+        return _read(file, Path(folder), stamp)
+    except SkillError as error:
+        return Skill(file.parent.name, "", file, problem=str(error)), {}
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a cycle of links, until Python 3.13
+        return Skill(file.parent.name, "", file, problem=f"line 1: it cannot be read: {error}"), {}
 
 
-def _split(text: str) -> tuple[Mapping[str, object], str]:
-    """Front matter and the rest. Raises ValueError with the reason."""
-    parts = text.removeprefix("\ufeff").split("---\n", 2) if text.lstrip("\ufeff").startswith("---\n") else []
-    if len(parts) != 3:
-        raise ValueError("it must begin with front matter between two lines of ---")
-    import yaml
-
-    try:
-        front = yaml.safe_load(parts[1])
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"its front matter is not YAML: {error}") from error
-    if not isinstance(front, dict):
-        raise ValueError("its front matter is not a mapping")
-    return front, parts[2]
-
-
-def _text(front: Mapping[str, object], key: str) -> str:
-    value = front.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"its front matter lacks {key!r}")
-    return " ".join(value.split())
+def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]:
+    if stamp and not stat.S_ISREG(stamp[-1]):
+        raise SkillError("line 1: it is no plain file")
+    if not file.resolve(strict=True).is_relative_to(folder.resolve()):  # file tools do not follow such links either
+        raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
+    with file.open("rb") as opened:
+        front = front_matter.parse(front_matter.split(opened.read(front_matter.LONGEST_BYTES + 8))[0])
+    name, description = _text(front, "name"), _text(front, "description")
+    if name != file.parent.name:
+        raise SkillError(f"line {front['name'].line}: its name {name!r} is not its folder's")
+    if len(description) > DESCRIPTION_CHARACTERS:
+        description = description[: DESCRIPTION_CHARACTERS - 1] + "…"
+    values = {key: entry.value for key, entry in front.items()}
+    always = _is_true(values.get("always")) or any(_is_true(_ours(values, key).get("always")) for key in _INLINES)
+    hidden = _is_true(values.get("disable-model-invocation"))
+    return Skill(name, description, file, always, hidden=hidden), _requirements(values)
 
 
-def _missing(front: Mapping[str, object]) -> tuple[str, ...]:
-    requires = _requirements(front)
-    missing = [f"{name} (command)" for name in _names(requires, "bins") if not shutil.which(name)]
-    any_of = _names(requires, "anyBins")
-    if any_of and not any(shutil.which(name) for name in any_of):
-        missing.append(f"one of {', '.join(any_of)} (command)")
-    missing += [f"{name} (environment)" for name in _names(requires, "env") if not os.environ.get(name)]
-    systems = _names(requires, "os")
-    if systems and SYSTEMS.get(sys.platform, sys.platform) not in systems:
-        missing.append(f"{' or '.join(systems)} (system)")
-    return tuple(missing)
+_INLINES = ("nanoclaw", "nanobot")
+"""Whose `always` means what ours does; OpenClaw's says that the skill is listed whatever it lacks, as all are here."""
 
 
-def _requirements(front: Mapping[str, object]) -> Mapping[str, object]:
-    metadata = front.get("metadata")
-    for key in ("nanoclaw", "openclaw", "clawdbot", "nanobot"):
-        ours = metadata.get(key) if isinstance(metadata, dict) else None
-        if isinstance(ours, dict):
-            requires = ours.get("requires", {})
-            return {**(requires if isinstance(requires, dict) else {}), **({"os": ours["os"]} if "os" in ours else {})}
-    return {}
+def _text(front: Mapping[str, Entry], key: str) -> str:
+    entry = front.get(key)
+    text = " ".join(_clean(entry.value).split()) if entry and isinstance(entry.value, str) else ""
+    if not text:
+        raise SkillError(f"line {entry.line if entry else 1}: its front matter lacks {key!r}")
+    return text
 
 
-def _names(requires: Mapping[str, object], key: str) -> list[str]:
-    value = requires.get(key, [])
-    return [str(name) for name in (value if isinstance(value, list) else [value])]
+def _ours(front: Mapping[str, object], namespace: str) -> Mapping[str, object]:
+    return _mapping(_mapping(front.get("metadata")).get(namespace))
+
+
+def _requirements(front: Mapping[str, object]) -> Requirements:
+    """Written nested or flat, under one of the names, under `metadata` or at the top: a kind's first place counts."""
+    namespace = next((name for name in NAMESPACES if _ours(front, name)), "")
+    ours, metadata = _ours(front, namespace), _mapping(front.get("metadata"))
+    places = [_mapping(ours.get("requires")), ours, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
+    kinds = _KINDS if namespace == "nanoclaw" else _KINDS[:-1]  # other programs' tools have other names
+    found = {kind: next(filter(None, (_names(place.get(kind)) for place in places)), ()) for kind in kinds}
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _names(value: object) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(name.strip() for name in listed if isinstance(name, str) and name.strip())
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "yes", "on", "1")
+
+
+# --- what is missing -------------------------------------------------------------------------------------------------
+
+
+def _measured(skill: Skill, requires: Requirements, means: Means) -> Skill:
+    tools = [name for name in requires.get("tools", ()) if name not in means.tools]
+    missing = tuple(_missing(requires, means)) + tuple(f"{name} (tool)" for name in tools)
+    return replace(skill, missing=missing, hidden=skill.hidden or bool(tools))
+
+
+def _missing(requires: Requirements, means: Means) -> Iterator[str]:
+    folders = means.environment.get("PATH", os.defpath).split(os.pathsep)
+    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not _is_command(name, folders))
+    any_of = requires.get("anyBins", ())
+    if any_of and not any(_is_command(name, folders) for name in any_of):
+        yield f"one of {', '.join(any_of)} (command)"
+    yield from (f"{name} (environment)" for name in requires.get("env", ()) if not means.environment.get(name))
+    yield from (f"{name} (config)" for name in requires.get("config", ()) if not means.setting(name))
+    systems = {_SYSTEMS.get(name.lower(), name.lower()) for name in requires.get("os", ())}
+    if systems and sys.platform not in systems:
+        yield f"{' or '.join(requires['os'])} (system)"
+
+
+_SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
+
+
+def _is_command(name: str, folders: Sequence[str]) -> bool:
+    """shutil.which costs three times as much, and this is asked at every message."""
+    places = (name,) if "/" in name else (f"{folder}/{name}" for folder in folders)
+    return any(os.access(place, os.X_OK) and Path(place).is_file() for place in places)
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def _is_off(skill: Skill) -> bool:
+    if skill.problem:
+        state: _Stamp = ()
+        with suppress(OSError):
+            state = (skill.path.stat().st_mtime_ns,)
+        _warn(f"the skill {shown(skill.path)} is off: {skill.problem}", state)
+    return bool(skill.problem)
+
+
+@lru_cache(maxsize=8 * MOST_IN_A_FOLDER)
+def _warn(sentence: str, state: _Stamp) -> None:
+    """Once for each state of what it is about."""
+    from nanoclaw.log import logger
+
+    logger.warning("{}", sentence)
+
+
+def _xml(elements: Iterable[str]) -> str:
+    return "\n".join(["<skills>", *elements, "</skills>"])
+
+
+def _element(skill: Skill, description: str = "") -> str:
+    missing = f' available="false" missing="{_escape(", ".join(skill.missing))}"' if skill.missing else ""
+    start = f'<skill name="{_escape(skill.name)}" location="{_escape(shown(skill.path))}"{missing}'
+    return f"{start}>{_escape(description)}</skill>" if description else f"{start}/>"
+
+
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""What XML and screens cannot hold."""
+
+
+def _clean(text: str) -> str:
+    return _UNFIT.sub("", text)
 
 
 def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    return _clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

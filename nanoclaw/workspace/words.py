@@ -54,18 +54,18 @@ class Words:
         match value:
             case str():
                 return self._said(value, closely)
-            case list() if value and all(isinstance(item, str) for item in value):  # [id, tool, arguments] and the like
-                return [*value[:-1], self._said(value[-1], closely)]
             case list():
-                return [self._record(item, closely) for item in value]
+                return [self._row(item, closely) if _is_row(item) else self._record(item, closely) for item in value]
             case dict():
-                changed = {
-                    key: item if key in _MARKS else self._record(item, closely) for key, item in value.items()
-                }
+                changed = {key: item if key in _MARKS else self._record(item, closely) for key, item in value.items()}
                 if changed.get("opaque") != value.get("opaque"):
                     del changed["opaque"]  # signed or sealed as a whole: a part of it is worth nothing
                 return changed
         return value
+
+    def _row(self, row: list[str], closely: bool) -> list[str]:
+        """[id, tool, arguments] and the like: what was said comes last."""
+        return [*row[:-1], self._said(row[-1], closely)]
 
     def _said(self, text: str, closely: bool) -> str:
         """What a person, a model or a tool said; arguments of a tool are JSON, in which any value may be the word."""
@@ -136,6 +136,10 @@ def _bare(word: str) -> str:
     return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
 
 
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
 def _spelled(phrase: str) -> str:
     """A phrase as a pattern: any spaces, straight or curled quotes, JSON's escapes; short ones as whole words only."""
     pattern = r"\s+".join("".join(map(_sign, part)) for part in phrase.split())
@@ -159,7 +163,7 @@ def _sign(sign: str) -> str:
     return f"(?:{re.escape(sign)}|{escaped})"
 
 
-_MARK_NAMES = "at call channel chat date error finish id kind mode model name origin role sender usage"
+_MARK_NAMES = "at call channel chat date error file finish id kind mode model name origin role sender usage"
 _MARKS = frozenset(_MARK_NAMES.split())
 """Keys of the program's own records whose values are no one's words."""
 _QUOTES = "'\"’‘“”"

@@ -89,7 +89,7 @@ def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
 def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_context(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     session = Sessions(store, clock).of(MAIN)
-    session.begin_context("facts")
+    session.keep_opening("facts")
     session.use_model("openai/gpt-5")
     store.close()
 

@@ -1,0 +1,118 @@
+"""What a request was made of, without its text: stored with each turn, so that an answer can be explained later."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nanoclaw.agent.context import joined
+from nanoclaw.agent.opening import Opening
+from nanoclaw.agent.sections import FILES, Mode, Section
+from nanoclaw.agent.tokens import estimate
+from nanoclaw.messages import ToolSpec
+from nanoclaw.providers.base import chat_tools
+from nanoclaw.workspace.bootstrap import NAMES, BootstrapFile
+from nanoclaw.workspace.recall import Hit
+
+_STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section, or the tools: how large it is. `tokens` are estimated."""
+
+    id: str
+    title: str
+    characters: int
+    tokens: int
+    stable: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRef:
+    """A recalled note without its text; lines count from 1."""
+
+    file: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`sha256` has the hashes of the stable, the dynamic and the whole system text, and of the tools;
+    `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated."""
+
+    mode: Mode
+    parts: tuple[Part, ...]
+    sha256: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    diagnostics: tuple[str, ...] = ()
+    notes: tuple[NoteRef, ...] = ()
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def manifest(
+    mode: Mode, built: Sequence[Section], opening: Opening, notes: Sequence[Hit], tools: tuple[ToolSpec, ...]
+) -> Manifest:
+    """Of a request about to be sent; `notes` are those that only its metadata message shows."""
+    system, schemas = joined(built), json.dumps(chat_tools(tools), ensure_ascii=False) if tools else ""
+    parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in built]
+    if tools:
+        parts.append(_part("tools", f"{len(tools)} tools", schemas, True, "code"))
+    return Manifest(
+        mode,
+        tuple(parts),
+        {name: _sha256(text) for name, text in _hashed(system.stable, system.dynamic, system.text, schemas)},
+        {name: _status(file) for name, file in opening.files.items()},
+        tuple(_diagnostics(mode, built)),
+        tuple(NoteRef(note.file, note.start, note.end, round(note.score, 2)) for note in (*opening.notes, *notes)),
+    )
+
+
+def load(text: str) -> Manifest | None:
+    """None for a turn that has none."""
+    try:
+        body: dict[str, Any] = json.loads(text)
+        return Manifest(
+            body["mode"],
+            tuple(Part(**part) for part in body["parts"]),
+            body["sha256"],
+            body["files"],
+            tuple(body["diagnostics"]),
+            tuple(NoteRef(**note) for note in body["notes"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _part(id_: str, title: str, text: str, stable: bool, source: str) -> Part:
+    return Part(id_, title, len(text), estimate(text), stable, source)
+
+
+def _hashed(stable: str, dynamic: str, full: str, tools: str) -> Iterable[tuple[str, str]]:
+    return (("stable", stable), ("dynamic", dynamic), ("full", full), ("tools", tools))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _status(file: BootstrapFile) -> str:
+    if "truncated" in file.problem:
+        return "truncated"
+    return _STATUS.get(file.problem) or ("loaded" if file.text else "empty")
+
+
+def _diagnostics(mode: Mode, built: Sequence[Section]) -> Iterable[str]:
+    for section in built:
+        yield from section.diagnostics
+    for name in NAMES:
+        if name not in FILES[mode]:
+            yield f"file_filtered_by_mode {name}"

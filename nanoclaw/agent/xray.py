@@ -1,0 +1,198 @@
+"""Looking inside: what a request is made of, and why the last answer is as it is. No model is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nanoclaw.agent.manifest import Manifest, NoteRef
+from nanoclaw.agent.manifest import load as manifest_of
+from nanoclaw.agent.tokens import estimate
+from nanoclaw.messages import AssistantMessage, Message, ToolResult, Usage, UserMessage
+from nanoclaw.store.sessions import TurnRecord
+from nanoclaw.workspace.recall import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: a section, the tools, the history or the new messages."""
+
+    name: str
+    characters: int
+    tokens: int
+    kept: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """An answered turn as the store has it."""
+
+    manifest: Manifest | None
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
+
+
+def past(record: TurnRecord | None) -> PastTurn | None:
+    """A turn of the store with its manifest read."""
+    if record is None:
+        return None
+    return PastTurn(manifest_of(record.manifest), record.messages, record.model, record.reason, record.usage)
+
+
+def rows(manifest: Manifest, history: Sequence[Message], new: Sequence[Message]) -> list[Row]:
+    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them)."""
+    parts = sorted(manifest.parts, key=lambda part: part.id != "tools")
+    table = [
+        Row(part.title, part.characters, part.tokens, "stable" if part.stable else "this context", part.source)
+        for part in parts
+    ]
+    for name, messages, kept in (("History", history, "grows"), ("This message", new, "new")):
+        if messages:
+            texts = [_text(message) for message in messages]
+            table.append(Row(name, sum(map(len, texts)), sum(map(estimate, texts)), kept, f"{len(messages)} messages"))
+    return table
+
+
+def table(shown: Sequence[Row], window: int | None = None) -> str:
+    """The rows as Markdown, with shares and sums."""
+    tokens = sum(row.tokens for row in shown) or 1
+    lines = ["| part | characters | ≈ tokens | share | kept | from |", "|---|--:|--:|--:|---|---|"]
+    lines += [
+        f"| {row.name} | {row.characters:,} | {row.tokens:,} | {row.tokens / tokens:.0%} | {row.kept} | {row.source} |"
+        for row in shown
+    ]
+    whole = f", {tokens / window:.1%} of the model's {window:,}" if window else ""
+    lines.append(f"| **sum** | {sum(row.characters for row in shown):,} | {tokens:,} | | | |")
+    return "\n".join(lines) + (f"\n\n≈ {tokens:,} tokens{whole}." if whole else "")
+
+
+def plain_table(shown: Sequence[Row]) -> str:
+    """The same for a screen of fixed width, with bars."""
+    tokens = sum(row.tokens for row in shown) or 1
+    most = max((row.tokens for row in shown), default=1) or 1
+    width = max((len(row.name) for row in shown), default=4)
+    lines = [f"{'part':<{width}}  {'chars':>7}  {'≈tokens':>7}  {'share':>5}  {'':<16}  kept, from"]
+    for row in shown:
+        bar = "█" * max(1, round(16 * row.tokens / most)) if row.tokens else ""
+        lines.append(
+            f"{row.name:<{width}}  {row.characters:>7,}  {row.tokens:>7,}  {row.tokens / tokens:>5.0%}  {bar:<16}  "
+            f"{row.kept}, {row.source}"
+        )
+    characters = sum(row.characters for row in shown)
+    return "\n".join([*lines, f"{'sum':<{width}}  {characters:>7,}  {tokens:>7,}"])
+
+
+def remarks(manifest: Manifest, last: PastTurn | None) -> list[str]:
+    """What else there is to say: files, diagnostics, recalled notes, and what the provider can take from its cache."""
+    lines = []
+    for status in ("truncated", "unreadable"):
+        names = [name for name, found in manifest.files.items() if found == status]
+        if names:
+            lines.append(f"{status.capitalize()}: {', '.join(names)}.")
+    empty = [name for name, found in manifest.files.items() if found in ("empty", "missing")]
+    if empty:
+        lines.append(f"Cost nothing, since nothing is in them: {', '.join(empty)}.")
+    if manifest.notes:
+        lines.append("Recalled: " + "; ".join(map(_note, manifest.notes)) + ".")
+    lines.append(_prefix(manifest, last))
+    return lines
+
+
+def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
+    if last is None or last.manifest is None:
+        return "Nothing was sent in this conversation yet."
+    usage = last.usage
+    reported = f" The provider reported {usage.cached_tokens:,} of {usage.input_tokens:,} input tokens as cached."
+    now, then = manifest.sha256, last.manifest.sha256
+    if now["tools"] != then["tools"]:
+        return "The tools are others than in the last request: it shares no prefix." + reported
+    if now["full"] == then["full"]:
+        return "The request begins with the whole of the last one." + reported
+    if now["stable"] == then["stable"]:
+        return "Tools and the stable part are those of the last request; memory is newer." + reported
+    return "The stable part is another than in the last request: only the tools are shared." + reported
+
+
+def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
+    """Where the last answer came from. `cost(model, usage)` puts a price in words."""
+    if last is None:
+        return "There is no answer in this conversation yet."
+    lines = []
+    if last.manifest and last.manifest.notes:
+        lines.append("Notes it was shown: " + "; ".join(map(_note, last.manifest.notes)))
+    else:
+        lines.append("No notes were recalled for it.")
+    calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
+    failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
+    paths = [_argument(call.arguments, "path") for call in calls if call.name == "read_file"]
+    files = [path for path in paths if path and not path.endswith("SKILL.md")]
+    skills = [path.split("/")[-2] for path in paths if path.endswith("/SKILL.md")]
+    if files:
+        lines.append(f"Files it read: {', '.join(dict.fromkeys(files))}")
+    if skills:
+        lines.append(f"Skills it read: {', '.join(dict.fromkeys(skills))}")
+    if calls:
+        ran = [f"{call.name}{' (failed)' if call.id in failed else ''}" for call in calls]
+        lines.append(f"Tools it ran: {', '.join(ran)}")
+    if last.manifest:
+        cut = [name for name, status in last.manifest.files.items() if status == "truncated"]
+        if cut:
+            lines.append(f"Files it saw only in part: {', '.join(cut)}")
+    usage = last.usage
+    lines.append(
+        f"Model: {last.model or 'none'}; {usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
+        f"{usage.output_tokens:,} out; {cost(last.model, usage)}"
+    )
+    if last.reason != "answered":
+        lines.append(f"It ended as: {last.reason}")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def why_not(text: str, question: str, last: PastTurn | None, search: Callable[[str, int], list[Hit]]) -> str:
+    """Why the note that `text` describes was not recalled for `question`."""
+    wanted = next(iter(search(text, 1)), None)
+    if wanted is None:
+        return f"No note speaks of “{text}”."
+    shown = last.manifest.notes if last and last.manifest else ()
+    where = f"{wanted.file}:{wanted.start} “{wanted.text[:80]}”"
+    if wanted.file == "MEMORY.md":
+        return f"{where} is in MEMORY.md, which the model sees as a whole."
+    if any((note.file, note.start) == (wanted.file, wanted.start) for note in shown):
+        return f"{where} was recalled."
+    ranked = search(question, 100)
+    place = next((n for n, hit in enumerate(ranked, 1) if (hit.file, hit.start) == (wanted.file, wanted.start)), None)
+    if place is None:
+        return f"{where} shares no word with the question “{question[:80]}”."
+    score = ranked[place - 1].score
+    best = f"; the best had {ranked[0].score:.2f}" if place > 1 else ""
+    return (
+        f"{where} came in place {place} with a score of {score:.2f}{best}. "
+        f"Only the first few above a threshold are shown{'' if shown else ', and here none was'}; "
+        "one that was shown earlier in the conversation is not shown again."
+    )
+
+
+def question_of(messages: Sequence[Message]) -> str:
+    return next((m.text for m in messages if isinstance(m, UserMessage) and m.origin != "runtime"), "")
+
+
+def _note(note: NoteRef) -> str:
+    lines = str(note.start) if note.start == note.end else f"{note.start}-{note.end}"
+    return f"{note.file}:{lines} (score {note.score:g})"
+
+
+def _text(message: Message) -> str:
+    calls = "".join(f"{call.name}{call.arguments}" for call in getattr(message, "tool_calls", ()))
+    return message.text + calls
+
+
+def _argument(arguments: str, name: str) -> str:
+    try:
+        value = json.loads(arguments).get(name, "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return value if isinstance(value, str) else ""
