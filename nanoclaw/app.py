@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from nanoclaw.workspace import bootstrap
 from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.skills import Means, Skill, survey
 
 if TYPE_CHECKING:
     from nanoclaw.workspace.recall import Hit
@@ -57,17 +58,20 @@ _KEYS = {
 class App:
     """The running assistant, serving one channel."""
 
-    def __init__(self, config: Config, channel: Channel, address: Address, model: str) -> None:
-        """`model` is used where a conversation has not chosen its own. Raises NanoclawError for what cannot start."""
+    def __init__(self, config: Config, channel: Channel, address: Address, model: str, *, forced: bool = False) -> None:
+        """`model` is used where a conversation has not chosen its own, and everywhere when `forced`.
+
+        Raises NanoclawError for what cannot start.
+        """
         make_home(config)
         start_logging(config)
         self.store = Store(config.home / "state.db")
-        self._providers = Providers(config, model)
+        self._providers = Providers(config, model, forced)
         self._channel, self._address = channel, address
         now = person_clock(config)
         workspace = Workspace(config.workspace_path)
         workspace.check_writable()
-        sessions = Sessions(self.store, now)
+        self._sessions = sessions = Sessions(self.store, now)
         changes = memory_changes(config, now)
         forgetter = make_forgetter(config, now, self.store, sessions)
         tools = all_tools(config, workspace, now, forgetter)
@@ -87,7 +91,12 @@ class App:
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
             memory_command=partial(memory_command, changes, forgetter),
             search=partial(search_notes, config, now),
+            skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
         )
+
+    def check_model(self) -> None:
+        """Raises ConfigError when the conversation's model cannot be asked as things are."""
+        self._providers.of(self._sessions.of(self._address).model)
 
     async def run(self) -> None:
         """Serve the channel until it is done; a cancelled run ends what it was doing as the person's own stop."""
@@ -124,8 +133,10 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(config: Config, channel: Channel, address: Address, model: str) -> AsyncIterator[App]:
-    app = App(config, channel, address, model)
+async def open_app(
+    config: Config, channel: Channel, address: Address, model: str, *, forced: bool = False
+) -> AsyncIterator[App]:
+    app = App(config, channel, address, model, forced=forced)
     try:
         yield app
     finally:
@@ -135,13 +146,13 @@ async def open_app(config: Config, channel: Channel, address: Address, model: st
 class Providers:
     """One provider per model, made when first asked for."""
 
-    def __init__(self, config: Config, model: str) -> None:
-        self._config, self._model = config, model
+    def __init__(self, config: Config, model: str, forced: bool) -> None:
+        self._config, self._model, self._forced = config, model, forced
         self._made: dict[str, Provider] = {}
 
     def of(self, model: str) -> Provider:
         """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
-        name = model or self._model
+        name = self._model if self._forced else model or self._model
         if name not in self._made:
             self._made[name] = make_provider(self._config, name)
         return self._made[name]
@@ -386,6 +397,30 @@ def skill_folders(config: Config) -> list[Path]:
     """In order of precedence; the first is the workspace's."""
     extra = [config.home / Path(folder).expanduser() for folder in config.skills.folders]
     return [config.workspace_path / "skills", config.home / "skills", *extra, shipped("skills")]
+
+
+def skill_means(config: Config, tools: list[Tool]) -> Means:
+    """What skills can count on in this run."""
+    names = frozenset(tool.spec.name for tool in tools)
+    return Means(names, lambda name: setting(config, name), config.environment)
+
+
+def skills_found(config: Config) -> list[tuple[Skill, str]]:
+    """All skills, each with its source: workspace, home, shipped, or a folder of the config."""
+    folders = skill_folders(config)
+    names = ["workspace", "home", *map(str, folders[2:-1]), "shipped"]
+    sources = dict(zip(reversed(folders), reversed(names), strict=True))
+    tools = all_tools(config, Workspace(config.workspace_path), person_clock(config))
+    return [(skill, sources[skill.folder.parent]) for skill in survey(folders, skill_means(config, tools))]
+
+
+def setting(config: Config, name: str) -> object:
+    """The value of a dotted key; None for an unknown one and for a table that is as it was shipped."""
+    value: object = config
+    for part in name.split("."):
+        value = getattr(value, part) if part in getattr(value, "__dataclass_fields__", ()) else None
+    is_table = is_dataclass(value) and not isinstance(value, type)
+    return None if is_table and value == type(value)() else value
 
 
 def open_image(source: bytes | Path, name: str) -> Image:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nanoclaw.channels.base import Channel
     from nanoclaw.store.db import Store
     from nanoclaw.workspace.recall import Hit
+    from nanoclaw.workspace.skills import Skill
 
 
 def run(argv: Sequence[str]) -> int:
@@ -115,7 +116,10 @@ def parser() -> argparse.ArgumentParser:
         action.set_defaults(command=_sessions_show, json=name == "export")
 
     skills = command("skills", _skills_list, "the skills that were found")
-    skills.add_subparsers(metavar="").add_parser("list").set_defaults(command=_skills_list)
+    skills.set_defaults(json=False)
+    listing = skills.add_subparsers(metavar="").add_parser("list", help="name, source and state of each")
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(command=_skills_list)
     return top
 
 
@@ -172,7 +176,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             session=options.session,
             model=model,
         )
-        await _serve(config, channel, Address("terminal", options.session), model)
+        await _serve(config, channel, options, model)
         if channel.write_error:
             _say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.reason == "answered" and not channel.write_error else 1
@@ -195,19 +199,22 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
             greeting=app.greeting(config, model, first),
             commands={f"/{name}": text for name, text in COMMANDS.items()},
         )
-        await _serve(config, terminal, Address("terminal", options.session), model)
+        await _serve(config, terminal, options, model)
         return 0
 
     return _run(talk())
 
 
-async def _serve(config: Config, channel: Channel, address: Address, model: str) -> None:
+async def _serve(config: Config, channel: Channel, options: argparse.Namespace, model: str) -> None:
     from nanoclaw import app
 
     me = asyncio.current_task()
     assert me is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
-    async with app.open_app(config, channel, address, model) as running:
+    address = Address("terminal", options.session)
+    async with app.open_app(config, channel, address, model, forced=bool(options.model)) as running:
+        if options.message is not None:
+            running.check_model()
         await running.run()
 
 
@@ -516,12 +523,37 @@ def _who(message: Message) -> str:
 
 def _skills_list(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
-    from nanoclaw.workspace.skills import discover
+    from nanoclaw.workspace.skills import shown
 
-    for skill in discover(app.skill_folders(config)):
-        lacks = f" (lacks {', '.join(skill.missing)})" if skill.missing else ""
-        print(f"{skill.name}{lacks}: {skill.description}")
+    found = [
+        {
+            "name": skill.name,
+            "source": source,
+            "state": _skill_state(skill),
+            "missing": skill.missing,
+            "problem": skill.problem,
+            "path": shown(skill.path),
+            "description": skill.description,
+        }
+        for skill, source in app.skills_found(config)
+    ]
+    if options.json:
+        print(json.dumps({"skills": found}, ensure_ascii=False))
+        return 0
+    width = max((len(str(skill["name"])) for skill in found), default=0)
+    for skill in found:
+        why = skill["problem"] or ", ".join(skill["missing"])
+        state = f"{skill['state']}{': ' if why else ''}{why}"
+        print(f"{skill['name']:<{width}}  {skill['source']:<9}  {state}")
     return 0
+
+
+def _skill_state(skill: Skill) -> str:
+    if skill.problem:
+        return "off"
+    if skill.missing:
+        return "lacks"
+    return "by hand" if skill.hidden else "always on" if skill.always else "ready"
 
 
 def _usage(config: Config, options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -15,7 +16,7 @@ from nanoclaw.agent.lanes import Lanes
 from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
 from nanoclaw.agent.turn import Turn
-from nanoclaw.errors import NanoclawError, StoreError
+from nanoclaw.errors import NanoclawError, SkillError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
 from nanoclaw.messages import Address, Inbound, Limits, Outbound, Usage, UserMessage
 from nanoclaw.providers.base import Provider
@@ -23,12 +24,14 @@ from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
 from nanoclaw.tools.base import Toolbox, ToolContext
 from nanoclaw.workspace.recall import Hit
+from nanoclaw.workspace.skills import Skill, by_hand, find
 
 COMMANDS = {
     "help": "what can be said to the program itself",
     "new": "start a new conversation; notes, facts and files stay",
     "stop": "stop what is running and drop what waits",
     "model": "show the model, or choose one: /model openai/gpt-5",
+    "skill": "start a skill by hand: /skill weather Berlin; alone it lists them",
     "memory": "/memory undo takes back the last change of a memory file, /memory log lists them",
     "context": "what the model sees, part by part, and what it costs",
     "why": "where the last answer came from; /why not TEXT: why a note was not recalled",
@@ -59,17 +62,18 @@ class Assistant:
         memory_command: Callable[[str], str] = lambda argument: "There is nothing to undo here.",
         search: Callable[[str, int], list[Hit]] = lambda query, limit: [],
         cost: Callable[[str, Usage], str] = lambda model, usage: "price unknown",
+        skills: Callable[[], Sequence[Skill]] = lambda: (),
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
 
         `memory_command` answers /memory and raises NanoclawError; `search(query, limit)` finds notes;
-        `cost(model, usage)` puts a price in words.
+        `cost(model, usage)` puts a price in words; `skills` are those that can be started by hand.
         """
         self._sessions, self._inbox, self._delivery = sessions, inbox, delivery
         self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
         self._show, self._status, self._clock = show, status, clock
         self._rounds, self._limits, self._search, self._cost = rounds, limits, search, cost
-        self._memory_command = memory_command
+        self._memory_command, self._skills = memory_command, skills
         self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, tuple[str, ...]] = {}
 
@@ -109,12 +113,26 @@ class Assistant:
         self._stopped.pop(inbound.address, None)
         command = commands.parse(inbound.message.text)
         if command and inbound.message.origin == "person":
-            self._reply(row, inbound, self._command(inbound.address, *command))
+            if command[0] == "skill" and command[1]:
+                await self._start_skill(row, inbound, command[1])
+            else:
+                self._reply(row, inbound, self._command(inbound.address, *command))
         else:
             await self._answer(row, inbound)
         self._delivery.wake(inbound.address.channel)
 
-    async def _answer(self, row: int, inbound: Inbound) -> None:
+    async def _start_skill(self, row: int, inbound: Inbound, argument: str) -> None:
+        """A turn on what follows the skill's name; the model is given the skill's text with it."""
+        name, task = (*argument.split(maxsplit=1), "")[:2]
+        try:
+            text = by_hand(find(self._skills(), name), task)
+        except SkillError as error:
+            self._reply(row, inbound, str(error))
+            return
+        await self._answer(row, replace(inbound, message=replace(inbound.message, text=task)), text)
+
+    async def _answer(self, row: int, inbound: Inbound, said: str = "") -> None:
+        """`said` is what the model is told where that is more than the person's own words."""
         address = inbound.address
         session = self._sessions.of(address)
         try:
@@ -125,7 +143,7 @@ class Assistant:
         opening, late = self._builder.reopen(session.memory, inbound.message.text, recent_talk(session.history))
         self._tell_of_cuts(address, openings.load(session.memory or ""), opening)
         try:
-            frame = await self._frame(inbound, late)
+            frame = await self._frame(inbound, said or inbound.message.text, late)
         except asyncio.CancelledError:
             self._reply(row, inbound, self._cut(address), "cancelled")
             return
@@ -166,10 +184,10 @@ class Assistant:
             names = ", ".join(now.cut_files)
             self._show(address, Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
 
-    async def _frame(self, inbound: Inbound, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
+    async def _frame(self, inbound: Inbound, text: str, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
         frame = partial(
             self._builder.user_messages,
-            inbound.message.text,
+            text,
             media=inbound.attachments,
             channel=inbound.address.channel,
             chat_id=inbound.address.chat,
@@ -228,6 +246,8 @@ class Assistant:
                 return "A new conversation. What was said stays in the store; notes and files are as they were."
             case "model":
                 return self._model(session, argument)
+            case "skill":
+                return commands.skills_text(self._skills())
             case "memory":
                 try:
                     return self._memory_command(argument)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from nanoclaw.workspace.skills import Skill
 
 _COMMAND = re.compile(r"/([a-z][a-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 
@@ -26,6 +28,13 @@ def unknown(name: str, helps: Mapping[str, str]) -> str:
 
     near = difflib.get_close_matches(name, helps, 1)
     return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
+
+
+def skills_text(skills: Iterable[Skill]) -> str:
+    """What can be started with /skill NAME; what lacks something comes last."""
+    startable = sorted((skill for skill in skills if not skill.problem), key=lambda skill: bool(skill.missing))
+    lacks = {skill.name: f" (lacks {', '.join(skill.missing)})" if skill.missing else "" for skill in startable}
+    return "\n".join(f"- `{skill.name}`{lacks[skill.name]}: {skill.description}" for skill in startable) or "None yet."
 
 
 def help_text(helps: Mapping[str, str]) -> str:

@@ -20,6 +20,9 @@ from nanoclaw.tools.base import Toolbox, ToolContext
 WARN_AT, END_AT = 3, 6
 """The same call with the same result: warned at the third time, ended at the sixth."""
 
+UNKNOWN_AT = 3
+"""Calls of tools that do not exist: the turn ends at the third."""
+
 
 class Journal(Protocol):
     """Where a turn writes what happened; on disk when a method returns."""
@@ -58,7 +61,10 @@ class Turn:
                 answer = await self._ask()
                 if not answer.tool_calls:
                     return self._answered(answer)
-                if await self._act(answer) >= END_AT:
+                repeats = await self._act(answer)
+                if sum(not self.toolbox.knows(call) for call in self.calls) >= UNKNOWN_AT:
+                    return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
+                if repeats >= END_AT:
                     return self._ended("I ended this: the same step kept giving the same result.", "loop")
             return self._ended(
                 f"I stopped after {self.rounds} rounds of tools without coming to an end. "

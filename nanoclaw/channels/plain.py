@@ -119,7 +119,10 @@ class Plain:
 
     def _say(self, outbound: Outbound) -> None:
         self._texts.append(printable(outbound.text).strip())
-        if not self._as_json:
+        if self.reason == "failed" and not self._as_json:  # no answer, so nothing for stdout
+            self._flow.end_line()
+            self._write_error_line(self._texts[-1])
+        elif not self._as_json:
             self._flow.say("\n".join([outbound.text, *outbound.files]))
 
     def _give_up(self, ended: TurnEnded) -> None:

@@ -34,11 +34,11 @@ def scrub(store: Store, words: Words, running: str = "") -> list[Cell]:
     """Change every text that has the words. What was said in a turn that has them, or that runs the tool `running`,
     is looked at closely. Raises StoreError; then nothing was changed."""
     close = _turns(store.db, words, running)
-    with store.transaction() as db:
-        cells = list(_changes(db, words, close))
-        _write(db, ((cell, cell.after) for cell in cells))
+    cells = list(_changes(store.db, words, close))
     if cells:
-        drop_bytes(store)
+        with store.transaction() as db:
+            _write(db, ((cell, cell.after) for cell in cells))
+    drop_bytes(store)
     return cells
 
 
@@ -89,6 +89,10 @@ def scrub_copies(path: Path, words: Words) -> None:
 _TURN_OF = {"messages": "turn", "turns": "id", "inbox": "id", "outbox": "inbox"}
 """The column that says to which turn (or inbox row) a row belongs."""
 
+_MARK_NAMES = "channel chat day due ended external_id key kind model origin platform_id reason received reply_to state"
+_MARKS = frozenset(_MARK_NAMES.split())
+"""Columns that hold names, states and times: no one's words, and nothing works without them."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Close:
@@ -133,7 +137,7 @@ def _changes(db: sqlite3.Connection, words: Words, close: _Close) -> Iterator[Ce
 
 
 def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
-    """Those that hold free text: names of chats and other keys are left as they are."""
+    """Those that hold free text, not keys."""
     indexes = db.execute(f'PRAGMA index_list("{table}")').fetchall()
     keys = {
         column[2]
@@ -142,7 +146,8 @@ def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
         for column in db.execute(f'PRAGMA index_info("{index[1]}")').fetchall()
     }
     columns = db.execute(f'PRAGMA table_info("{table}")').fetchall()
-    return [name for _, name, kind, _, _, key in columns if kind.upper() == "TEXT" and not key and name not in keys]
+    texts = [name for _, name, kind, _, _, key in columns if kind.upper() == "TEXT" and not key]
+    return [name for name in texts if name not in keys and name not in _MARKS]
 
 
 def _write(db: sqlite3.Connection, values: Iterable[tuple[Cell, str]]) -> int:

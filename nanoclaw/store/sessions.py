@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from nanoclaw.errors import StoreError
 from nanoclaw.events import TurnEnded
 from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, ToolCall, Usage
 from nanoclaw.store import codec
@@ -236,15 +236,27 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
 
 def _history(store: Store, session: int, context: int | None) -> list[Message]:
     where, values = ("session = ? AND context = ?", (session, context)) if context else ("session = ?", (session,))
-    rows = store.rows(f"SELECT body FROM messages WHERE {where} ORDER BY id", *values)
+    texts = [row[0] for row in store.rows(f"SELECT body FROM messages WHERE {where} ORDER BY id", *values)]
     try:
         # one parse of the whole is several times quicker than one of each row
-        bodies = json.loads("[" + ",".join(row[0] for row in rows) + "]")
-        return [codec.load(body, lambda sha256: _image(store, sha256)) for body in bodies]
+        return [_message(store, body) for body in json.loads(f"[{','.join(texts)}]")]
+    except (KeyError, ValueError, TypeError):
+        return [message for text in texts if (message := _undamaged(store, text))]
+
+
+def _message(store: Store, body: dict[str, Any]) -> Message:
+    return codec.load(body, lambda sha256: _image(store, sha256))
+
+
+def _undamaged(store: Store, text: str) -> Message | None:
+    """None for a row that cannot be read: it stays in the store, and the conversation goes on without it."""
+    try:
+        return _message(store, json.loads(text))
     except (KeyError, ValueError, TypeError) as error:
-        raise StoreError(
-            f"a message in {store.path} is damaged ({error}); restore a copy, nothing was changed"
-        ) from error
+        from nanoclaw.log import logger
+
+        logger.warning("a message in {} is damaged and was left out: {!r}", store.path, error)
+        return None
 
 
 def _with_texts(message: Message, dumped: str) -> Message:

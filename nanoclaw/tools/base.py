@@ -79,6 +79,9 @@ class Toolbox:
         self._redact = redact
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
 
+    def knows(self, call: ToolCall) -> bool:
+        return call.name.strip().casefold() in self._tools
+
     def reads_only(self, call: ToolCall) -> bool:
         found = self._tools.get(call.name.strip().casefold())
         return found is not None and found.read_only
@@ -90,7 +93,7 @@ class Toolbox:
         except NanoclawError as error:
             output, is_error = ToolOutput(str(error)), True
         except Exception as error:  # a defect in a tool must not end the turn
-            from loguru import logger
+            from nanoclaw.log import logger
 
             logger.exception("tool {} failed", call.name)
             output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True

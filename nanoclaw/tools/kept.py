@@ -42,7 +42,7 @@ def _files(changes: Changes, named: dict[str, Any]) -> Sequence[str]:
     if "path" in named:
         name = memory_name(changes.workspace, named["path"])
         return (name,) if name else ()
-    return ("MEMORY.md",) if named.get("kind") == "fact" else (changes.today(),)
+    return ("MEMORY.md",) if named.get("kind") == "fact" or named.get("replaces") else (changes.today(),)
 
 
 def _check_size(changes: Changes, name: str, new: str | None) -> None:

@@ -134,11 +134,14 @@ def _read(root: Path, name: str, template: Path) -> BootstrapFile:
 
 @lru_cache(maxsize=64)  # read again when the file has changed
 def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
-    if not path.is_file() or size > READ_LIMIT:
-        return BootstrapFile(name, "", "file_read_error")
     try:
+        if not path.is_file() or size > READ_LIMIT:
+            raise ValueError("it is no plain file of a sane size")
         text = path.read_text(encoding="utf-8-sig").strip()
-    except UnicodeDecodeError:
+    except (OSError, ValueError) as error:
+        from nanoclaw.log import logger
+
+        logger.warning("{} is left out of the prompt: {}", path, error)
         return BootstrapFile(name, "", "file_read_error")
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)

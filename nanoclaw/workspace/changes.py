@@ -128,7 +128,7 @@ class Changes:
         paths = self._paths()
         number = int(paths[-1].stem) + 1 if paths else 1
         write_atomically(self._folder / f"{number:06}.json", _dumped(change))
-        for path in paths[: len(paths) + 1 - KEPT]:
+        for path in paths[: max(0, len(paths) + 1 - KEPT)]:
             path.unlink(missing_ok=True)
 
     def _make_folder(self) -> None:

@@ -80,7 +80,7 @@ def _yaml(key: str, text: str, number: int) -> object:
     class Loader(yaml.BaseLoader):  # takes every scalar as text and makes no objects
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
-                raise yaml.MarkedYAMLError(problem="aliases are refused", problem_mark=self.peek_event().start_mark)
+                raise yaml.MarkedYAMLError(problem="it has an alias (*name), which is refused")
             return super().compose_node(parent, index)
 
     try:
@@ -90,7 +90,7 @@ def _yaml(key: str, text: str, number: int) -> object:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = number + min(mark.line, text.count("\n")) if mark else number
-        raise SkillError(f"line {line}: {key!r} is not YAML: {getattr(error, 'problem', None) or error}") from None
+        raise SkillError(f"line {line}: {key!r} cannot be read: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(loaded, dict) or list(loaded) != [key]:
         raise SkillError(f"line {number}: {key!r} is not one YAML entry")
     return loaded[key]

@@ -60,17 +60,22 @@ NO_MEANS = Means()
 
 def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
     """The skills a model may hear of, by name. Of a broken one the log is told, once for each state of its file."""
-    return tuple(skill for skill in survey(folders, means) if not skill.hidden and not _is_off(skill))
+    return tuple(skill for skill in survey(folders, means, _tell) if not skill.hidden and not skill.problem)
 
 
-def survey(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
+def survey(
+    folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
+) -> tuple[Skill, ...]:
     """All skills by name, also hidden and broken ones; a broken one gives way to a whole one further down."""
     found: dict[str, Skill] = {}
+    path_of_commands = _search_path(means.environment)
     for folder in folders:
         for path, stamp in _places(str(folder)):
             loaded, requires = _load(path, str(folder), stamp)
+            if loaded.problem:
+                tell(loaded)
             if loaded.name not in found or (found[loaded.name].problem and not loaded.problem):
-                found[loaded.name] = _measured(loaded, requires, means) if requires else loaded
+                found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
     return tuple(found[name] for name in sorted(found))
 
 
@@ -87,6 +92,12 @@ def find(skills: Sequence[Skill], name: str) -> Skill:
     if skill.missing:
         raise SkillError(f"The skill {skill.name} cannot be started. It lacks {', '.join(skill.missing)}.")
     return skill
+
+
+def by_hand(skill: Skill, task: str) -> str:
+    """What a message says that starts the skill for `task`."""
+    task = task or "(Nothing more was said: begin with what the skill says, and ask for what it needs.)"
+    return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{body(skill)}\n\n---\n\n{task}"
 
 
 def body(skill: Skill) -> str:
@@ -131,6 +142,7 @@ def shown(path: Path) -> str:
 Requirements = Mapping[str, tuple[str, ...]]
 _KINDS = ("bins", "anyBins", "env", "config", "os", "tools")
 _Stamp = tuple[int, ...]
+_SearchPath = tuple[tuple[str, int], ...]
 
 
 def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
@@ -232,17 +244,16 @@ def _is_true(value: object) -> bool:
 # --- what is missing -------------------------------------------------------------------------------------------------
 
 
-def _measured(skill: Skill, requires: Requirements, means: Means) -> Skill:
-    tools = [name for name in requires.get("tools", ()) if name not in means.tools]
-    missing = tuple(_missing(requires, means)) + tuple(f"{name} (tool)" for name in tools)
-    return replace(skill, missing=missing, hidden=skill.hidden or bool(tools))
+def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchPath) -> Skill:
+    tools = [f"{name} (tool)" for name in requires.get("tools", ()) if name not in means.tools]
+    missing = (*_missing(requires, means, path), *tools)
+    return replace(skill, missing=missing, hidden=skill.hidden or bool(tools)) if missing else skill
 
 
-def _missing(requires: Requirements, means: Means) -> Iterator[str]:
-    folders = means.environment.get("PATH", os.defpath).split(os.pathsep)
-    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not _is_command(name, folders))
+def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterator[str]:
+    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not _is_command(name, path))
     any_of = requires.get("anyBins", ())
-    if any_of and not any(_is_command(name, folders) for name in any_of):
+    if any_of and not any(_is_command(name, path) for name in any_of):
         yield f"one of {', '.join(any_of)} (command)"
     yield from (f"{name} (environment)" for name in requires.get("env", ()) if not means.environment.get(name))
     yield from (f"{name} (config)" for name in requires.get("config", ()) if not means.setting(name))
@@ -254,22 +265,33 @@ def _missing(requires: Requirements, means: Means) -> Iterator[str]:
 _SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
 
 
-def _is_command(name: str, folders: Sequence[str]) -> bool:
-    """shutil.which costs three times as much, and this is asked at every message."""
-    places = (name,) if "/" in name else (f"{folder}/{name}" for folder in folders)
-    return any(os.access(place, os.X_OK) and Path(place).is_file() for place in places)
+def _search_path(environment: Mapping[str, str]) -> _SearchPath:
+    """The folders of PATH, with what changes when a file is added to one."""
+    path = []
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        with suppress(OSError):
+            path.append((folder, os.stat(folder).st_mtime_ns))  # noqa: PTH116
+    return tuple(path)
+
+
+def _is_command(name: str, path: _SearchPath) -> bool:
+    return any(os.access(place, os.X_OK) for place in _files_named(name, path))
+
+
+@lru_cache(maxsize=1024)  # this is asked for each skill at every message
+def _files_named(name: str, path: _SearchPath) -> tuple[str, ...]:
+    places = [name] if "/" in name else [f"{folder}/{name}" for folder, _ in path]
+    return tuple(place for place in places if Path(place).is_file())
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def _is_off(skill: Skill) -> bool:
-    if skill.problem:
-        state: _Stamp = ()
-        with suppress(OSError):
-            state = (skill.path.stat().st_mtime_ns,)
-        _warn(f"the skill {shown(skill.path)} is off: {skill.problem}", state)
-    return bool(skill.problem)
+def _tell(broken: Skill) -> None:
+    state: _Stamp = ()
+    with suppress(OSError):
+        state = (broken.path.stat().st_mtime_ns,)
+    _warn(f"the skill {shown(broken.path)} is off: {broken.problem}", state)
 
 
 @lru_cache(maxsize=8 * MOST_IN_A_FOLDER)

@@ -29,6 +29,7 @@ from nanoclaw.tools.memory import memory_tools
 from nanoclaw.workspace import bootstrap
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.skills import Means, survey
 
 REPOSITORY = Path(__file__).parents[2]
 TEMPLATE = REPOSITORY / "workspace_template"
@@ -161,6 +162,7 @@ async def house(
         status=lambda: "nanoclaw under test",
         clock=now,
         rounds=rounds,
+        skills=lambda: survey(skills, Means(frozenset(tool.spec.name for tool in tools))),
     )
     delivering = asyncio.create_task(delivery.run())
     assistant.resume(lambda address: True)

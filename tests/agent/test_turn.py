@@ -178,10 +178,17 @@ def test_a_number_in_quotes_is_accepted_and_a_word_is_refused(tmp_path: Path) ->
 
 
 def test_an_unknown_tool_is_answered_with_near_names(tmp_path: Path) -> None:
-    ended = ask(tmp_path, call("read_fil", {"path": "a"}), call("", {}), call("zzz", {}), "ok")
+    ended = ask(tmp_path, call("read_fil", {"path": "a"}), call("zzz", {}), "ok")
     assert "read_file" in ended.results[0].text
     assert all(result.is_error for result in ended.results)
-    assert "write_file" in ended.results[2].text
+    assert "write_file" in ended.results[1].text
+
+
+def test_the_third_call_of_a_tool_that_does_not_exist_ends_the_turn(tmp_path: Path) -> None:
+    ended = ask(tmp_path, call("read_fil", {"path": "a"}), call("", {}), call("zzz", {}))
+    assert ended.turn.reason == "loop"
+    assert "tools that do not exist" in ended.answer
+    assert len(ended.results) == 3
 
 
 def test_a_tool_is_found_whatever_the_case_of_its_name(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def test_a_terminal_sees_the_answer_as_it_comes_and_once() -> None:
 
 def test_an_answer_that_is_not_what_streamed_is_told_too() -> None:
     events = (TextDelta("Half an ans"), TurnEnded("The connection broke.", "failed"))
-    assert ask(events, tty=True)[0] == "Half an ans\nThe connection broke.\n"
+    out, err, _ = ask(events, tty=True)
+    assert (out, err) == ("Half an ans\n", "The connection broke.\n")
 
 
 def test_a_command_is_answered_without_a_turn() -> None:
@@ -128,7 +129,7 @@ def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
         plain.show(HERE, TurnEnded("The disk is full.", "failed"))
 
     asyncio.run(plain.run(deliver))
-    assert (out.getvalue(), plain.reason) == ("The disk is full.\n", "failed")
+    assert (out.getvalue(), err.getvalue(), plain.reason) == ("", "The disk is full.\n", "failed")
 
 
 def test_a_turn_without_words_ends() -> None:

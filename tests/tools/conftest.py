@@ -15,8 +15,12 @@ from nanoclaw.errors import ImageError
 from nanoclaw.messages import Address, Image, ToolCall, ToolResult
 from nanoclaw.tools.base import Tool, Toolbox, ToolContext
 from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.forgetting import Forgetter
+from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
+from nanoclaw.workspace import recall
+from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
 
@@ -72,7 +76,24 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def hands(root: Path, tmp_path: Path) -> Hands:
+def changes(root: Path, tmp_path: Path) -> Changes:
+    return Changes(tmp_path / "undo", Workspace(root), lambda: NOW)
+
+
+@pytest.fixture
+def forgetter(tmp_path: Path, changes: Changes) -> Forgetter:
+    return Forgetter(
+        tmp_path,
+        changes,
+        lambda: NOW,
+        search=lambda query, limit: recall.search(changes.workspace, query, limit, NOW),
+        drop_index=lambda: None,
+        store=None,
+    )
+
+
+@pytest.fixture
+def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter) -> Hands:
     workspace = Workspace(root)
     skills = tmp_path / "skills"
     skills.mkdir()
@@ -81,6 +102,6 @@ def hands(root: Path, tmp_path: Path) -> Hands:
     tools = [
         *file_tools(workspace, read_roots=[skills], open_image=fake_image),
         *shell_tools(workspace, environment),
-        *memory_tools(MemoryStore(workspace, lambda: NOW)),
+        *memory_tools(MemoryStore(workspace, lambda: NOW), forgetter),
     ]
-    return Hands(root, tools)
+    return Hands(root, kept(tools, changes))

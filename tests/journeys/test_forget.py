@@ -1,0 +1,137 @@
+"""Forgetting in a real home: after the turn no file under it has the words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw.store.db import Store
+from nanoclaw.store.sessions import whole_history
+from tests.agent.house import assert_legal
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+
+SECRET = "Zebulon"
+FACT = f"The parrot is called {SECRET}, it bites"
+
+
+def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
+    return events(call_delta(0, id, name, json.dumps(arguments)), delta("tool_calls"))
+
+
+def holding(home: Home, words: str = SECRET) -> list[str]:
+    """Files of the home that have the words in their bytes, in any case."""
+    found = []
+    for path in sorted(home.root.rglob("*")):
+        if path.is_file() and words.lower().encode() in path.read_bytes().lower():
+            found.append(path.relative_to(home.root).as_posix())
+    return found
+
+
+def talk_about_it(home: Home, server: ModelServer) -> None:
+    """A day on which the fact was told, noted, looked up and written into a daily note."""
+    server.script(
+        calls("memory_add", {"text": FACT, "kind": "fact"}), says(f"I noted that your parrot {SECRET} bites.")
+    )
+    home.run("-m", f"Remember: my parrot {SECRET} bites!")
+    server.script(calls("memory_add", {"text": f"{SECRET} bit the neighbour"}), says("Ouch."))
+    home.run("-m", f"Note that {SECRET} bit the neighbour", "--session", "work")
+    server.script(calls("memory_search", {"query": "parrot"}), says(f"It is called {SECRET}."))
+    home.run("-m", "What is my parrot called?", "--session", "other")
+    server.script(says("Tea it is."))
+    home.run("-m", "I like green tea")
+    (home.root / "history").write_text(
+        f"\n# 2026-05-03 10:00:00.1\n+Remember: my parrot {SECRET} bites!\n"
+        "\n# 2026-05-03 10:01:00.1\n+I like green tea\n+and cake\n"
+    )
+    (home.root / "logs").mkdir(exist_ok=True)
+    (home.root / "logs" / "nanoclaw.log").write_text(f"one\ntwo {SECRET.lower()} two\nthree\n")
+    assert {"history", "logs/nanoclaw.log", "state.db", "workspace/MEMORY.md"} <= set(holding(home))
+
+
+def test_after_forgetting_in_a_chat_no_file_of_the_home_has_the_words(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    server.script(calls("memory_forget", {"query": SECRET}), says("Both?"))
+    home.run("-m", f"Forget all about {SECRET}")
+    listed = server.asked[-1].json["messages"][-1]["content"]
+    assert listed.startswith("1. MEMORY.md:")
+    assert "bit the neighbour" in listed
+    assert "3. conversations: " in listed
+    asked = len(server.asked)
+    server.script(
+        calls("memory_forget", {"query": SECRET, "numbers": [1, 2, 3]}), says(f"I have forgotten {SECRET}, for good.")
+    )
+    said = home.run("-m", f"yes, all of {SECRET}")
+    assert holding(home) == []
+    assert holding(home, "bites") == []
+    assert said.out == "I have forgotten [forgotten], for good.\n"
+    assert SECRET.encode() in server.asked[asked].body
+    assert SECRET.encode() not in server.asked[asked + 1].body, "the request after the forgetting has the words"
+    server.script(says("No idea."))
+    home.run("-m", "What is my parrot called?")
+    assert SECRET.encode() not in server.asked[-1].body
+    assert "I like green tea" in json.dumps(server.asked[-1].json)
+    for name in ("main", "work", "other"):
+        store = Store(home.root / "state.db", read_only=True)
+        history = whole_history(store, f"terminal:{name}")
+        store.close()
+        assert history
+        assert_legal(history)
+    assert (home.root / "history").read_text() == "\n# 2026-05-03 10:01:00.1\n+I like green tea\n+and cake\n"
+    assert (home.root / "logs" / "nanoclaw.log").read_text() == "one\nthree\n"
+
+
+def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    asked = home.run("memory", "forget", SECRET, stdin="n\n", check=1)
+    assert asked.out.splitlines()[0].startswith("1. MEMORY.md:")
+    assert asked.out.splitlines()[-1] == "Nothing was forgotten."
+    assert "state.db" in holding(home)
+    done = home.run("memory", "forget", SECRET, "--yes")
+    assert "Forgotten: MEMORY.md:" in done.out
+    assert holding(home) == []
+    assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
+
+
+@pytest.mark.parametrize("choice", [("--number", "1"), ("--number", "1,")])
+def test_only_the_chosen_number_is_forgotten(home: Home, server: ModelServer, choice: tuple[str, ...]) -> None:
+    talk_about_it(home, server)
+    home.run("memory", "forget", SECRET, *choice)
+    assert FACT.encode() not in (home.workspace / "MEMORY.md").read_bytes()
+    assert holding(home, "called Zebulon, it bites") == []
+    assert any(name.startswith("workspace/memory/") for name in holding(home, "bit the neighbour"))
+
+
+def test_a_wrong_number_is_a_sentence(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    assert "it has 3 numbers" in home.run("memory", "forget", SECRET, "--number", "9", check=1).err
+    assert "give numbers of the list" in home.run("memory", "forget", SECRET, "--number", "x", check=2).err
+
+
+def test_there_is_nothing_to_forget_in_a_new_home(home: Home) -> None:
+    assert home.run("memory", "forget", "zebra", "--yes").out == "Nothing found.\n"
+
+
+def test_a_change_is_undone_from_the_command_line(home: Home, server: ModelServer) -> None:
+    home.run("init")
+    before = (home.workspace / "MEMORY.md").read_bytes()
+    home.run("memory", "add", "--fact", "Likes tea")
+    home.run("memory", "add", "Likes coffee", "--replaces", "tea")
+    assert "~~" in (home.workspace / "MEMORY.md").read_text()
+    assert "MEMORY.md +2 −1 (nanoclaw memory add)" in home.run("memory", "log").out
+    home.run("memory", "undo")
+    home.run("memory", "undo")
+    assert (home.workspace / "MEMORY.md").read_bytes() == before
+    assert "no change of a memory file to undo" in home.run("memory", "undo", check=1).err
+
+
+def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: ModelServer) -> None:
+    server.script(calls("memory_add", {"text": "Likes tea", "kind": "fact"}), says("Noted."))
+    home.run("-m", "I like tea")
+    assert "(memory_add)" in home.run("-m", "/memory log").out
+    assert home.run("-m", "/memory undo").out.startswith("MEMORY.md is as it was before")
+    assert "Likes tea" not in Path(home.workspace / "MEMORY.md").read_text()
+    assert len(server.asked) == 2
