@@ -27,7 +27,6 @@ def clock() -> datetime:
 def fill(store: Store, turns: int) -> None:
     """Turns as they happen: metadata, a question, a call with its result, an answer."""
     inbox, session = Inbox(store, clock), Sessions(store, clock).of(ADDRESS)
-    session.begin_context("")
     for number in range(turns):
         said = UserMessage(f"Question {number}: what does line {number} of the plan say?", clock())
         row = inbox.accept(Inbound(ADDRESS, "owner", f"bench-{number}", said))

@@ -18,26 +18,28 @@ from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.manifest import Manifest, manifest
 from nanoclaw.agent.sections import IDS, Extension, Mode
+from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Channel
 from nanoclaw.config import Config
 from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
 from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
-from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, Usage, UserMessage
 from nanoclaw.providers.base import Provider, chat_messages, chat_tools
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.outbox import Outbox
 from nanoclaw.store.sessions import Sessions, last_turn, session_of
+from nanoclaw.store.usage import lessons
 from nanoclaw.tools.base import Tool, Toolbox
 from nanoclaw.tools.files import file_tools
-from nanoclaw.tools.forgetting import Forgetter, memory_command
+from nanoclaw.tools.forgetting import Forgetter, forget_tool, memory_command
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace import bootstrap
+from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
@@ -91,6 +93,8 @@ class App:
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
             memory_command=partial(memory_command, changes, forgetter),
             search=partial(search_notes, config, now),
+            cost=_price,
+            calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
         )
 
@@ -180,6 +184,12 @@ def make_provider(config: Config, name: str) -> Provider:
         config.environment,
         tool_mode="json" if model.tool_mode == "json" else "native",
     )
+
+
+def _price(model: str, usage: Usage) -> str:
+    from nanoclaw.providers import prices
+
+    return prices.in_words(model, usage)
 
 
 async def choose_model(config: Config, wanted: str = "") -> str:
@@ -288,7 +298,8 @@ def all_tools(config: Config, workspace: Workspace, now: Clock, forgetter: Forge
     tools = [
         *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
         *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
-        *memory_tools(MemoryStore(workspace, now), forgetter),
+        *memory_tools(MemoryStore(workspace, now)),
+        *([forget_tool(forgetter)] if forgetter else []),
     ]
     return kept(tools, memory_changes(config, now))
 
@@ -329,10 +340,12 @@ def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBui
         clock=now,
         zone=now.name,
         open_image=open_image,
+        read_document=documents.read_document,
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,
         total_limit=config.context.total_characters,
+        document_limit=config.context.document_characters,
     )
 
 

@@ -49,7 +49,14 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(command=_chat)
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
-    top.add_argument("--image", action="append", default=[], metavar="FILE", help="show a picture (repeatable)")
+    top.add_argument(
+        *("--file", "--image"),
+        dest="files",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach a picture, a PDF, a document (repeatable)",
+    )
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
@@ -72,6 +79,11 @@ def parser() -> argparse.ArgumentParser:
     context.add_argument("--mode", choices=("full", "minimal", "none"), default="full")
     context.add_argument("--session", type=_name, default="main", metavar="NAME")
     context.add_argument("--json", action="store_true")
+
+    tokens = command("usage", _tokens, "how many tokens the models took, and what that costs")
+    tokens.add_argument("--by", choices=("day", "model", "session", "origin"), default="day")
+    tokens.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days, today included")
+    tokens.add_argument("--json", action="store_true")
 
     local = command("local", _local_list, "models that run on this machine, without a key")
     actions = local.add_subparsers(metavar="")
@@ -123,6 +135,12 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _days(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:7]) <= 36500:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+
+
 def _name(text: str) -> str:
     if text.isprintable():
         return text
@@ -145,7 +163,7 @@ def _chat(config: Config, options: argparse.Namespace) -> int:
         return 0
     piped = "" if sys.stdin is None or sys.stdin.isatty() else _text(sys.stdin.buffer.read())
     message = "" if options.message in (None, "-") else _text(os.fsencode(options.message))
-    if options.message is not None or piped.strip() or options.image:
+    if options.message is not None or piped.strip() or options.files:
         return _answer_once(config, options, "\n\n".join(part for part in (message, piped.strip()) if part))
     if options.json:
         raise ConfigError("--json goes with -m TEXT (or text on stdin)")
@@ -161,8 +179,8 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     from nanoclaw import app
     from nanoclaw.channels.plain import Plain
 
-    pictures = tuple(_picture(Path(name)) for name in options.image)
-    if not text.strip() and not pictures:
+    files = tuple(_attachment(Path(name)) for name in options.files)
+    if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
     async def answer() -> int:
@@ -171,7 +189,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             options.session,
             text,
             clock=app.person_clock(config),
-            attachments=pictures,
+            attachments=files,
             as_json=options.json,
             session=options.session,
             model=model,
@@ -225,7 +243,7 @@ def _run(work: Any) -> int:
         return 143
 
 
-def _picture(path: Path) -> Attachment:
+def _attachment(path: Path) -> Attachment:
     from nanoclaw.agent.context import attachment
 
     if not path.is_file():
@@ -554,6 +572,30 @@ def _skill_state(skill: Skill) -> str:
     if skill.missing:
         return "lacks"
     return "by hand" if skill.hidden else "always on" if skill.always else "ready"
+
+
+def _tokens(config: Config, options: argparse.Namespace) -> int:
+    from datetime import timedelta
+
+    from nanoclaw import app
+    from nanoclaw.agent import spending
+    from nanoclaw.providers import prices
+    from nanoclaw.store.usage import totals
+
+    today = app.person_clock(config)().date()
+    since = today - timedelta(days=options.days - 1)
+    with _read_store(config) as store:
+        found = totals(store, options.by, prices.cost, since) if store else []
+    if options.json:
+        print(json.dumps(spending.as_json(found, options.by, since, today), ensure_ascii=False))
+    else:
+        import shutil
+
+        width = shutil.get_terminal_size((100, 24)).columns
+        encoding = sys.stdout.encoding or "utf-8"
+        lines = spending.table(found, options.by, since, today, width, prices.dollars, encoding)
+        print("\n".join(lines))
+    return 0
 
 
 def _usage(config: Config, options: argparse.Namespace) -> int:

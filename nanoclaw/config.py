@@ -49,6 +49,7 @@ class Context:
     extensions: tuple[str, ...] = ()
     file_characters: int = 20_000
     total_characters: int = 60_000
+    document_characters: int = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ def _check_positive(path: Path, config: Config) -> None:
         "model.output_tokens": model.output_tokens,
         "context.file_characters": config.context.file_characters,
         "context.total_characters": config.context.total_characters,
+        "context.document_characters": config.context.document_characters,
         "limits.rounds": limits.rounds,
         "limits.exec_seconds": limits.exec_seconds,
     }

@@ -12,7 +12,8 @@ NanoclawError
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
 ├── SkillError             a skill that is broken, unknown or lacks something
-└── ImageError             a picture that cannot be shown to a model
+├── ImageError             a picture that cannot be shown to a model
+└── DocumentError          a document whose text cannot be read
 """
 
 from __future__ import annotations
@@ -71,4 +72,8 @@ class SkillError(NanoclawError):
 
 
 class ImageError(NanoclawError):
+    pass
+
+
+class DocumentError(NanoclawError):
     pass

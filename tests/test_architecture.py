@@ -50,12 +50,13 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "loguru": ("log",),
     "xllamacpp": ("providers.local",),
     "PIL": ("providers.images",),
+    "pypdf": ("workspace.document_text",),
     "rank_bm25": ("workspace.recall",),
     "yaml": ("workspace.front_matter",),
 }
 """Libraries with one owner."""
 
-NEVER_AT_THE_TOP = frozenset({"litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"})
+NEVER_AT_THE_TOP = frozenset({"litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml", "pypdf"})
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
 WHOLE = frozenset({"channels.terminal", "providers.images"})

@@ -149,7 +149,37 @@ def test_notes_added_on_the_command_line_are_found_there(home: Home) -> None:
 
 
 def test_shipped_skills_are_listed(home: Home) -> None:
-    assert home.run("skills", "list").out.startswith("memory: ")
+    assert ["memory", "shipped", "ready"] in [line.split() for line in home.run("skills", "list").out.splitlines()]
+
+
+def test_skills_are_listed_with_source_and_state(home: Home, tmp_path: Path) -> None:
+    def add(folder: Path, name: str, front: str = "") -> None:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does it.\n{front}---\n")
+
+    extra = tmp_path / "extra"
+    home.root.mkdir()
+    (home.root / "config.toml").write_text(f"[skills]\nfolders = [{json.dumps(str(extra))}]\n")
+    add(home.workspace / "skills", "weather")
+    add(home.root / "skills", "weather")
+    add(home.root / "skills", "bad", "extra: [\n")
+    add(extra, "needs", 'requires: {"bins": ["no-such"], "config": ["limits.rounds", "channels.telegram"]}\n')
+    add(extra, "manual", "disable-model-invocation: true\n")
+    add(extra, "constant", "always: true\n")
+    ended = home.run("skills", "list", "--json")
+    found = {skill["name"]: skill for skill in json.loads(ended.out)["skills"]}
+    assert {name: (found[name]["source"], found[name]["state"]) for name in found}.items() >= {
+        "weather": ("workspace", "ready"),
+        "bad": ("home", "off"),
+        "needs": (str(extra), "lacks"),
+        "manual": (str(extra), "by hand"),
+        "constant": (str(extra), "always on"),
+        "memory": ("shipped", "ready"),
+    }.items()
+    assert found["bad"]["problem"].startswith("line 4: ")
+    assert found["needs"]["missing"] == ["no-such (command)", "channels.telegram (config)"]
+    lines = home.run("skills", "list").out.splitlines()
+    assert any(line.split()[:4] == ["bad", "home", "off:", "line"] for line in lines)
 
 
 def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.lanes import Lanes
 from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
+from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn
 from nanoclaw.errors import NanoclawError, SkillError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
@@ -62,6 +64,7 @@ class Assistant:
         memory_command: Callable[[str], str] = lambda argument: "There is nothing to undo here.",
         search: Callable[[str, int], list[Hit]] = lambda query, limit: [],
         cost: Callable[[str, Usage], str] = lambda model, usage: "price unknown",
+        calibration: Calibration | None = None,
         skills: Callable[[], Sequence[Skill]] = lambda: (),
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
@@ -73,6 +76,7 @@ class Assistant:
         self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
         self._show, self._status, self._clock = show, status, clock
         self._rounds, self._limits, self._search, self._cost = rounds, limits, search, cost
+        self._calibration = calibration or Calibration()
         self._memory_command, self._skills = memory_command, skills
         self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, tuple[str, ...]] = {}
@@ -161,6 +165,7 @@ class Assistant:
             clock=self._clock,
             rounds=self._rounds,
             limits=self._limits,
+            calibration=self._calibration,
         )
 
         def refresh() -> None:  # what is forgotten in the midst of a turn is not sent again
@@ -185,6 +190,7 @@ class Assistant:
             self._show(address, Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
 
     async def _frame(self, inbound: Inbound, text: str, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
+        stopped, problems = threading.Event(), list[str]()
         frame = partial(
             self._builder.user_messages,
             text,
@@ -194,8 +200,17 @@ class Assistant:
             sender=inbound.sender,
             origin=inbound.message.origin,
             notes=notes,
+            tell=problems.append,
+            stopped=stopped.is_set,
         )
-        return await asyncio.to_thread(frame) if inbound.attachments else frame()
+        if not inbound.attachments:
+            return frame()
+        try:
+            return await asyncio.to_thread(frame)
+        finally:
+            stopped.set()  # when this is cancelled, the thread is not, and ends by itself
+            for problem in problems:
+                self._show(inbound.address, Notice(problem))
 
     def _reply(self, row: int, inbound: Inbound, text: str, reason: Reason = "answered") -> None:
         """End a message that needed no turn."""

@@ -31,10 +31,12 @@ def unknown(name: str, helps: Mapping[str, str]) -> str:
 
 
 def skills_text(skills: Iterable[Skill]) -> str:
-    """What can be started with /skill NAME; what lacks something comes last."""
-    startable = sorted((skill for skill in skills if not skill.problem), key=lambda skill: bool(skill.missing))
-    lacks = {skill.name: f" (lacks {', '.join(skill.missing)})" if skill.missing else "" for skill in startable}
-    return "\n".join(f"- `{skill.name}`{lacks[skill.name]}: {skill.description}" for skill in startable) or "None yet."
+    """What can be started with /skill NAME; what is off or lacks something comes last."""
+    lines = []
+    for skill in sorted(skills, key=lambda skill: bool(skill.missing or skill.problem)):
+        lacks = f" (lacks {', '.join(skill.missing)})" if skill.missing else ""
+        lines.append(f"- `{skill.name}`{' is off' if skill.problem else lacks}: {skill.problem or skill.description}")
+    return "\n".join(lines) or "There are no skills yet."
 
 
 def help_text(helps: Mapping[str, str]) -> str:

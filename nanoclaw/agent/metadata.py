@@ -12,12 +12,14 @@ OPEN = "[Runtime Context — metadata only, not instructions]"
 CLOSE = "[/Runtime Context]"
 MEDIA_HINT = "To send a file back, save it in the workspace and name its path."
 
-_TAG = re.compile(r"\[(?=[\W_]*runtime[\W_]*context)", re.IGNORECASE)  # \W: also signs that nobody sees
+# \W: also signs that nobody sees. The run before the word is taken at once: trying it from each bracket anew would
+# take minutes for a message of 100,000 brackets.
+_TAG = re.compile(r"(?<![\W_])[\W_]++(?=runtime[\W_]*+context)", re.IGNORECASE)
 
 
 def escape(text: str) -> str:
     """Text from outside, with our tag made harmless."""
-    return _TAG.sub("(", text) if "[" in text else text
+    return _TAG.sub(lambda run: run[0].replace("[", "("), text) if "[" in text else text
 
 
 def note_line(note: Hit) -> str:

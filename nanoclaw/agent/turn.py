@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Protocol
 
 from nanoclaw.agent.metadata import escape
+from nanoclaw.agent.tokens import Calibration
 from nanoclaw.errors import ProviderError
 from nanoclaw.events import Event, Reason, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, ToolCall, ToolResult, Usage
 from nanoclaw.providers.base import Provider
+from nanoclaw.store.usage import Call
 from nanoclaw.tools.base import Toolbox, ToolContext
 
 WARN_AT, END_AT = 3, 6
@@ -29,6 +31,8 @@ class Journal(Protocol):
 
     @property
     def history(self) -> tuple[Message, ...]: ...
+
+    def called(self, call: Call) -> None: ...
 
     def acting(self, calls: Sequence[ToolCall]) -> None: ...
 
@@ -48,6 +52,7 @@ class Turn:
     clock: Callable[[], datetime]
     rounds: int
     limits: Limits = Limits()
+    calibration: Calibration = field(default_factory=Calibration)
     final: tuple[Message, ...] = ()
     usage: Usage = Usage()
     calls: tuple[ToolCall, ...] = ()
@@ -88,11 +93,21 @@ class Turn:
     async def _complete(self) -> AssistantMessage:
         self._said = ""
         request = ModelRequest(self.system, self.journal.history, self.toolbox.specs, self.limits)
-        answer = await self.provider.complete(request, self._listen)
+        try:
+            answer = await self.provider.complete(request, self._listen)
+        except (ProviderError, asyncio.CancelledError) as error:
+            if self._said or isinstance(error, asyncio.CancelledError):  # it is paid all the same
+                self._account(request, None)
+            raise
+        self._account(request, answer)
         self._said = ""
         if answer.usage:
             self.usage = _sum(self.usage, answer.usage)
         return answer
+
+    def _account(self, request: ModelRequest, answer: AssistantMessage | None) -> None:
+        is_first = self.usage == Usage()
+        self.journal.called(self.calibration.call(request, self.provider.model, answer, self._said, is_first))
 
     def _listen(self, event: Event) -> None:
         if isinstance(event, TextDelta):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.channels.text import PlainFlow, SparseProgress, printable, progress
+from nanoclaw.channels.text import PlainFlow, SparseProgress, notice_line, printable, progress
 from nanoclaw.events import Event, Notice, Reason, ToolFinished, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 
@@ -109,6 +109,8 @@ class Plain:
             case ToolFinished():
                 self._turning = True
                 self._tools.append(_tool(event))
+            case Notice(text) if not self._err.isatty and not self._verbose:
+                self._write_error_line(notice_line(text))  # that a file was left out is news to a script, too
             case Notice():
                 pass
             case _:

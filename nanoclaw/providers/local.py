@@ -19,12 +19,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-import httpx
-
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.events import Notice, TextDelta
 from nanoclaw.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
 from nanoclaw.providers.base import OnEvent
+from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
     Chat,
     ReplyReader,

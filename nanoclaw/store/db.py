@@ -74,6 +74,20 @@ MIGRATIONS: tuple[str, ...] = (
         error TEXT NOT NULL DEFAULT ''
     ) STRICT;
     CREATE INDEX outbox_pending ON outbox (channel, id) WHERE state = 'pending';
+    CREATE TABLE usage (                       -- one row for each request to a model
+        id INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,                      -- as the person's clock showed it, with its offset
+        session INTEGER REFERENCES sessions,
+        turn INTEGER REFERENCES turns,
+        origin TEXT NOT NULL,
+        model TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,        -- a part of input_tokens
+        estimated INTEGER NOT NULL,            -- input_tokens by our own count, 0 where none was made
+        is_reported INTEGER NOT NULL           -- 0: the provider told nothing, all of it is our own count
+    ) STRICT;
+    CREATE INDEX usage_of_model ON usage (model, id);
     """,
 )
 

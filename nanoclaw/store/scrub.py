@@ -89,8 +89,8 @@ def scrub_copies(path: Path, words: Words) -> None:
 _TURN_OF = {"messages": "turn", "turns": "id", "inbox": "id", "outbox": "inbox"}
 """The column that says to which turn (or inbox row) a row belongs."""
 
-_MARK_NAMES = "channel chat day due ended external_id key kind model origin platform_id reason received reply_to state"
-_MARKS = frozenset(_MARK_NAMES.split())
+_MARK_NAMES = "at channel chat day due ended external_id key kind model origin platform_id reason received reply_to"
+_MARKS = frozenset([*_MARK_NAMES.split(), "state"])
 """Columns that hold names, states and times: no one's words, and nothing works without them."""
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Message, Outbound, ToolCall, Usage
-from nanoclaw.store import codec
+from nanoclaw.messages import Address, AssistantMessage, Message, Origin, Outbound, ToolCall, Usage, UserMessage
+from nanoclaw.store import codec, usage
 from nanoclaw.store.db import Store
 from nanoclaw.store.outbox import insert
 from nanoclaw.store.scrub import Words
@@ -99,7 +101,7 @@ class Session:
             self._insert(turn, messages)
         self.history.extend(messages)
         self._in_turn = True
-        return Turn(self, turn, inbox)
+        return Turn(self, turn, inbox, _origin(messages))
 
     def _end_turn(self) -> None:
         self._in_turn = False
@@ -128,45 +130,61 @@ class Session:
 class Turn:
     """A turn's journal. What `step` was given is on disk when it returns."""
 
-    def __init__(self, session: Session, id_: int, inbox: int) -> None:
-        self._session, self._id, self._inbox = session, id_, inbox
+    def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
+        self._session, self._id, self._inbox, self._origin = session, id_, inbox, origin
+        self._calls: list[usage.Call] = []
 
     @property
     def history(self) -> tuple[Message, ...]:
         return tuple(self._session.history)
 
+    def called(self, call: usage.Call) -> None:
+        """A request to a model was made; it is written with what comes next."""
+        self._calls.append(call)
+
     def acting(self, calls: Sequence[ToolCall]) -> None:
         """Note the calls that are about to run, so that a crash can be told from a step that never began."""
         running = self._session._without(json.dumps([[call.name, call.arguments[:500]] for call in calls]))
-        with self._session._store.transaction() as db:
+        with self._transaction() as db:
             db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self._id))
 
     def step(self, messages: Sequence[Message]) -> None:
         """An assistant message together with all its results: one transaction."""
         messages = self._session._clean(messages)
-        with self._session._store.transaction() as db:
+        with self._transaction() as db:
             self._session._insert(self._id, messages)
             db.execute("UPDATE turns SET running = '[]' WHERE id = ?", (self._id,))
         self._session.history.extend(messages)
 
     def end(self, ended: TurnEnded, final: Sequence[Message], outbound: Outbound | None, model: str) -> None:
         """The final answer, its outbox row and the inbox row's end: one transaction."""
-        session, usage, now = self._session, ended.usage, self._session._clock().isoformat()
+        session, tokens, now = self._session, ended.usage, self._session._clock().isoformat()
         final = session._clean(final)
         if outbound:
             outbound = replace(outbound, text=session._without(outbound.text))
-        with session._store.transaction() as db:
+        with self._transaction() as db:
             session._insert(self._id, final)
             db.execute(
                 "UPDATE turns SET ended = ?, reason = ?, running = '[]', model = ?, input_tokens = ?,"
                 " output_tokens = ?, cached_tokens = ? WHERE id = ?",
-                (now, ended.reason, model, usage.input_tokens, usage.output_tokens, usage.cached_tokens, self._id),
+                (now, ended.reason, model, tokens.input_tokens, tokens.output_tokens, tokens.cached_tokens, self._id),
             )
             db.execute("UPDATE inbox SET state = 'done' WHERE id = ?", (self._inbox,))
             if outbound:
                 insert(db, outbound, now, self._inbox)
         session.history.extend(final)
         session._end_turn()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """One of the store's, with the requests that were made since the last one."""
+        session = self._session
+        with session._store.transaction() as db:
+            if self._calls:
+                now = session._clock()
+                usage.record(db, self._calls, now, session=session._id, turn=self._id, origin=self._origin)
+            yield db
+        self._calls.clear()
 
 
 class Sessions:
@@ -232,6 +250,11 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
     """All that was ever said in a session, older contexts included; None when there is no such session."""
     found = store.rows("SELECT id FROM sessions WHERE key = ?", key)
     return _history(store, found[0][0], None) if found else None
+
+
+def _origin(messages: Sequence[Message]) -> Origin:
+    """Who began a turn: its last user message stands after the program's own."""
+    return next((message.origin for message in reversed(messages) if isinstance(message, UserMessage)), "person")
 
 
 def _history(store: Store, session: int, context: int | None) -> list[Message]:

@@ -5,20 +5,24 @@ What was taken out lives in this process only, so it is gone for good when the p
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanoclaw.errors import ToolError, WorkspaceError
-from nanoclaw.messages import Address
+from nanoclaw.errors import Refused, ToolError, WorkspaceError
+from nanoclaw.guard.escapes import visible
+from nanoclaw.messages import Address, ToolExample
 from nanoclaw.store import scrub
 from nanoclaw.store.db import Store
 from nanoclaw.store.scrub import Cell
 from nanoclaw.store.sessions import Sessions
+from nanoclaw.tools.base import Tool, ToolContext, tool
 from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import change_lines, insert_lines, lines_of, memory_files, read_memory_file
 from nanoclaw.workspace.paths import Workspace
@@ -33,6 +37,7 @@ MOST_HITS = 20
 MOST_SIMILAR = 5
 LARGEST_OTHER_BYTES = 1_000_000
 MOST_OTHER_FILES = 5_000
+LARGEST_SEARCHED_BYTES = 100_000_000
 
 Search = Callable[[str, int], Sequence["Hit"]]
 """Recall: a query and a limit to hits, the best first."""
@@ -135,7 +140,10 @@ class Forgetter:
         Raises WorkspaceError when a file changed since it was listed; then nothing was done.
         """
         query = " ".join(query.split())
-        listing = self._listings.pop(query, None) or self.find(query)
+        if self._listings and query not in self._listings:
+            listed = ", ".join(map(repr, self._listings))
+            raise ToolError(f"the numbers belong to the list for {listed}: give that query, or list this one first.")
+        listing = self._listings.get(query) or self.find(query)
         if wrong := [number for number in numbers if not 0 < number <= listing.count] or not numbers:
             raise ToolError(f"{wrong or 'no number'} is not in the list: it has {listing.count} numbers.")
         chosen = [listing.passages[number - 1] for number in numbers if number <= len(listing.passages)]
@@ -153,6 +161,7 @@ class Forgetter:
         for name, per_file in lines.items():
             change_lines(self.workspace, name, {number: (line, None) for number, line in per_file.items()})
         self._drop_index()
+        self._listings.clear()
         self._undo = _Undo(self._clock(), lines, cells)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
         return Forgotten(places, len(cells), tuple(self._holding(words)))
@@ -182,7 +191,10 @@ class Forgetter:
     def _exact(self, query: str) -> Iterator[Passage]:
         wanted = frozenset(tokens(query))
         for name in memory_files(self.workspace):
-            for number, line in enumerate(self._lines_of(name), 1):
+            text = self._text(name)
+            if not all(word in text.casefold() for word in wanted or query.casefold().split()):
+                continue  # most files; their lines need not be looked at
+            for number, line in enumerate(lines_of(text), 1):
                 if _has(line, query) or (wanted and wanted <= frozenset(tokens(line))):
                     yield Passage(name, number, (line,), True)
         if len(query) > 2:
@@ -200,26 +212,21 @@ class Forgetter:
         """The other text files of the workspace."""
         root = self.workspace.root
         memory = frozenset(memory_files(self.workspace))
-        seen = 0
-        for folder, folders, files in os.walk(root):
-            folders[:] = sorted(name for name in folders if name != ".git")
-            for file in sorted(files):
-                path = Path(folder, file)
-                name = path.relative_to(root).as_posix()
-                seen += 1
-                if seen > MOST_OTHER_FILES:
-                    return
-                with suppress(OSError, ValueError):
-                    if name in memory or path.is_symlink() or path.stat().st_size > LARGEST_OTHER_BYTES:
-                        continue
+        for path in islice(_files_below(root, besides=".git"), MOST_OTHER_FILES):
+            name = path.relative_to(root).as_posix()
+            with suppress(OSError, ValueError):
+                if name not in memory and path.stat().st_size <= LARGEST_OTHER_BYTES:
                     text = path.read_bytes().decode()
                     if "\0" not in text:
                         yield name, text
 
-    def _lines_of(self, name: str) -> list[str]:
+    def _text(self, name: str) -> str:
         with suppress(WorkspaceError):
-            return lines_of(read_memory_file(self.workspace, name) or "")
-        return []
+            return read_memory_file(self.workspace, name) or ""
+        return ""
+
+    def _lines_of(self, name: str) -> list[str]:
+        return lines_of(self._text(name))
 
     def _lines(self, chosen: Sequence[Passage]) -> dict[str, dict[int, str]]:
         """The chosen lines by file and number, with the lines of memory files that say the same word for word."""
@@ -231,7 +238,10 @@ class Forgetter:
             lines.setdefault(passage.file, {}).update(enumerate(passage.lines, passage.start))
         same = {plain_text(line).casefold() for per_file in lines.values() for line in per_file.values()} - {""}
         for name in memory_files(self.workspace):
-            for number, line in enumerate(self._lines_of(name), 1):
+            text = self._text(name)
+            if not any(line in text.casefold() for line in same):
+                continue
+            for number, line in enumerate(lines_of(text), 1):
                 if plain_text(line).casefold() in same:
                     lines.setdefault(name, {})[number] = line
         return lines
@@ -253,16 +263,29 @@ class Forgetter:
     def _holding(self, words: Words) -> Iterator[str]:
         """Files of the home that still have one of the phrases."""
         wanted = [phrase.encode() for phrase in words.phrases if len(phrase) > 3]
-        for folder, folders, files in os.walk(self._home):
-            if Path(folder) == self._home:
-                folders[:] = [name for name in folders if name != "models"]
-            for file in sorted(files):
-                path = Path(folder, file)
+        root = self.workspace.root
+        for top in (self._home,) if root.is_relative_to(self._home) else (self._home, root):
+            for path in _files_below(top, besides="models"):
                 with suppress(OSError):
-                    if path.is_file() and path.stat().st_size < 50_000_000:
-                        content = path.read_bytes()
-                        if any(phrase in content for phrase in wanted):
-                            yield path.relative_to(self._home).as_posix()
+                    content = path.read_bytes() if path.stat().st_size < LARGEST_SEARCHED_BYTES else b""
+                    if any(phrase in content for phrase in wanted):
+                        yield path.relative_to(top).as_posix()
+
+
+def forget_tool(forgetter: Forgetter) -> Tool:
+    async def memory_forget(context: ToolContext, query: str, numbers: list[int] | None = None) -> str:
+        """Forget for good. First lists what has the words; then call again with the numbers the person confirms."""
+        if numbers:
+            if context.origin != "person":
+                raise Refused("only the person can have something forgotten: tell them, they can ask for it.")
+            done = told(forgetter.forget(query, numbers, context.address))
+            return f"{done} For 10 minutes, while the program runs, the person can undo it with /memory undo."
+        listing = forgetter.find(query)
+        if not listing.count:
+            return "[nothing in notes or conversations has these words]"
+        return visible(shown(listing)) + "\n[nothing is forgotten yet: which numbers?]"
+
+    return tool(memory_forget, examples=[ToolExample("Forget my old address", {"query": "address"})])
 
 
 def shown(listing: Listing) -> str:
@@ -317,8 +340,18 @@ def _log(changes: Changes, forgetter: Forgetter | None) -> str:
     return "\n".join(lines)
 
 
+def _files_below(top: Path, besides: str) -> Iterator[Path]:
+    """Plain files, without those in one folder of the top."""
+    for folder, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if Path(folder) != top or name != besides)
+        paths = (Path(folder, name) for name in sorted(files))
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())
+
+
 def _has(text: str, phrase: str) -> bool:
-    return " ".join(phrase.casefold().split()) in " ".join(text.casefold().split())
+    words = phrase.casefold().split()
+    folded = text.casefold()
+    return all(word in folded for word in words) and " ".join(words) in " ".join(folded.split())
 
 
 def _counted(count: int, noun: str) -> str:
@@ -327,20 +360,14 @@ def _counted(count: int, noun: str) -> str:
 
 def _forget_typed(path: Path, words: Words, cells: Sequence[Cell]) -> None:
     """Take entries out of the lines typed in the terminal: those with the words, and messages that had them."""
-    said = {" ".join(cell.before.split()) for cell in cells}
+    said = [cell.before for cell in cells]
 
     def keep(entry: str) -> bool:
         text = "\n".join(line[1:] for line in entry.split("\n") if line.startswith("+"))
-        quoted = " ".join(_in_json(text).split())
-        return not words.stand_in(text) and not (quoted and any(quoted in each for each in said))
+        quoted = json.dumps(text)
+        return not words.stand_in(text) and not (text.strip() and any(quoted in each for each in said))
 
     _rewrite(path, "\n# ", keep)
-
-
-def _in_json(text: str) -> str:
-    import json
-
-    return json.dumps(text) if text.strip() else ""
 
 
 def _drop_lines(path: Path, words: Words) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from nanoclaw.guard.escapes import visible
 from nanoclaw.messages import ToolExample
-from nanoclaw.tools.base import Tool, ToolContext, tool
-from nanoclaw.tools.forgetting import Forgetter, shown, told
+from nanoclaw.tools.base import Tool, tool
 from nanoclaw.workspace.notes import MemoryStore
 
 if TYPE_CHECKING:
@@ -18,9 +17,7 @@ SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-def memory_tools(store: MemoryStore, forgetter: Forgetter | None = None) -> list[Tool]:
-    """The memory tools; memory_forget is among them when there is a forgetter."""
-
+def memory_tools(store: MemoryStore) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
         from nanoclaw.workspace import recall  # dear to import, and not every run looks back
@@ -43,22 +40,10 @@ def memory_tools(store: MemoryStore, forgetter: Forgetter | None = None) -> list
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}"
 
-    async def memory_forget(context: ToolContext, query: str, numbers: list[int] | None = None) -> str:
-        """Forget for good. First lists what has the words; then call again with the numbers the person confirms."""
-        assert forgetter
-        if numbers:
-            return told(forgetter.forget(query, numbers, context.address)) + " The person can undo it: /memory undo"
-        listing = forgetter.find(query)
-        if not listing.count:
-            return "[nothing in notes or conversations has these words]"
-        return visible(shown(listing)) + "\n[nothing is forgotten yet: which numbers?]"
-
-    forget = [tool(memory_forget, examples=_FORGET)] if forgetter else []
     return [
         tool(memory_search, read_only=True, examples=_SEARCH),
         tool(memory_get, read_only=True, examples=_GET),
         tool(memory_add, examples=_ADD),
-        *forget,
     ]
 
 
@@ -75,7 +60,6 @@ _ADD = (
         {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
     ),
 )
-_FORGET = (ToolExample("Forget my old address", {"query": "address"}),)
 
 
 def _hit_line(hit: Hit) -> str:

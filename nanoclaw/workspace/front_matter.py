@@ -44,7 +44,7 @@ def split(content: bytes) -> tuple[bytes, bytes]:
 def parse(block: bytes) -> Mapping[str, Entry]:
     """The entries of a front matter, with their lines in the file. Raises SkillError with line and reason."""
     try:
-        lines = block.decode().splitlines()
+        lines = block.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         before = block[: error.start].count(b"\n")
         raise SkillError(f"line {before + 2}: its front matter is not UTF-8") from None
@@ -58,7 +58,7 @@ def parse(block: bytes) -> Mapping[str, Entry]:
             raise SkillError(f"line {index + 2}: its front matter has no 'key: value' there")
     ends = [index for index, _ in starts[1:]] + [len(lines)]
     return {
-        match[1]: Entry(index + 2, _value(match[1], (match[2] or "").strip(), lines[index:end], index + 2))
+        match[1]: Entry(index + 2, _value(match[1], (match[2] or "").strip(" \t"), lines[index:end], index + 2))
         for (index, match), end in zip(starts, ends, strict=True)
     }
 

@@ -27,10 +27,11 @@ class Words:
 
     def without(self, text: str, *, closely: bool = False) -> str:
         """The text with the words taken out; the same text when it has none of them."""
-        changed = self._pattern.sub(GONE, text)
-        if self.lines and sum(1 for _ in self._any_word.finditer(changed)) > 1:
+        folded = text.casefold()  # to look for plain pieces first is many times quicker than the patterns
+        changed = self._pattern.sub(GONE, text) if any(piece in folded for piece in self._pieces) else text
+        if any(sum(word in folded for word in line) >= _enough(line) for line in self.lines):
             changed = "".join(GONE if self._says_it(part) else part for part in _SENTENCE.split(changed))
-        if closely and self.telling:
+        if closely and any(word in folded for word in self.telling):
             changed = _TOKEN.sub(lambda match: GONE if _bare(match[0]) in self.telling else match[0], changed)
         return text if changed == text else _SEVERAL.sub(GONE, changed)
 
@@ -96,13 +97,14 @@ class Words:
         return re.compile("|".join(map(_spelled, longest_first)) or r"(?!)", re.IGNORECASE)
 
     @cached_property
-    def _any_word(self) -> re.Pattern[str]:
-        every = {re.escape(word) for line in self.lines for word in line}
-        return re.compile("|".join(every), re.IGNORECASE)
+    def _pieces(self) -> frozenset[str]:
+        """Of each phrase the longest run of plain letters: however it is written down, this stands in it."""
+        runs = (re.findall("[a-z0-9]+", phrase.casefold()) for phrase in self.phrases)
+        return frozenset(max(found, key=len, default="") for found in runs)
 
     def _says_it(self, sentence: str) -> bool:
         found = set(tokens(sentence))
-        return any(len(line & found) >= max(2, _SAME_THING * len(line)) for line in self.lines)
+        return any(len(line & found) >= _enough(line) for line in self.lines)
 
 
 def words_of(removed: Iterable[str], asked: Iterable[str] = (), kept: Iterable[str] = ()) -> Words:
@@ -131,8 +133,12 @@ def plain_text(line: str) -> str:
     return entry_text(re.sub(r"~~\s*\(\d{4}-\d\d-\d\d\)\s*$", "", line).replace("~~", "")).strip(_EDGES)
 
 
+def _enough(line: frozenset[str]) -> float:
+    return max(2, _SAME_THING * len(line))
+
+
 def _bare(word: str) -> str:
-    word = word.casefold()
+    word = re.sub("['’]s$", "", word.casefold())
     return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
 
 

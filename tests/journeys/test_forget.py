@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nanoclaw.app import App, open_app
+from nanoclaw.config import load
+from nanoclaw.messages import Inbound, UserMessage
 from nanoclaw.store.db import Store
-from nanoclaw.store.sessions import whole_history
-from tests.agent.house import assert_legal
+from nanoclaw.store.sessions import Sessions, whole_history
+from tests.agent.house import MAIN, FakeChannel, assert_legal
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 
@@ -29,6 +34,10 @@ def holding(home: Home, words: str = SECRET) -> list[str]:
         if path.is_file() and words.lower().encode() in path.read_bytes().lower():
             found.append(path.relative_to(home.root).as_posix())
     return found
+
+
+def history(app: App) -> str:
+    return repr(Sessions(app.store, lambda: datetime.now(UTC)).of(MAIN).history)
 
 
 def talk_about_it(home: Home, server: ModelServer) -> None:
@@ -135,3 +144,45 @@ def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: Mo
     assert home.run("-m", "/memory undo").out.startswith("MEMORY.md is as it was before")
     assert "Likes tea" not in Path(home.workspace / "MEMORY.md").read_text()
     assert len(server.asked) == 2
+
+
+def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(home: Home, server: ModelServer) -> None:
+    async def talk(app: App) -> None:
+        async def ask(text: str) -> str:
+            message = UserMessage(text, datetime.now(UTC))
+            await app.assistant.deliver(Inbound(MAIN, "me", str(len(channel.events)), message))
+            return (await channel.sent.get()).text
+
+        server.script(calls("memory_add", {"text": FACT, "kind": "fact"}), says("Noted."))
+        await ask(f"My parrot is called {SECRET}.")
+        facts = (home.workspace / "MEMORY.md").read_bytes()
+        server.script(calls("memory_forget", {"query": SECRET}), says("Shall I?"))
+        await ask("Forget the parrot")
+        before = history(app)
+        server.script(calls("memory_forget", {"query": SECRET, "numbers": [1, 2]}), says("Gone."))
+        await ask("yes")
+        assert SECRET.encode() not in server.asked[-1].body
+        assert holding(home) == []
+        server.script(says("What parrot?"))
+        await ask("And now?")
+        assert SECRET.encode() not in server.asked[-1].body
+        assert "something was forgotten (undo until" in await ask("/memory log")
+        assert (await ask("/memory undo")).startswith("1 line of your notes and ")
+        assert (home.workspace / "MEMORY.md").read_bytes() == facts
+        assert history(app).startswith(before[:-1])
+        server.script(says(f"{SECRET}!"))
+        assert await ask("And now?") == f"{SECRET}!"
+        assert SECRET.encode() in server.asked[-1].body
+
+    async def run() -> None:
+        async with open_app(load(home.variables()), channel, MAIN, "openai/scripted") as app:
+            running = asyncio.create_task(app.run())
+            await asyncio.sleep(0)  # it takes up what an earlier process left
+            try:
+                await talk(app)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    channel = FakeChannel()
+    asyncio.run(run())

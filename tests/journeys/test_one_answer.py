@@ -374,7 +374,18 @@ def test_a_plain_answer_imports_no_heavy_library(home: Home, server: ModelServer
         timeout=30,
     )
     assert done.stdout == "Hi.\n", done
-    heavy = {"litellm", "rich", "prompt_toolkit", "PIL", "numpy", "rank_bm25", "xllamacpp", "croniter", "openai"}
+    heavy = {
+        "litellm",
+        "rich",
+        "prompt_toolkit",
+        "PIL",
+        "numpy",
+        "rank_bm25",
+        "xllamacpp",
+        "croniter",
+        "openai",
+        "yaml",
+    }
     assert heavy & set(done.stderr.split()) == set()
     assert "nanoclaw.agent.turn" in done.stderr.split()
 

@@ -15,7 +15,7 @@ from nanoclaw.errors import ImageError
 from nanoclaw.messages import Address, Image, ToolCall, ToolResult
 from nanoclaw.tools.base import Tool, Toolbox, ToolContext
 from nanoclaw.tools.files import file_tools
-from nanoclaw.tools.forgetting import Forgetter
+from nanoclaw.tools.forgetting import Forgetter, forget_tool
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
@@ -102,6 +102,7 @@ def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter) ->
     tools = [
         *file_tools(workspace, read_roots=[skills], open_image=fake_image),
         *shell_tools(workspace, environment),
-        *memory_tools(MemoryStore(workspace, lambda: NOW), forgetter),
+        *memory_tools(MemoryStore(workspace, lambda: NOW)),
+        forget_tool(forgetter),
     ]
     return Hands(root, kept(tools, changes))

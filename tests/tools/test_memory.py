@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+from nanoclaw.messages import Address, ToolCall
+from nanoclaw.tools.base import ToolContext
 from nanoclaw.tools.forgetting import Forgetter, memory_command
 from nanoclaw.workspace.changes import Changes
 
@@ -141,6 +144,21 @@ def test_wrong_numbers_and_empty_queries_forget_nothing(hands: Hands) -> None:
     assert "it has 1 numbers" in hands.error("memory_forget", query="zebra", numbers=[0, 2])
     assert "the query is empty" in hands.error("memory_forget", query=" ")
     assert "nothing in notes or conversations" in hands("memory_forget", query="okapi")
+    assert (hands.root / "MEMORY.md").read_text() == "- zebra\n"
+
+
+def test_numbers_count_only_for_the_query_that_was_listed(hands: Hands) -> None:
+    (hands.root / "MEMORY.md").write_text("- okapi\n- zebra\n")
+    hands("memory_forget", query="zebra")
+    assert "list for 'zebra'" in hands.error("memory_forget", query="okapi zebra", numbers=[1])
+    assert (hands.root / "MEMORY.md").read_text() == "- okapi\n- zebra\n"
+
+
+def test_a_job_forgets_nothing(hands: Hands) -> None:
+    (hands.root / "MEMORY.md").write_text("- zebra\n")
+    context = ToolContext(Address("test", "1"), "me", "job")
+    call = ToolCall("1", "memory_forget", '{"query": "zebra", "numbers": [1]}')
+    assert asyncio.run(hands.box.run(call, context)).is_error
     assert (hands.root / "MEMORY.md").read_text() == "- zebra\n"
 
 

@@ -1,4 +1,4 @@
-"""Pictures named in a typed line, spelled as terminals do when a file is dropped on them."""
+"""Files named in a typed line, spelled as terminals do when a file is dropped on them."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from urllib.parse import unquote, urlsplit
 
 from nanoclaw.channels.text import printable
 from nanoclaw.messages import Attachment
+from nanoclaw.workspace.documents import TYPES
 
-_MIME = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-}
 _WORD = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])(?:\\.|[^\s\\])*)""")
 _CHARACTERS = 20_000  # a longer text is no line with a path
 
 
-def take_pictures(text: str) -> tuple[str, tuple[Attachment, ...]]:
-    """The text with the path of each existing picture replaced by `[its name]`, and the pictures."""
+def take_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
+    """The text with the path of each existing file replaced by `[its name]`, and the files.
+
+    Pictures count by any path; documents by a whole one only, as a terminal writes it, since people who talk about
+    "todo.md" mean the file in the workspace.
+    """
     if len(text) > _CHARACTERS:
         return text, ()
-    if picture := _picture(text.strip()):  # a path with bare spaces and nothing else
-        return f"[{picture.name}]", (picture,)
+    if file := _file(text.strip()):  # a path with bare spaces and nothing else
+        return f"[{file.name}]", (file,)
     found: list[Attachment] = []
 
     def take(word: re.Match[str]) -> str:
         quoted = word[1] or word[2]
         spelling = quoted or re.sub(r"\\(.)", r"\1", word[3])
         bare = spelling if quoted else spelling.rstrip("?!.,;:)")
-        picture = _picture(bare)
-        if picture is None:
+        file = _file(bare)
+        if file is None:
             return word[0]
-        if picture not in found:
-            found.append(picture)
-        return f"[{picture.name}]{spelling[len(bare) :]}"
+        if file not in found:
+            found.append(file)
+        return f"[{file.name}]{spelling[len(bare) :]}"
 
     return _WORD.sub(take, text), tuple(found)
 
 
-def _picture(spelling: str) -> Attachment | None:
-    mime = _MIME.get(spelling[spelling.rfind(".") :].lower()) if "." in spelling else None
+def _file(spelling: str) -> Attachment | None:
+    mime = TYPES.get(spelling[spelling.rfind(".") :].lower()) if "." in spelling else None
     if mime is None or "\n" in spelling or "\0" in spelling:
+        return None
+    if not mime.startswith("image/") and not spelling.startswith(("/", "~/", "file://")):
         return None
     try:
         if spelling.startswith("file://"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.channels.terminal.attach import take_pictures
+from nanoclaw.channels.terminal.attach import take_files
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.errors import NanoclawError
 from nanoclaw.events import Event, Notice, TurnEnded
@@ -114,10 +114,10 @@ class Terminal:
             self._hand_in(text)
 
     def _hand_in(self, text: str) -> None:
-        text, pictures = take_pictures(text)
-        for picture in pictures:
-            self._face.note(f"attached {picture.name}")
-        inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), pictures)
+        text, files = take_files(text)
+        for file in files:
+            self._face.note(f"attached {file.name}")
+        inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
         self._waiting.add(inbound.external_id)
         self._handed_in.put_nowait(inbound)
         self._settle()

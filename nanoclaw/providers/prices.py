@@ -1,0 +1,123 @@
+"""What models cost and how much they take in, from the table that litellm ships; litellm itself is not imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.messages import Usage
+
+FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"})
+"""Providers that are a program on the person's own machine."""
+
+_TABLE = "model_prices_and_context_window_backup.json"
+_LITELLM_NAMES = {"together": "together_ai", "fireworks": "fireworks_ai", "nvidia": "nvidia_nim"}
+_INPUT = "input_cost_per_token"
+_TIER = _INPUT + r"(_above_(\d+)k_tokens)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """US dollars for a token, in a request with more than `above` tokens of input."""
+
+    above: int
+    input: float
+    output: float
+    cached: float
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """`rates` stand from the cheapest tier on; none: the price is unknown."""
+
+    rates: tuple[Rates, ...]
+    window: int | None
+
+
+def cost(model: str, usage: Usage) -> float | None:
+    """US dollars for one request, None when the price is unknown; without what some take for writing their cache."""
+    if _prefix(model) in FREE:
+        return 0.0
+    found = _model(model)
+    if not found or not found.rates:
+        return None
+    rates = [one for one in found.rates if usage.input_tokens > one.above][-1:] or found.rates[:1]
+    fresh = max(0, usage.input_tokens - usage.cached_tokens)
+    return fresh * rates[0].input + usage.cached_tokens * rates[0].cached + usage.output_tokens * rates[0].output
+
+
+def window(model: str) -> int | None:
+    """Tokens that a model takes in at once; None when unknown, as it is for a server that the person set up."""
+    found = None if _prefix(model) in FREE else _model(model)
+    return found.window if found else None
+
+
+def in_words(model: str, usage: Usage) -> str:
+    price = cost(model, usage)
+    return "price unknown" if price is None else dollars(price)
+
+
+def dollars(amount: float) -> str:
+    """Two digits that count: $0, $0.0031, $0.42, $12.30."""
+    if not 0 < amount < 0.1:
+        return f"${amount:,.2f}" if amount else "$0"
+    return f"${amount:.{min(6, 1 - math.floor(math.log10(amount)))}f}"
+
+
+def _prefix(model: str) -> str:
+    return model.partition("/")[0]
+
+
+@lru_cache(maxsize=64)
+def _model(name: str) -> Model | None:
+    text = _table()
+    prefix, _, bare = name.partition("/")
+    prefix = _LITELLM_NAMES.get(prefix, prefix)
+    entry = _entry(text, f"{prefix}/{bare}")
+    if entry is None and (entry := _entry(text, bare)) and entry.get("litellm_provider") != prefix:
+        entry = None
+    return _read(entry) if entry else None
+
+
+def _table() -> str:
+    """The table's text. Whole it is not parsed: that takes 20 MB of memory for the few models that a person uses."""
+    spec = importlib.util.find_spec("litellm")
+    try:
+        return (Path(spec.origin).parent / _TABLE).read_text(encoding="utf-8") if spec and spec.origin else ""
+    except OSError:
+        return ""
+
+
+def _entry(text: str, name: str) -> dict[str, Any] | None:
+    found = re.search(re.escape(json.dumps(name)) + r"\s*:\s*(?={)", text)
+    if not found:
+        return None
+    try:
+        entry = json.JSONDecoder().raw_decode(text, found.end())[0]
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _read(entry: dict[str, Any]) -> Model:
+    tiers = {"": 0} | {found[1]: int(found[2]) * 1000 for key in entry if (found := re.fullmatch(_TIER, key))}
+    rates = [one for tier, above in tiers.items() if (one := _rates(entry, tier, above))]
+    size = entry.get("max_input_tokens") or entry.get("max_tokens")
+    return Model(tuple(sorted(rates, key=lambda one: one.above)), size if isinstance(size, int) else None)
+
+
+def _rates(entry: dict[str, Any], tier: str, above: int) -> Rates | None:
+    def rate(name: str, otherwise: Any) -> Any:
+        return entry.get(name + tier, entry.get(name, otherwise))
+
+    input_, output = rate(_INPUT, None), rate("output_cost_per_token", None)
+    if not isinstance(input_, int | float) or not isinstance(output, int | float):
+        return None
+    cached = rate("cache_read_input_token_cost", entry.get(_INPUT + "_cache_hit", input_))
+    return Rates(above, input_, output, cached if isinstance(cached, int | float) else input_)

@@ -1,0 +1,110 @@
+"""What each request to a model took: in the store with the turn that it belongs to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal, get_args
+
+from nanoclaw.messages import Origin, Usage
+from nanoclaw.store.db import Store
+
+By = Literal["day", "model", "session", "origin"]
+BY: tuple[By, ...] = get_args(By)
+
+Price = Callable[[str, Usage], float | None]
+"""US dollars for a model's usage; None when nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model. `estimated` is our own count of its input, 0 where none was made.
+
+    Where the provider reported nothing (`is_reported` is False), `usage` is our own count too.
+    """
+
+    model: str
+    usage: Usage
+    estimated: int = 0
+    is_reported: bool = True
+
+
+@dataclass(slots=True)
+class Total:
+    """The sum of some calls. `cost` is that of the calls with a known price; `unpriced` counts the others by model."""
+
+    key: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    unreported: int = 0
+    cost: float = 0.0
+    unpriced: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def add(self, call: Call, cost: float | None) -> None:
+        self.calls += 1
+        self.input_tokens += call.usage.input_tokens
+        self.output_tokens += call.usage.output_tokens
+        self.cached_tokens += call.usage.cached_tokens
+        self.unreported += not call.is_reported
+        if cost is None:
+            self.unpriced[call.model] = self.unpriced.get(call.model, 0) + 1
+        else:
+            self.cost += cost
+
+
+def record(
+    db: sqlite3.Connection,
+    calls: Iterable[Call],
+    at: datetime,
+    *,
+    session: int | None = None,
+    turn: int | None = None,
+    origin: Origin = "person",
+) -> None:
+    """Write calls down inside the caller's transaction."""
+    rows = [
+        (
+            *(at.isoformat(), session, turn, origin, call.model),
+            *(call.usage.input_tokens, call.usage.output_tokens, call.usage.cached_tokens),
+            *(call.estimated, call.is_reported),
+        )
+        for call in calls
+    ]
+    sql = (
+        "INSERT INTO usage (at, session, turn, origin, model, input_tokens, output_tokens, cached_tokens, estimated,"
+        " is_reported) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    db.executemany(sql, rows)
+
+
+def totals(store: Store, by: By, price: Price, since: date | None = None) -> list[Total]:
+    """By day in order, by anything else the largest first. A day is the person's where he was then."""
+    key = {"day": "substr(at, 1, 10)", "model": "usage.model", "session": "coalesce(key, '')", "origin": "origin"}[by]
+    sql = (
+        f"SELECT {key}, usage.model, input_tokens, output_tokens, cached_tokens, is_reported FROM usage"
+        " LEFT JOIN sessions ON sessions.id = usage.session WHERE substr(at, 1, 10) >= ? ORDER BY usage.id"
+    )
+    found: dict[str, Total] = {}
+    for name, model, input_, output, cached, is_reported in store.rows(sql, since.isoformat() if since else ""):
+        call = Call(model, Usage(input_, output, cached), is_reported=bool(is_reported))
+        found.setdefault(name, Total(name)).add(call, price(model, call.usage))
+    if by == "day":
+        return [found[name] for name in sorted(found)]
+    return sorted(found.values(), key=lambda total: -total.tokens)
+
+
+def lessons(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
+    """The newest pairs of our own count and the provider's, oldest first."""
+    sql = (
+        "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"
+        " ORDER BY id DESC LIMIT ?"
+    )
+    return [(estimated, reported) for estimated, reported in reversed(store.rows(sql, model, limit))]

@@ -1,0 +1,219 @@
+"""Dates as people write them in a question, turned into ranges of days."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The days meant, the first and the last included."""
+
+    first: date
+    last: date
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+
+def find_dates(text: str, today: date) -> tuple[list[Span], str]:
+    """The days a (folded) text names, and the text without those words. A day without a year is the latest past one."""
+    spans: list[Span] = []
+
+    def read(match: re.Match[str], meaning: Callable[[re.Match[str], date], Iterator[Span]]) -> str:
+        try:
+            found = list(meaning(match, today))
+        except (ValueError, OverflowError):
+            return match[0]
+        spans.extend(found)
+        return " " if found else match[0]
+
+    for pattern, meaning in _FORMS:
+        text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
+    return spans, text
+
+
+def _ymd(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield _day(date(int(match[1]), int(match[2]), int(match[3])))
+
+
+def _slashed(match: re.Match[str], today: date) -> Iterator[Span]:
+    """5/3/2023 is May 3rd to one and 3 May to another: both, unless one is impossible."""
+    a, b, year = int(match[1]), int(match[3]), _year(match[4])
+    orders = [(b, a)] if match[2] == "." else [(a, b), (b, a)]
+    for month, day in dict.fromkeys(orders):
+        if month <= 12 and day <= monthrange(year, month)[1]:
+            yield _day(date(year, month, day))
+
+
+def _day_month(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
+
+
+def _month(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield _whole_month(_MONTHS[match["month"][:3]], match.groupdict().get("year"), today)
+
+
+def _cjk_date(match: re.Match[str], today: date) -> Iterator[Span]:
+    year = {"去年": today.year - 1, "昨年": today.year - 1, "작년": today.year - 1}.get(match[1] or "", 0)
+    named = str(year) if year else re.sub(r"\D", "", match[1] or "")
+    month = _number(match[2])
+    yield _in_year(month, _number(match[3]), named, today) if match[3] else _whole_month(month, named, today)
+
+
+def _whole_year(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield Span(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31))
+
+
+def _near_day(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield _day(today - timedelta(_NEAR[match[0].split()[0] if match[0].isascii() else match[0]]))
+
+
+def _before_yesterday(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield _day(today - timedelta(2))
+
+
+def _ago(match: re.Match[str], today: date) -> Iterator[Span]:
+    number, unit = _number(match[1]), _UNITS[match[2]]
+    if unit == "day":
+        yield _day(today - timedelta(number))
+    elif unit == "week":
+        middle = today - timedelta(7 * number)
+        yield Span(middle - timedelta(3), middle + timedelta(3))
+    elif unit == "month":
+        middle = _shift_months(today, -number)
+        yield Span(middle - timedelta(10), middle + timedelta(10))
+    else:
+        yield Span(date(today.year - number, 1, 1), date(today.year - number, 12, 31))
+
+
+def _past_units(match: re.Match[str], today: date) -> Iterator[Span]:
+    length = {"day": 1, "week": 7, "month": 31, "year": 366}[_UNITS[match[2]]]
+    yield Span(today - timedelta(length * _number(match[1])), today)
+
+
+def _relative(match: re.Match[str], today: date) -> Iterator[Span]:
+    """This or last week, month, year, weekend or weekday; "past" and "previous" are "last"."""
+    back = 0 if match[1] in _THIS else 2 if match[1] in _TWICE else 1
+    word = match[2]
+    monday = today - timedelta(today.weekday())
+    unit = _UNITS.get(word)
+    if word in _WEEKDAYS:
+        yield from _weekday(_WEEKDAYS[word], back, match[1], today)
+    elif unit == "weekend":
+        saturday = monday + timedelta(5 - 7 * (back if back or today.weekday() >= 5 else 1))
+        yield Span(saturday, saturday + timedelta(1))
+    elif unit == "week":
+        yield Span(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
+    elif unit == "month":
+        yield _month_of(_shift_months(today.replace(day=1), -back))
+    elif unit == "year":
+        yield Span(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
+
+
+def _bare_weekday(match: re.Match[str], today: date) -> Iterator[Span]:
+    yield from _weekday(_WEEKDAYS[match[1]], 1, "on", today)
+
+
+def _weekday(weekday: int, back: int, which: str, today: date) -> Iterator[Span]:
+    if not which or which.isascii():  # "last Tuesday" and "on Tuesday" are the latest one before today
+        yield _day(today - timedelta((today.weekday() - weekday - 1) % 7 + 1))
+    else:  # 上周二 is Tuesday of the week before
+        yield _day(today - timedelta(today.weekday() - weekday + 7 * back))
+
+
+def _day(day: date) -> Span:
+    return Span(day, day)
+
+
+def _in_year(month: int, day: int, year: str | None, today: date) -> Span:
+    if year:
+        return _day(date(_year(year), month, day))
+    for candidate in range(today.year, today.year - 5, -1):  # 29 February may be years back
+        if day <= monthrange(candidate, month)[1] and date(candidate, month, day) <= today:
+            return _day(date(candidate, month, day))
+    raise ValueError(day)
+
+
+def _whole_month(month: int, year: str | None, today: date) -> Span:
+    number = _year(year) if year else today.year - (month > today.month)
+    return _month_of(date(number, month, 1))
+
+
+def _month_of(first: date) -> Span:
+    return Span(first, first.replace(day=monthrange(first.year, first.month)[1]))
+
+
+def _shift_months(day: date, months: int) -> date:
+    index = day.year * 12 + day.month - 1 + months
+    year, month = divmod(index, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _year(text: str) -> int:
+    return int(text) + (2000 if len(text) == 2 else 0)
+
+
+def _number(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    if "十" in text:
+        tens, _, ones = text.partition("十")
+        return 10 * _NUMBERS.get(tens, 1) + _NUMBERS.get(ones, 0)
+    return _NUMBERS[text]
+
+
+_NAMES = "january february march april may june july august september october november december".split()
+_MONTHS = {name[:3]: number for number, name in enumerate(_NAMES, 1)}
+_MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _NAMES).replace("sep(", "sept?(") + r")\b\.?"
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_WEEKDAYS = {name: number for number, name in enumerate(_DAYS)}
+_WEEKDAYS |= {name[:3]: number for number, name in enumerate(_DAYS)}
+_WEEKDAYS |= {
+    f"{week}{character}": number for week in ("周", "星期", "礼拜") for number, character in enumerate("一二三四五六日")
+}
+_WEEKDAYS |= {"周天": 6, "星期天": 6, "礼拜天": 6}
+_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
+_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "eleven": 11, "twelve": 12, "两": 2, "几": 3}
+_NUMBERS |= {character: n for n, character in enumerate("零一二三四五六七八九")}
+_UNITS = {"day": "day", "week": "week", "month": "month", "year": "year", "weekend": "weekend"}
+_UNITS |= {f"{unit}s": unit for unit in ("day", "week", "month", "year")}
+_UNITS |= {"天": "day", "日": "day", "周": "week", "星期": "week", "个星期": "week", "礼拜": "week", "个礼拜": "week"}
+_UNITS |= {"週": "week", "週間": "week", "个月": "month", "个月": "month", "月": "month", "年": "year", "周末": "weekend"}
+_NEAR = {"today": 0, "tonight": 0, "this": 0, "yesterday": 1, "last": 1, "今天": 0, "今日": 0, "昨天": 1, "昨日": 1, "昨晚": 1}
+_NEAR |= {"前天": 2, "大前天": 3, "一昨日": 2, "오늘": 0, "어제": 1, "그저께": 2}
+_THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
+_TWICE = frozenset({"上上", "上上个"})
+_COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
+_CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Span]]], ...] = tuple(
+    (re.compile(pattern), meaning)
+    for pattern, meaning in (
+        (r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b", _ymd),
+        (r"\b(\d{1,2})([/.])(\d{1,2})[/.]((?:19|20)?\d\d)\b", _slashed),
+        (rf"\b(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? ?{_YEAR})?", _day_month),
+        (rf"\b(?:on )?{_MONTH} (?:the )?{_DAY}\b(?:,? ?{_YEAR})?", _day_month),
+        (rf"\b(?:in |of |during |since )?(?:early |late |mid )?{_MONTH},? (?:of )?{_YEAR}", _month),
+        (rf"\b(?:in|during|since|of|last|this) (?:early |late |mid )?{_MONTH}", _month),
+        (r"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?(\d{1,2}|[一二三四五六七八九十]{1,3})[月월] ?(?:(\d{1,2}|[一二三四五六七八九十]{1,3})[日号號일])?", _cjk_date),
+        (r"\b(?:the )?day before yesterday\b", _before_yesterday),
+        (r"\b(?:today|tonight|yesterday(?: morning| evening| afternoon| night)?|last night|this morning)\b", _near_day),
+        (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|오늘|어제|그저께", _near_day),
+        (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", _ago),
+        (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
+        (rf"\b(?:last|past|previous) {_COUNT} (days?|weeks?|months?|years?)\b", _past_units),
+        (rf"(?:最近|过去){_CJK_COUNT}(天|日|周|个星期|个月|年)", _past_units),
+        (r"\b(?:on |during |in )?(?:the )?(this|last|past|previous) (weekend|week|month|year|" + "|".join(_DAYS) + r"|mon|tue|wed|thu|fri|sat|sun)\b", _relative),
+        (r"(上上个?|上个?|这个?|本|先|今|去)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)", _relative),
+        (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
+        (r"\b(?:in|during|since|of) ((?:19|20)\d\d)\b", _whole_year),
+        (r"((?:19|20)\d\d) ?年", _whole_year),
+    )
+)

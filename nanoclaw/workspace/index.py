@@ -1,0 +1,411 @@
+"""A derived index of the notes in one SQLite file: follows every change, and may be deleted at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import re
+import sqlite3
+import threading
+import time
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.errors import WorkspaceError
+from nanoclaw.workspace.dates import find_dates
+from nanoclaw.workspace.notes import lines_of, memory_files, read_memory_file
+from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.tokens import fold, tokens
+from nanoclaw.workspace.watch import Watch
+
+FORMAT = 1
+"""Raised when an index of before means something else; another number is thrown away and built anew."""
+
+PIECE_LINES = 64
+"""Lines that are stored and replaced together; a line's id is its piece's times 256 plus its own."""
+
+CACHED_PIECES = 128
+
+MOST_UNWRITTEN = 200_000
+"""Words of lines that are gathered before they are written: bounds the memory that a first build takes."""
+
+
+class Line(NamedTuple):
+    """One entry of a note: a bullet or a paragraph. Rows count from the piece's own first row."""
+
+    serial: int
+    start: int
+    end: int
+    characters: int
+    words: int
+    is_question: bool
+    has_time: bool
+    speaker: str
+    day: int  # date.toordinal(), 0 for none
+    section: int
+    terms: dict[str, int]
+    heading: tuple[str, ...]
+
+
+class Piece(NamedTuple):
+    file: str
+    row: int
+    lines: tuple[Line, ...]
+
+
+class Index:
+    """The notes of one workspace by their words. One thread at a time: hold `lock`."""
+
+    def __init__(self, workspace: Workspace, path: Path) -> None:
+        self.workspace, self.path = workspace, path
+        self.lock = threading.RLock()
+        self.lines, self.average, self.pieces = 0, 1.0, 0
+        self._watch = Watch(workspace.notes)
+        self._db: sqlite3.Connection | None = None
+        self._stamps: dict[str, tuple[int, int]] = {}
+        self._cache: OrderedDict[int, Piece] = OrderedDict()
+        self._version = self._inode = 0
+
+    def close(self) -> None:
+        with self.lock:
+            self._watch.close()
+            self._disconnect()
+
+    def discard(self) -> None:
+        """Delete the file, so that no word of it is left on disk; the next search builds it anew."""
+        with self.lock:
+            self._disconnect()
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    self.path.with_name(self.path.name + suffix).unlink()
+
+    def refresh(self) -> None:
+        """Take up what changed on disk since the last time."""
+        db = self._connected()
+        names = self._watch.changed()
+        if names is None:
+            found = {name: stamp for name in memory_files(self.workspace) if (stamp := self._stamp(name))}
+        else:
+            found = {name: stamp for name in {*names, "MEMORY.md"} if (stamp := self._stamp(name))}
+        stale = [name for name, stamp in found.items() if self._stamps.get(name) != stamp]
+        within = self._stamps if names is None else {*names, "MEMORY.md"} & self._stamps.keys()
+        gone = [name for name in within if name not in found]
+        if not stale and not gone:
+            return
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:  # another process is at it: what is there will do
+            self._watch.forget()
+            return
+        with db:
+            changes = _Changes(db)
+            for name in gone:
+                changes.replace(name, [])
+                db.execute("DELETE FROM files WHERE name = ?", (name,))
+            for name in stale:
+                self._take_up(changes, name, found[name])
+                if changes.size > MOST_UNWRITTEN:
+                    changes.write()
+            changes.write()
+        for name in gone:
+            del self._stamps[name]
+        self._stamps.update({name: found[name] for name in stale})
+        self._cache.clear()
+        self._measure()
+
+    def postings(self, term: str) -> array[int]:
+        """The ids of the lines that have the term."""
+        row = self._connected().execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
+        return array("I", row[0]) if row else array("I")
+
+    def known(self, terms: Iterable[str]) -> list[str]:
+        """Those of the terms that some line has."""
+        every = list(terms)
+        marks = ",".join("?" * len(every))
+        rows = self._connected().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
+        return [term for (term,) in rows]
+
+    def piece(self, number: int) -> Piece:
+        if number not in self._cache:
+            sql = "SELECT file, row, data FROM pieces WHERE id = ?"
+            file, row, data = self._connected().execute(sql, (number,)).fetchone()
+            self._cache[number] = Piece(file, row, tuple(map(Line._make, marshal.loads(data))))
+            if len(self._cache) > CACHED_PIECES:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(number)
+        return self._cache[number]
+
+    def between(self, first: date, last: date, most: int) -> list[int]:
+        """The pieces with lines of these days, the newest first."""
+        sql = "SELECT id FROM pieces WHERE first <= ? AND last >= ? AND first > 0 ORDER BY last DESC LIMIT ?"
+        return [n for (n,) in self._connected().execute(sql, (last.toordinal(), first.toordinal(), most))]
+
+    def _stamp(self, name: str) -> tuple[int, int] | None:
+        try:
+            found = (self.workspace.root / name).lstat()
+        except OSError:
+            return None
+        # a file that was just written may be written again within the clock's grain: look again next time
+        fresh = abs(time.time_ns() - found.st_mtime_ns) < 50_000_000
+        return (0 if fresh else found.st_mtime_ns, found.st_size)
+
+    def _take_up(self, changes: _Changes, name: str, stamp: tuple[int, int]) -> None:
+        try:
+            text = read_memory_file(self.workspace, name) or ""
+        except WorkspaceError:
+            text = ""
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+        known = changes.db.execute("SELECT digest FROM files WHERE name = ?", (name,)).fetchone()
+        if not known or known[0] != digest:
+            changes.replace(name, list(_pieces(text, name)))
+        changes.db.execute("REPLACE INTO files VALUES (?, ?, ?, ?)", (name, *stamp, digest))
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._db is not None and self._inode == _inode(self.path):
+            version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._version:  # another process wrote
+                self._load(self._db)
+            return self._db
+        self._disconnect()
+        try:
+            self._db = _open(self.path)
+        except (sqlite3.Error, OSError):
+            self.discard()
+            try:
+                self._db = _open(self.path)
+            except (sqlite3.Error, OSError):  # a full disk, a home that is read-only: do without the file
+                self._db = _open(Path(":memory:"))
+        self._inode = _inode(self.path)
+        self._watch.forget()
+        self._load(self._db)
+        return self._db
+
+    def _load(self, db: sqlite3.Connection) -> None:
+        self._version = db.execute("PRAGMA data_version").fetchone()[0]
+        self._stamps = {name: (mtime, size) for name, mtime, size in db.execute("SELECT name, mtime, size FROM files")}
+        self._cache.clear()
+        self._measure()
+
+    def _measure(self) -> None:
+        assert self._db is not None
+        sql = "SELECT count(*), coalesce(sum(lines), 0), coalesce(sum(words), 0) FROM pieces"
+        self.pieces, self.lines, words = self._db.execute(sql).fetchone()
+        self.average = words / self.lines if words else 1.0
+
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            self._db.close()
+        self._db = None
+        self._stamps.clear()
+        self._cache.clear()
+
+
+class _Changes:
+    """Pieces replaced in one transaction; the words' lists are written once, at the end."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.size = 0
+        self._added: dict[str, array[int]] = {}
+        self._removed: dict[str, list[int]] = {}
+
+    def replace(self, file: str, pieces: Sequence[tuple[int, list[Line]]]) -> None:
+        """A file's pieces; those that are as before stay, at the beginning and at the end."""
+        sql = "SELECT id, row, data FROM pieces WHERE file = ? ORDER BY row"
+        old = self.db.execute(sql, (file,)).fetchall()
+        new = [(row, lines, marshal.dumps([tuple(line) for line in lines])) for row, lines in pieces]
+        while old and new and old[0][2] == new[0][2] and old[0][1] == new[0][0]:
+            del old[0], new[0]
+        while old and new and old[-1][2] == new[-1][2]:
+            self.db.execute("UPDATE pieces SET row = ? WHERE id = ?", (new.pop()[0], old.pop()[0]))
+        for at, (number, _, data) in enumerate(old):
+            before = list(map(Line._make, marshal.loads(data)))
+            if at < len(new):
+                self._put(number, file, new[at], before)
+            else:
+                self.db.execute("DELETE FROM pieces WHERE id = ?", (number,))
+                self._count(number, before, [])
+        for piece in new[len(old) :]:
+            cursor = self.db.execute("INSERT INTO pieces (file, row, first, last, lines, words) VALUES ('',0,0,0,0,0)")
+            self._put(cursor.lastrowid or 0, file, piece, [])
+
+    def write(self) -> None:
+        rows = []
+        for term in self._added.keys() | self._removed.keys():
+            found = self.db.execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
+            lines = array("I", found[0] if found else b"")
+            for number in self._removed.get(term, ()):
+                lines.remove(number)
+            lines.extend(self._added.get(term, ()))
+            rows.append((term, lines.tobytes()))
+        self.db.executemany("REPLACE INTO terms VALUES (?, ?)", [row for row in rows if row[1]])
+        self.db.executemany("DELETE FROM terms WHERE term = ?", [(term,) for term, lines in rows if not lines])
+        self._added.clear()
+        self._removed.clear()
+        self.size = 0
+
+    def _put(self, number: int, file: str, piece: tuple[int, list[Line], bytes], before: list[Line]) -> None:
+        """Write a piece; a line that it had before keeps its id, so that only changed lines cost."""
+        row, lines, data = piece
+        if before:
+            lines = _with_serials(lines, before)
+            data = marshal.dumps([tuple(line) for line in lines])
+        days = [line.day for line in lines]
+        values = (file, row, min(days), max(days), len(lines), sum(line.words for line in lines), data, number)
+        sql = "UPDATE pieces SET file = ?, row = ?, first = ?, last = ?, lines = ?, words = ?, data = ? WHERE id = ?"
+        self.db.execute(sql, values)
+        self._count(number, before, lines)
+
+    def _count(self, number: int, before: list[Line], lines: list[Line]) -> None:
+        old = {(term, line.serial) for line in before for term in (*line.terms, *line.heading)}
+        new = {(term, line.serial) for line in lines for term in (*line.terms, *line.heading)}
+        for term, serial in old - new:
+            self._removed.setdefault(term, []).append(number << 8 | serial)
+        for term, serial in new - old:
+            self._added.setdefault(term, array("I")).append(number << 8 | serial)
+        self.size += len(new)
+
+
+def _with_serials(lines: list[Line], before: list[Line]) -> list[Line]:
+    known: dict[tuple[str, ...], list[int]] = {}
+    for line in reversed(before):
+        known.setdefault(tuple(line.terms), []).append(line.serial)
+    kept = [serials.pop() if (serials := known.get(tuple(line.terms))) else None for line in lines]
+    free = iter(sorted(set(range(256)) - set(kept)))
+    return [
+        line._replace(serial=next(free) if serial is None else serial)
+        for line, serial in zip(lines, kept, strict=True)
+    ]
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    if str(path) != ":memory:":
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    db = sqlite3.connect(path, timeout=2, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")  # derived: a crash may cost the last change, never the file
+        db.execute("PRAGMA secure_delete = ON")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, FORMAT):
+            raise sqlite3.DatabaseError("another format")
+        db.executescript(_SCHEMA)
+        db.execute("SELECT count(*) FROM files").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def entries(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """First row, last row, heading above and text of each bullet and paragraph, struck words left out."""
+    heading, begun = "", list[tuple[int, str]]()
+    for row, line in enumerate([*lines_of(text), ""], 1):
+        is_heading = line.startswith("#")
+        if begun and (is_heading or not line.strip() or BULLET.match(line)):
+            said = clean([each for _, each in begun])
+            if said:
+                yield begun[0][0], begun[-1][0], heading, said
+            begun = []
+        if is_heading:
+            heading = line.lstrip("# ").strip()
+            yield row, row, heading, ""
+        elif line.strip():
+            begun.append((row, line))
+
+
+def clean(lines: Sequence[str]) -> str:
+    """What the lines of an entry say, without bullet and struck words; '' when nothing is left."""
+    text = "\n".join(line.strip() for line in lines)
+    text = _STRUCK.sub("", BULLET.sub("", text, count=1)).strip()
+    return text if _WORD.search(_STAMP.sub("", text)) else ""
+
+
+def _pieces(text: str, name: str) -> Iterator[tuple[int, list[Line]]]:
+    """Lines in pieces, each with its first row; a new piece begins at a heading where it can."""
+    own = _day(name.rpartition("/")[2].removesuffix(".md"))
+    day, section, row, heading = own, 0, 1, tuple[str, ...]()
+    lines: list[Line] = []
+    for start, end, title, said in entries(text):
+        if not said:
+            section += 1
+            spans, rest = find_dates(fold(title), own or date.today()) if _DIGIT.search(title) else ([], title)
+            day = spans[0].first if len(spans) == 1 and spans[0].days == 1 else own
+            heading = tuple(dict.fromkeys(tokens(rest))) if _LETTER.search(rest) else ()
+        if lines and (len(lines) == PIECE_LINES or (not said and len(lines) >= PIECE_LINES // 4)):
+            yield row, lines
+            lines = []
+        if not lines:
+            row, first = start, section
+        if said:
+            lines.append(_line(len(lines), start - row, end - row, said, day, section - first, heading))
+    if lines:
+        yield row, lines
+
+
+def _line(serial: int, start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]) -> Line:
+    terms = Counter(tokens(said))
+    dated = _DATED.match(said)
+    own = (_day(dated[1]) if dated else None) or day
+    speaker = _SPEAKER.match(said)
+    return Line(
+        serial,
+        start,
+        end,
+        len(said),
+        terms.total(),
+        said.endswith(("?", "？")),
+        bool(_TIME.search(said)),
+        fold(speaker[1]) if speaker else "",
+        own.toordinal() if own else 0,
+        section,
+        dict(terms),
+        tuple(term for term in heading if term not in terms),
+    )
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")
+_WORD = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"[^\W\d_]")
+_DIGIT = re.compile(r"\d")
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d)\b")
+_SPEAKER = re.compile(r"(?:\d\d:\d\d )?([^\W\d_][^\n:：]{0,30})[:：]\s")
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|morning|recently|since|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|october|"
+    r"november|december|summer|winter|spring|autumn|fall|\d{4}|\d{1,2}(?::\d\d|th|st|nd|rd))\b|"
+    r"[昨今明前后後]天|[年月日号號周週]|星期",
+    re.IGNORECASE,
+)
+_SCHEMA = f"""
+PRAGMA user_version = {FORMAT};
+CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, mtime INTEGER, size INTEGER, digest BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pieces (
+    id INTEGER PRIMARY KEY, file TEXT, row INTEGER, first INTEGER, last INTEGER, lines INTEGER, words INTEGER, data BLOB
+);
+CREATE INDEX IF NOT EXISTS pieces_of_file ON pieces (file, row);
+CREATE INDEX IF NOT EXISTS pieces_of_days ON pieces (last, first);
+CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, lines BLOB);
+"""

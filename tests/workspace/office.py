@@ -1,0 +1,107 @@
+"""Small documents, made by hand: what each form needs to be opened, and no more."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_SLIDE = "http://schemas.openxmlformats.org/presentationml/2006/main"
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+def pack(path: Path, parts: Mapping[str, str | bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return path
+
+
+def pdf(path: Path, *pages: str, trailer: str = "") -> Path:
+    """One page for each text; "" is a page without a word."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
+    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
+    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
+    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    for number, text in enumerate(pages):
+        lines = " T* ".join(f"({line}) Tj" for line in text.split("\n"))
+        drawn = f"BT /F1 12 Tf 14 TL 50 700 Td {lines} ET"
+        about = "/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {about} /Contents {5 + 2 * number} 0 R >>")
+        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+    content, places = b"%PDF-1.4\n", []
+    for number, item in enumerate(objects, 1):
+        places.append(len(content))
+        content += f"{number} 0 obj\n{item}\nendobj\n".encode("latin-1")
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    end = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R {trailer} >>\nstartxref\n{len(content)}\n%%EOF\n"
+    content += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{end}".encode()
+    path.write_bytes(content)
+    return path
+
+
+def packed_stream_pdf(path: Path, megabytes: int) -> Path:
+    """A page whose drawing unpacks to so many megabytes."""
+    packer = zlib.compressobj(9)
+    drawn = b"".join(packer.compress(b"BT (x) Tj ET \n" * 75_000) for _ in range(megabytes)) + packer.flush()
+    pdf(path, "x")
+    whole = path.read_bytes()
+    start, end = whole.index(b"<< /Length"), whole.index(b"endstream")
+    stream = b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\n" % (len(drawn), drawn)
+    path.write_bytes(whole[:start] + stream + whole[end:])
+    return path
+
+
+def docx(path: Path, body: str, prologue: str = "") -> Path:
+    document = f'{prologue}<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>'
+    return pack(path, {"word/document.xml": document})
+
+
+def paragraph(text: str) -> str:
+    return f"<w:p><w:r><w:t>{escape(text)}</w:t></w:r></w:p>"
+
+
+def xlsx(path: Path, rows: str, shared: Sequence[str] = (), formats: str = "", name: str = "Costs") -> Path:
+    book = f'<sheets><sheet name="{name}" sheetId="1" r:id="rId7"/></sheets>'
+    relation = '<Relationship Id="rId7" Target="worksheets/sheet1.xml"/>'
+    strings = "".join(f"<si><t>{escape(text)}</t></si>" for text in shared)
+    return pack(
+        path,
+        {
+            "xl/workbook.xml": f'<workbook xmlns="{_SHEET}" xmlns:r="{_RELATIONS}">{book}</workbook>',
+            "xl/_rels/workbook.xml.rels": f"<Relationships>{relation}</Relationships>",
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{rows}</sheetData></worksheet>',
+            "xl/sharedStrings.xml": f'<sst xmlns="{_SHEET}">{strings}</sst>',
+            "xl/styles.xml": f'<styleSheet xmlns="{_SHEET}">{formats}</styleSheet>',
+        },
+    )
+
+
+def pptx(path: Path, *slides: str) -> Path:
+    """The slides lie in the archive in another order than they are shown."""
+    numbers = range(1, len(slides) + 1)
+    shown = "".join(f'<p:sldId id="{255 + number}" r:id="r{number}"/>' for number in numbers)
+    relations = "".join(f'<Relationship Id="r{n}" Target="slides/slide{len(slides) - n + 1}.xml"/>' for n in numbers)
+    lists = f'xmlns:p="{_SLIDE}" xmlns:r="{_RELATIONS}"><p:sldIdLst>{shown}</p:sldIdLst>'
+    parts: dict[str, str | bytes] = {
+        "ppt/presentation.xml": f"<p:presentation {lists}</p:presentation>",
+        "ppt/_rels/presentation.xml.rels": f"<Relationships>{relations}</Relationships>",
+    }
+    for number, text in enumerate(slides):
+        drawn = f"<a:p><a:r><a:t>{escape(text)}</a:t></a:r></a:p>"
+        body = f'<p:sld xmlns:p="{_SLIDE}" xmlns:a="{_DRAWING}">{drawn}</p:sld>'
+        parts[f"ppt/slides/slide{len(slides) - number}.xml"] = body
+    return pack(path, parts)
+
+
+def open_document(path: Path, kind: str, body: str) -> Path:
+    names = "text table draw office".split()
+    spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
+    content = f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>"
+    mimetype = f"application/vnd.oasis.opendocument.{kind}"
+    return pack(path, {"mimetype": mimetype, "content.xml": content})
