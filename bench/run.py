@@ -120,7 +120,11 @@ def terminal(bench: Bench, nanobot: str) -> Iterator[Row]:
             f"nanobot's classic prompt in this run: {theirs_cpu:.2f} s CPU, wall {theirs_wall:.0f} × `pass`",
         )
 
-    yield row("terminal: start to prompt", lambda start: start.prompt_cpu, lambda start: start.prompt_wall)
+    name, goal, measured, comparison = row(
+        "terminal: start to prompt", lambda start: start.prompt_cpu, lambda start: start.prompt_wall
+    )
+    idle = median(start.idle_cpu - start.prompt_cpu for start, _ in pairs)
+    yield name, goal, f"{measured}; behind the prompt {idle:.2f} s CPU more", comparison
     yield row("terminal: Enter to first request", lambda start: start.enter_cpu, lambda start: start.enter_wall)
 
 
@@ -172,7 +176,7 @@ def long_session(bench: Bench) -> Iterator[Row]:
         if not number:
             sent = [message for message in bench.server.bodies[0]["messages"] if message["role"] != "system"]
         new.append(run([NANOCLAW, "-m", "hi", *short], env).cpu)
-    more = median(one - other for one, other in zip(old, new, strict=True)) * 1000
+    more = (min(old) - min(new)) * 1000  # noise only adds
     counted = [instructions([NANOCLAW, "-m", "hi", "--session", name], env) for name in ("long", "counted")]
     by_count = f", {counted[0] - counted[1]:.0f} M instructions" if counted[0] and counted[1] else ""
     complete = [f"Question {turn}:" in json.dumps(sent) for turn in range(STORED // 5)]
@@ -180,7 +184,7 @@ def long_session(bench: Bench) -> Iterator[Row]:
     yield (
         f"a session of {STORED:,} stored messages next to a new one",
         "≤ 30 ms CPU more, nothing lost",
-        f"{more:.0f} ms more (whole command, median of 15{by_count}), of which loading {filled.output.strip()} ms; "
+        f"{more:.0f} ms more (whole command, the best of 15 each{by_count}), of which loading {filled.output.strip()} ms; "
         f"{lost} messages lost, {sum(complete)} of {len(complete)} questions sent",
         "nanobot classic 1.0 s; nanobot 0.3.5 drops the history",
     )

@@ -25,10 +25,14 @@ ASK_POSITION, POSITION = b"\x1b[6n", b"\x1b[1;1R"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """CPU and wall seconds: from the start to the prompt, and from Enter to the first request."""
+    """CPU and wall seconds: from the start to the prompt, and from Enter to the first request.
+
+    `idle_cpu` counts on until nothing more is prepared behind the prompt, while a person would type.
+    """
 
     prompt_cpu: float
     prompt_wall: float
+    idle_cpu: float
     enter_cpu: float
     enter_wall: float
 
@@ -51,15 +55,15 @@ def measure_start(command: Sequence[str], env: dict[str, str], server: ModelServ
     arrived: list[tuple[float, float]] = []
     server.on_request = lambda: arrived.append((cpu_of(process.pid), time.monotonic()))
     try:
-        drawn = _until_quiet(master, process.pid)
-        prompt_cpu = cpu_of(process.pid)
+        prompt_cpu, drawn = _until_quiet(master, process.pid)
+        idle_cpu = cpu_of(process.pid)
         os.write(master, b"hi")
         _until_quiet(master, process.pid)
         entered_cpu, entered = cpu_of(process.pid), time.monotonic()
         os.write(master, b"\r")
         _read(master, lambda: bool(arrived))
         cpu, now = arrived[0]
-        return Start(prompt_cpu, drawn - started, cpu - entered_cpu, now - entered)
+        return Start(prompt_cpu, drawn - started, idle_cpu, cpu - entered_cpu, now - entered)
     finally:
         server.on_request = lambda: None
         process.kill()
@@ -67,20 +71,21 @@ def measure_start(command: Sequence[str], env: dict[str, str], server: ModelServ
         os.close(master)
 
 
-def _until_quiet(master: int, pid: int) -> float:
-    """Wait for a person's turn; returns when the last output came."""
-    last, cpu, at = time.monotonic(), cpu_of(pid), time.monotonic()
+def _until_quiet(master: int, pid: int) -> tuple[float, float]:
+    """Wait for a person's turn; returns what was used when the last output came, and when that was."""
+    last = (cpu_of(pid), time.monotonic())
+    cpu, at = last
 
     def quiet() -> bool:
         nonlocal cpu, at
-        if time.monotonic() - max(at, last) < QUIET_SECONDS:
+        if time.monotonic() - max(at, last[1]) < QUIET_SECONDS:
             return False
         used, cpu, at = cpu_of(pid) - cpu, cpu_of(pid), time.monotonic()
         return used < 0.01
 
     def heard() -> None:
         nonlocal last
-        last = time.monotonic()
+        last = (cpu_of(pid), time.monotonic())
 
     _read(master, quiet, heard)
     return last

@@ -341,6 +341,7 @@ def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBui
         zone=now.name,
         open_image=open_image,
         read_document=documents.read_document,
+        means=skill_means(config, tools),
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,

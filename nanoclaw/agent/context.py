@@ -29,7 +29,7 @@ from nanoclaw.messages import (
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.recall import Hit
-from nanoclaw.workspace.skills import Skill, body, discover
+from nanoclaw.workspace.skills import Means, Skill, body, discover
 
 NOTES, NOTE_CHARACTERS, NOTES_CHARACTERS = 5, 280, 1_500
 """Recalled notes of one message: how many, characters of one, characters of all."""
@@ -62,6 +62,7 @@ class ContextBuilder:
         open_image: Callable[[bytes | Path, str], Image],
         read_document: ReadDocument = lambda path, budget, stopped: "",
         recall: Recall = lambda query, talk, now, budget: [],
+        means: Means | None = None,
         capabilities: Sequence[str] = (),
         off: Collection[str] = (),
         extensions: Sequence[Extension] = (),
@@ -73,6 +74,7 @@ class ContextBuilder:
         `off` are ids of sections to leave out."""
         self._workspace, self._template, self._skill_folders = workspace, template, tuple(skill_folders)
         self._tools, self._clock, self._zone = tools, clock, zone
+        self._means = means or Means(tools)
         self._open_image, self._read_document, self._recall = open_image, read_document, recall
         self._capabilities, self._off, self._extensions = tuple(capabilities), frozenset(off), tuple(extensions)
         self._file_limit, self._total_limit, self._document_limit = file_limit, total_limit, document_limit
@@ -113,11 +115,10 @@ class ContextBuilder:
             file_limit=self._file_limit,
             total_limit=self._total_limit,
         )
-        found = discover(self._skill_folders) if mode == "full" and "read_file" in self._tools else ()
+        found = discover(self._skill_folders, self._means) if mode == "full" and "read_file" in self._tools else ()
         return Opening(
             files,
-            sections.active_skills_text(found),
-            sections.skills_text(found),
+            *sections.skills_texts(found),
             seen={
                 **{name: file.sha256 for name, file in files.items()},
                 **{f"skill {skill.name}": _skill_state(skill) for skill in found},

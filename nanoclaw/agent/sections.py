@@ -126,21 +126,27 @@ def memory(run: Ingredients) -> Section:
     return Section("memory", "Memory", "\n\n".join(["# Memory", *parts]) if parts else "", False, "workspace", notes)
 
 
-def active_skills_text(found: Iterable[Skill]) -> str:
-    """What the section of always-on skills says, or ''."""
-    bodies = [f"## {skill.name}\n\n{escape(body(skill))}" for skill in found if skill.always and not skill.missing]
-    return "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
+ACTIVE_LIMIT = 24_000
+"""Characters of all always-on skills; those that don't fit are listed like the others."""
 
 
-def skills_text(found: Iterable[Skill]) -> str:
-    """What the section of skills to choose from says, or ''."""
-    listed = [skill for skill in found if not skill.always or skill.missing]
-    if not listed:
-        return ""
-    return (
+def skills_texts(found: Iterable[Skill]) -> tuple[str, str]:
+    """What the sections of always-on skills and of skills to choose from say, each '' when there are none."""
+    bodies, listed, left = list[str](), list[Skill](), ACTIVE_LIMIT
+    for skill in found:
+        text = f"## {skill.name}\n\n{escape(body(skill))}" if skill.always and not skill.missing else ""
+        if text and len(text) <= left:
+            bodies.append(text)
+            left -= len(text)
+        else:
+            listed.append(skill)
+    active = "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
+    choice = (
         "# Skills\n\nKnow-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
-        f"never more than one up front.\n\n{escape(summary(listed))}"
+        "never more than one up front. {baseDir} and relative paths in it mean its folder.\n\n"
+        f"{escape(summary(listed))}"
     )
+    return active, choice if listed else ""
 
 
 SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] = (

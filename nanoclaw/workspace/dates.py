@@ -184,8 +184,27 @@ _NUMBERS |= {character: n for n, character in enumerate("零一二三四五六�
 _UNITS = {"day": "day", "week": "week", "month": "month", "year": "year", "weekend": "weekend"}
 _UNITS |= {f"{unit}s": unit for unit in ("day", "week", "month", "year")}
 _UNITS |= {"天": "day", "日": "day", "周": "week", "星期": "week", "个星期": "week", "礼拜": "week", "个礼拜": "week"}
-_UNITS |= {"週": "week", "週間": "week", "个月": "month", "个月": "month", "月": "month", "年": "year", "周末": "weekend"}
-_NEAR = {"today": 0, "tonight": 0, "this": 0, "yesterday": 1, "last": 1, "今天": 0, "今日": 0, "昨天": 1, "昨日": 1, "昨晚": 1}
+_UNITS |= {
+    "週": "week",
+    "週間": "week",
+    "个月": "month",
+    "个月": "month",
+    "月": "month",
+    "年": "year",
+    "周末": "weekend",
+}
+_NEAR = {
+    "today": 0,
+    "tonight": 0,
+    "this": 0,
+    "yesterday": 1,
+    "last": 1,
+    "今天": 0,
+    "今日": 0,
+    "昨天": 1,
+    "昨日": 1,
+    "昨晚": 1,
+}
 _NEAR |= {"前天": 2, "大前天": 3, "一昨日": 2, "오늘": 0, "어제": 1, "그저께": 2}
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
@@ -202,7 +221,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Sp
         (rf"\b(?:on )?{_MONTH} (?:the )?{_DAY}\b(?:,? ?{_YEAR})?", _day_month),
         (rf"\b(?:in |of |during |since )?(?:early |late |mid )?{_MONTH},? (?:of )?{_YEAR}", _month),
         (rf"\b(?:in|during|since|of|last|this) (?:early |late |mid )?{_MONTH}", _month),
-        (r"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?(\d{1,2}|[一二三四五六七八九十]{1,3})[月월] ?(?:(\d{1,2}|[一二三四五六七八九十]{1,3})[日号號일])?", _cjk_date),
+        (
+            r"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?(\d{1,2}|[一二三四五六七八九十]{1,3})[月월] ?(?:(\d{1,2}|[一二三四五六七八九十]{1,3})[日号號일])?",
+            _cjk_date,
+        ),
         (r"\b(?:the )?day before yesterday\b", _before_yesterday),
         (r"\b(?:today|tonight|yesterday(?: morning| evening| afternoon| night)?|last night|this morning)\b", _near_day),
         (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|오늘|어제|그저께", _near_day),
@@ -210,8 +232,16 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Sp
         (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
         (rf"\b(?:last|past|previous) {_COUNT} (days?|weeks?|months?|years?)\b", _past_units),
         (rf"(?:最近|过去){_CJK_COUNT}(天|日|周|个星期|个月|年)", _past_units),
-        (r"\b(?:on |during |in )?(?:the )?(this|last|past|previous) (weekend|week|month|year|" + "|".join(_DAYS) + r"|mon|tue|wed|thu|fri|sat|sun)\b", _relative),
-        (r"(上上个?|上个?|这个?|本|先|今|去)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)", _relative),
+        (
+            r"\b(?:on |during |in )?(?:the )?(this|last|past|previous) (weekend|week|month|year|"
+            + "|".join(_DAYS)
+            + r"|mon|tue|wed|thu|fri|sat|sun)\b",
+            _relative,
+        ),
+        (
+            r"(上上个?|上个?|这个?|本|先|今|去)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
+            _relative,
+        ),
         (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
         (r"\b(?:in|during|since|of) ((?:19|20)\d\d)\b", _whole_year),
         (r"((?:19|20)\d\d) ?年", _whole_year),

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-MEMORY_BYTES = 512 * 2**20
-"""Address space of the child; the interpreter with pypdf takes a tenth of it."""
+MEMORY_BYTES = 384 * 2**20
+"""Address space of the child; the interpreter with pypdf takes a sixth of it."""
 
 LARGEST_FILE_BYTES = 200 * 10**6
 """Of what must be read as a whole; of a plain text of any size only the beginning is read."""
@@ -53,12 +53,11 @@ def read(file: BinaryIO, suffix: str, budget: int, say: Say, library_path: Itera
         say({"fault": "needs too much memory to be read. Save a smaller copy."})
     except Exception as error:  # damaged files make parsers raise almost anything
         text.flush()
-        reason = " ".join((str(error) or type(error).__name__).split())[:120]
-        say({"fault": f"is damaged and cannot be read ({reason}). Save it again."})
+        say({"fault": f"is damaged and cannot be read ({reason(error)}). Save it again."})
 
 
 def _read(file: BinaryIO, suffix: str, text: Text, say: Say, library_path: Iterable[str]) -> None:
-    head = file.read(4096)
+    head = file.read(_HEAD_BYTES)
     file.seek(0)
     bare = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if not head:
@@ -83,6 +82,13 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say, library_path: Itera
         _read_html(_blocks(file, _coding(head, html=True)), text, say)
     else:
         _read_plain(file, _coding(head), text)
+
+
+_HEAD_BYTES = 4096
+
+
+def reason(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:120]
 
 
 class Text:
@@ -143,7 +149,7 @@ def _coding(head: bytes, html: bool = False) -> str:
         except LookupError:
             pass
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < _HEAD_BYTES)
     except UnicodeDecodeError:
         return "cp1252"
     return "utf-8-sig"
@@ -234,15 +240,20 @@ def _read_pdf(file: BinaryIO, text: Text, say: Say, library_path: Iterable[str])
         raise Unreadable(f"is encrypted, and reading it needs the library cryptography: {INSTALL}") from None
     count = len(reader.pages)
     say({"kind": "PDF", "parts": counted(count, "page")})
+    damage = ""
     for number in range(count):
         text.part(f"page {number + 1}")
         try:
-            text.write(reader.pages[number].extract_text() + "\n")
-        except (Enough, MemoryError):
+            words = reader.pages[number].extract_text()
+        except MemoryError:
             raise
-        except Exception:  # one damaged page is no reason to leave out the others
-            text.write("(this page is damaged)\n")
+        except Exception as error:  # one damaged page is no reason to leave out the others
+            damage = damage or f"is damaged at page {number + 1} ({reason(error)}). Save it again."
+        else:
+            text.write(words + "\n")
     text.flush()
+    if damage:
+        raise Unreadable(damage)
     if not text.said:
         raise Unreadable("has no text in it, only pictures of text. Show its pages as pictures.")
 

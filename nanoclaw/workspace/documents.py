@@ -169,14 +169,14 @@ main(sys.argv[2])
 
 def _opened(path: Path, name: str) -> BinaryIO:
     try:
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # a pipe would block
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise DocumentError(f"{name!r} cannot be read ({reason}). Check the path {str(path)!r}.") from None
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise DocumentError(f"{name!r} is not a file. Check the path {str(path)!r}.")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:
@@ -213,7 +213,7 @@ def _remark(name: str, text: str, found: _Found) -> str:
         return f"[... {name}: the first {len(text):,} characters are shown{where} ...]"
     if found.late:
         return f"[... {name}: reading was stopped after {SECONDS:g} s and {len(text):,} characters{where} ...]"
-    return f"[... {name} {found.fault} What stands above was read before that ...]" if found.fault else ""
+    return f"[... {name} {found.fault} The rest was read ...]" if found.fault else ""
 
 
 def _one_line(text: str) -> str:

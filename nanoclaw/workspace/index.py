@@ -279,8 +279,7 @@ def _with_serials(lines: list[Line], before: list[Line]) -> list[Line]:
     kept = [serials.pop() if (serials := known.get(tuple(line.terms))) else None for line in lines]
     free = iter(sorted(set(range(256)) - set(kept)))
     return [
-        line._replace(serial=next(free) if serial is None else serial)
-        for line, serial in zip(lines, kept, strict=True)
+        line._replace(serial=next(free) if serial is None else serial) for line, serial in zip(lines, kept, strict=True)
     ]
 
 
@@ -356,7 +355,9 @@ def _pieces(text: str, name: str) -> Iterator[tuple[int, list[Line]]]:
         yield row, lines
 
 
-def _line(serial: int, start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]) -> Line:
+def _line(
+    serial: int, start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]
+) -> Line:
     terms = Counter(tokens(said))
     dated = _DATED.match(said)
     own = (_day(dated[1]) if dated else None) or day

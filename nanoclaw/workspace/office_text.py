@@ -20,7 +20,7 @@ MOST_ENTRIES = 10_000
 LARGEST_INDEX_BYTES = 2_000_000
 """Of the archive's index, which is looked at before it is loaded."""
 
-DEEPEST = 500
+DEEPEST, LONGEST_TAG_BYTES = 500, 4_000_000
 
 
 def read_office(file: BinaryIO, text: Text, say: Say) -> None:
@@ -70,30 +70,38 @@ class _Archive:
 
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
-        depth = 0
+        depth = silent = 0
 
         def started(tag: str, attributes: dict[str, str]) -> None:
-            nonlocal depth
-            depth += 1
+            nonlocal depth, silent
+            depth, silent = depth + 1, 0
             if depth > DEEPEST:
                 raise Unreadable(f"is nested more than {DEEPEST} levels deep and is not read.")
             start(_local(tag), {_attribute(name): value for name, value in attributes.items()})
 
         def ended(tag: str) -> None:
-            nonlocal depth
-            depth -= 1
+            nonlocal depth, silent
+            depth, silent = depth - 1, 0
             end(_local(tag))
+
+        def spoke(words: str) -> None:
+            nonlocal silent
+            silent = 0
+            data(words)
 
         def refused(*declared: object) -> None:
             raise Unreadable("declares XML entities, which can hide anything, and is not read.")
 
-        parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = started, ended, data
+        parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = started, ended, spoke
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refused
         with self._open(name) as part:
             while block := part.read(65_536):
                 self._left -= len(block)
                 if self._left < 0:
                     raise Unreadable(f"unpacks to more than {UNPACKED_BYTES // 10**6} MB and is not read.")
+                silent += len(block)
+                if silent > LONGEST_TAG_BYTES:  # expat would begin it anew with each block
+                    raise Unreadable("has a tag of several megabytes in it and is not read.")
                 parser.Parse(block, False)
         parser.Parse(b"", True)
 

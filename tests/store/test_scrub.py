@@ -167,11 +167,16 @@ def test_nothing_found_changes_nothing(store: Store) -> None:
     assert list(store.db.iterdump()) == before
 
 
-def test_what_was_overwritten_long_ago_is_gone_as_well(store: Store, tmp_path: Path) -> None:
-    begin(store, Sessions(store, lambda: NOW), "hello").acting([ToolCall("c", "exec", LINE)])
-    store.db.execute("UPDATE turns SET running = '[]'")
+def test_what_was_deleted_long_ago_is_gone_as_well(store: Store, tmp_path: Path) -> None:
+    store.db.execute("PRAGMA secure_delete = OFF")
+    sessions = Sessions(store, lambda: NOW)
+    for number in range(50):
+        end(begin(store, sessions, f"{number} {LINE}"), "x" * 300)
+    store.db.execute("DELETE FROM messages")
+    store.db.execute("UPDATE inbox SET body = '{}'")
+    store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"ebulo" in bytes_of(tmp_path)
-    scrub.scrub(store, WORDS)
+    assert scrub.scrub(store, WORDS) == []
     assert b"ebulo" not in bytes_of(tmp_path)
 
 

@@ -47,7 +47,7 @@ def pdf(path: Path, *pages: str, trailer: str = "") -> Path:
 
 def packed_stream_pdf(path: Path, megabytes: int) -> Path:
     """A page whose drawing unpacks to so many megabytes."""
-    packer = zlib.compressobj(9)
+    packer = zlib.compressobj(1)
     drawn = b"".join(packer.compress(b"BT (x) Tj ET \n" * 75_000) for _ in range(megabytes)) + packer.flush()
     pdf(path, "x")
     whole = path.read_bytes()
@@ -100,7 +100,7 @@ def pptx(path: Path, *slides: str) -> Path:
 
 
 def open_document(path: Path, kind: str, body: str) -> Path:
-    names = "text table draw office".split()
+    names = ("text", "table", "draw", "office")
     spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
     content = f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>"
     mimetype = f"application/vnd.oasis.opendocument.{kind}"

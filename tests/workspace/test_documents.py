@@ -1,4 +1,4 @@
-"""The text of attached documents: every form, within its budget, between marks; and every way in which one can be bad."""
+"""The text of attached documents: every form, its budget, its marks, and the ways in which a document can be bad."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_a_pdf_that_may_be_read_but_not_changed_is_read(tmp_path: Path) -> None:
 def test_a_word_document_has_its_paragraphs_and_tables(tmp_path: Path) -> None:
     cells = "".join(f"<w:tc>{office.paragraph(text)}</w:tc>" for text in ("Tea", "", "3 €"))
     body = (
-        '<w:p><w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr><w:r><w:t>Name:</w:t><w:tab/><w:t>Ada</w:t></w:r></w:p>'
+        '<w:p><w:pPr><w:tabs><w:tab w:val="left"/></w:tabs></w:pPr><w:r><w:t>Name:</w:t>'
+        "<w:tab/><w:t>Ada</w:t></w:r></w:p>"
         f"<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p><w:tbl><w:tr>{cells}</w:tr></w:tbl>"
         + office.paragraph("A < B & 日本")
     )
@@ -79,8 +80,9 @@ def test_a_word_document_has_its_paragraphs_and_tables(tmp_path: Path) -> None:
 def test_a_workbook_shows_values_dates_and_places(tmp_path: Path) -> None:
     rows = (
         '<row><c r="A1" t="s"><v>1</v></c><c r="C1" t="inlineStr"><is><t>Paid</t></is></c></row><row/>'
-        '<row><c r="A3" s="1"><v>45123</v></c><c r="B3"><f>1/3</f><v>0.30000000000000004</v></c><c r="C3" t="b"><v>1</v></c>'
-        '</row><row><c s="2"><v>45123.75</v></c><c t="e"><v>#REF!</v></c><c s="2"><v>0.5</v></c></row>'
+        '<row><c r="A3" s="1"><v>45123</v></c>'
+        '<c r="B3"><f>1/3</f><v>0.30000000000000004</v></c><c r="C3" t="b"><v>1</v></c></row>'
+        '<row><c s="2"><v>45123.75</v></c><c t="e"><v>#REF!</v></c><c s="2"><v>0.5</v></c></row>'
     )
     formats = (
         '<numFmts><numFmt numFmtId="164" formatCode="yyyy\\-mm hh:mm"/></numFmts><cellStyleXfs><xf/></cellStyleXfs>'
@@ -114,7 +116,7 @@ def test_open_documents_are_read(tmp_path: Path) -> None:
 
 def test_a_web_page_is_read_as_it_looks(tmp_path: Path) -> None:
     page = (
-        "<!DOCTYPE html><meta charset=iso-8859-1><title>Caf\xe9</title><style>p{}</style><script>alert('x < y')</script>"
+        "<!DOCTYPE html><meta charset=iso-8859-1><title>Caf\xe9</title><style>p{}</style><script>if(x<y)</script>"
         "<p>One &amp; <b>two</b>,\n three<br>four<ul><li>a<li>b</ul><table><tr><td>1<td>2</table>"
     )
     (tmp_path / "page").write_bytes(page.encode("latin-1"))
@@ -124,7 +126,7 @@ def test_a_web_page_is_read_as_it_looks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        ("a\tb\r\nc  \n\n\n\nd\n".encode(), "a\tb\nc\n\nd"),
+        (b"a\tb\r\nc  \n\n\n\nd\n", "a\tb\nc\n\nd"),
         ('{"name": "Zoë"}'.encode("utf-8-sig"), '{"name": "Zoë"}'),
         ("Zoë".encode("cp1252"), "Zoë"),
         ("Zoë 日本".encode("utf-16"), "Zoë 日本"),
@@ -276,18 +278,20 @@ def test_entities_and_deep_nesting_are_refused(tmp_path: Path) -> None:
 
 
 def test_bombs_end_at_the_cap(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "bomb.docx", "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("word/document.xml", "w", force_zip64=True) as part:
-            part.write(b"<x>")
-            for _ in range(1_000):
-                part.write(b" " * 1_000_000)
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.docx", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("word/document.xml", "w", force_zip64=True) as part,
+    ):
+        part.write(b"<x>")
+        for _ in range(300):
+            part.write(b" " * 1_000_000)
     with zipfile.ZipFile(tmp_path / "many.docx", "w") as archive:
         for number in range(20_000):
             archive.writestr(f"word/{number}.xml", "")
         archive.writestr("word/document.xml", "<x/>")
     assert "unpacks to more than 200 MB" in refusal(tmp_path / "bomb.docx")
     assert "more than 10,000 files" in refusal(tmp_path / "many.docx")
-    assert refusal(office.packed_stream_pdf(tmp_path / "bomb.pdf", 300))
+    assert "is damaged at page 1 (Limit reached" in refusal(office.packed_stream_pdf(tmp_path / "bomb.pdf", 100))
     with (tmp_path / "huge.pdf").open("wb") as file:
         file.write(b"%PDF-1.7")
         file.truncate(3 * 10**9)
@@ -303,23 +307,25 @@ def test_of_an_endless_text_only_the_beginning_is_read(tmp_path: Path) -> None:
     assert time.monotonic() - started < 2
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 def test_memory_stays_flat(tmp_path: Path) -> None:
     bombs = [
-        office.packed_stream_pdf(tmp_path / "bomb.pdf", 300),
-        office.xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>999999</v></c></row>', ["x" * 90] * 1_000_000),
-        office.docx(tmp_path / "a.docx", f'<w:x y="{"x" * 190_000_000}"/>'),
+        office.packed_stream_pdf(tmp_path / "bomb.pdf", 100),
+        office.xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>199999</v></c></row>', ["x" * 90] * 200_000),
+        office.docx(tmp_path / "a.docx", f'<w:x y="{"x" * 150_000_000}"/>'),
     ]
     code = (
         "import resource, sys\nfrom pathlib import Path\nfrom nanoclaw.workspace.documents import read_document\n"
         "for path in sys.argv[1:]:\n    try:\n        read_document(Path(path))\n    except Exception as error:\n"
         "        print(type(error).__name__, file=sys.stderr)\n"
-        "print(*(resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))"
+        "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
     command = [sys.executable, "-c", code, *map(str, bombs)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=50, check=True)
     own, childs = map(int, done.stdout.split())
-    assert own < 60
-    assert childs < 600
+    assert own < 50_000  # kB
+    assert childs < 250_000
 
 
 @pytest.mark.parametrize("make", ["pdf", "docx", "xlsx", "odt", "html"])

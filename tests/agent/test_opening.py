@@ -1,0 +1,96 @@
+"""The system message stays what the context began with, but for what another hand changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nanoclaw.agent import opening as openings
+from nanoclaw.events import Notice
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.agent.house import HandClock, builder_for, house, new_home
+
+
+def systems(model: ScriptedProvider) -> list[str]:
+    return [request.system.text for request in model.requests]
+
+
+def test_what_the_assistant_itself_writes_changes_nothing_in_the_system_message(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        call("write_file", {"path": "SOUL.md", "content": "Dry and exact."}),
+        "done",
+        call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}),
+        "noted",
+        "third",
+    )
+
+    async def story() -> None:
+        async with house(tmp_path, model) as home:
+            for text in ("be dry", "Anna is vegetarian", "and now?"):
+                await home.ask(text)
+
+    asyncio.run(story())
+    assert len(set(systems(model))) == 1
+    assert "Dry and exact." in (tmp_path / "workspace" / "SOUL.md").read_text()
+
+
+def test_an_edit_by_another_hand_costs_exactly_one_miss_and_brings_all_up_to_date(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}), "noted", "second", "third"
+    )
+
+    async def story() -> None:
+        async with house(tmp_path, model) as home:
+            await home.ask("Anna is vegetarian")
+            (home.workspace / "SOUL.md").write_text("You speak like a sailor.")
+            await home.ask("second")
+            await home.ask("third")
+
+    asyncio.run(story())
+    before, _, after, last = systems(model)
+    assert "sailor" not in before and "sailor" in after and "vegetarian" in after
+    assert after == last
+
+
+def test_the_system_message_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    first, second = (
+        ScriptedProvider(call("write_file", {"path": "SOUL.md", "content": "Dry."}), "a"),
+        ScriptedProvider("b"),
+    )
+
+    async def story() -> None:
+        async with house(tmp_path, first) as home:
+            await home.ask("be dry")
+        async with house(tmp_path, second) as home:
+            await home.ask("still there?")
+
+    asyncio.run(story())
+    assert systems(second)[0] == systems(first)[0]
+
+
+def test_a_stored_opening_that_is_damaged_begins_anew(tmp_path: Path) -> None:
+    builder = builder_for(new_home(tmp_path), HandClock())
+    for damaged in ("", "{", "[]", "null", '{"files": 1}', builder.open().dump()[:-20]):
+        opening, late = builder.reopen(damaged, "hello", ())
+        assert (opening, late) == (builder.open("hello"), ())
+
+
+def test_an_opening_survives_being_stored(tmp_path: Path) -> None:
+    opening = builder_for(new_home(tmp_path), HandClock()).open("hello")
+    assert openings.load(opening.dump()) == opening
+
+
+def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(tmp_path: Path) -> None:
+    model = ScriptedProvider("a", "b", "c")
+
+    async def story() -> list[str]:
+        async with house(tmp_path, model) as home:
+            (home.workspace / "SOUL.md").write_text("x" * 50_000)
+            await home.ask("one")
+            await home.ask("two")
+            (home.workspace / "SOUL.md").write_text("short")
+            await home.ask("three")
+            return [event.text for _, event in home.channel.events if isinstance(event, Notice)]
+
+    (notice,) = asyncio.run(story())
+    assert "SOUL.md" in notice

@@ -1,0 +1,153 @@
+"""Looking inside: the manifest, /context, /why."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from nanoclaw.agent import manifest, sections, xray
+from nanoclaw.agent.sections import Ingredients, Section
+from nanoclaw.messages import Usage
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.workspace.recall import Hit
+from tests.agent.house import HandClock, builder_for, house, new_home
+
+NOTE = Hit("memory/2026-03-01.md", 4, 5, date(2026, 3, 1), 3.25, "Dentist said come back in June")
+
+
+def test_the_manifest_of_a_turn_is_stored_without_the_text(tmp_path: Path) -> None:
+    model = ScriptedProvider("hello")
+
+    async def story() -> str:
+        async with house(tmp_path, model) as home:
+            (home.workspace / "SOUL.md").write_text("Dry and exact.")
+            await home.ask("hi")
+            ((text,),) = home.store.rows("SELECT manifest FROM turns")
+            return str(text)
+
+    text = asyncio.run(story())
+    stored = manifest.load(text)
+    assert stored is not None
+    assert "Dry and exact." not in text
+    assert (stored.mode, stored.files["SOUL.md"], stored.files["USER.md"]) == ("full", "loaded", "empty")
+    assert {"identity", "soul", "tools"} <= {part.id for part in stored.parts}
+    assert all(part.tokens > 0 and part.characters > 0 for part in stored.parts)
+    assert set(stored.sha256) == {"stable", "dynamic", "full", "tools"}
+
+
+def test_the_hashes_change_with_what_they_are_of(tmp_path: Path) -> None:
+    builder = builder_for(new_home(tmp_path), HandClock())
+    before = builder.open()
+
+    def hashes() -> dict[str, str]:
+        opening = builder.open()
+        return manifest.manifest("full", builder.sections("full", opening), opening, (), ()).sha256
+
+    first = hashes()
+    (tmp_path / "workspace" / "MEMORY.md").write_text("- 2026-03-01: Anna is vegetarian")
+    second = hashes()
+    assert before != builder.open()
+    assert (first["stable"], first["tools"]) == (second["stable"], second["tools"])
+    assert first["dynamic"] != second["dynamic"] and first["full"] != second["full"]
+
+
+def test_context_shows_a_table_and_what_is_shared_with_the_last_request(tmp_path: Path) -> None:
+    model = ScriptedProvider(Say("hello", usage=Usage(1000, 5, 900)), "again")
+
+    async def story() -> tuple[str, str, str]:
+        async with house(tmp_path, model) as home:
+            fresh = await home.ask("/context")
+            await home.ask("hi")
+            same = await home.ask("/context")
+            (home.workspace / "SOUL.md").write_text("Dry.")
+            return fresh, same, await home.ask("/context")
+
+    fresh, same, edited = asyncio.run(story())
+    assert "Nothing was sent in this conversation yet." in fresh
+    assert "| Identity |" in same and "| History |" in same
+    assert "begins with the whole of the last one. The provider reported 900 of 1,000 input tokens as cached." in same
+    assert "stable part is another" in edited
+    assert model.left == 1, "looking inside asks no model"
+
+
+def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        call("read_file", {"path": "list.txt"}),
+        call("read_file", {"path": "gone.txt"}),
+        Say("milk", usage=Usage(50, 2)),
+    )
+
+    async def story() -> tuple[str, str]:
+        async with house(tmp_path, model) as home:
+            (home.workspace / "list.txt").write_text("milk")
+            before = await home.ask("/why")
+            await home.ask("what is on the list?")
+            return before, await home.ask("/why")
+
+    before, after = asyncio.run(story())
+    assert before == "There is no answer in this conversation yet."
+    assert "No notes were recalled" in after
+    assert "Files it read: list.txt, gone.txt" in after
+    assert "Tools it ran: read_file, read_file (failed)" in after
+    assert "scripted/model" in after
+
+
+def past(*notes: Hit) -> xray.PastTurn:
+    refs = tuple(manifest.NoteRef(note.file, note.start, note.end, note.score) for note in notes)
+    return xray.PastTurn(manifest.Manifest("full", (), {}, notes=refs), (), "m", "answered", Usage())
+
+
+def test_why_names_recalled_notes_with_file_lines_and_score() -> None:
+    told = xray.why(past(NOTE), lambda model, usage: "price unknown")
+    assert "memory/2026-03-01.md:4-5 (score 3.25)" in told
+
+
+def test_why_not_tells_the_reason() -> None:
+    def why_not(found: list[Hit], ranked: list[Hit], last: xray.PastTurn | None) -> str:
+        return xray.why_not("dentist", "when is my flight?", last, lambda query, limit: found if limit == 1 else ranked)
+
+    fact = replace(NOTE, file="MEMORY.md")
+    assert "No note speaks of" in why_not([], [], None)
+    assert "sees as a whole" in why_not([fact], [], None)
+    assert "was recalled" in why_not([NOTE], [NOTE], past(NOTE))
+    assert "shares no word" in why_not([NOTE], [], past())
+    assert "place 2 with a score of 3.25" in why_not([NOTE], [replace(NOTE, start=9, score=8.0), NOTE], past())
+
+
+def test_a_section_can_be_switched_off_added_and_replaced(tmp_path: Path) -> None:
+    builder = builder_for(new_home(tmp_path), HandClock())
+    run = Ingredients(tmp_path, frozenset(), ("Reminders can be set.",), builder.open())
+
+    def extend(built: list[Section], run: Ingredients) -> list[Section]:
+        kept = [section for section in built if section.id != "identity"]
+        return [
+            *kept,
+            Section("identity", "Identity", "You are Ada.", True),
+            Section("weather", "Weather", "Rain.", False),
+        ]
+
+    built = sections.build("full", run, frozenset({"capabilities"}), [extend])
+    texts = {section.id: section.text for section in built}
+    assert texts["identity"] == "You are Ada."
+    assert "capabilities" not in texts
+    assert built[-1].id == "weather"
+    assert "Reminders" in {section.id: section.text for section in sections.build("full", run)}["capabilities"]
+
+
+def test_recalled_notes_come_with_the_first_message_and_later_only_new_ones(tmp_path: Path) -> None:
+    other = replace(NOTE, start=9, end=9, text="Dentist is called Dr Weiss", score=2.0)
+    long = replace(NOTE, start=12, end=12, text="dentist " * 100)
+    fact = replace(NOTE, file="MEMORY.md", text="Dentist: Dr Weiss")
+    answers = [[NOTE, fact], [NOTE, other, long]]
+    builder = builder_for(new_home(tmp_path), HandClock())
+    builder._recall = lambda query, talk, now, budget: answers.pop(0)
+    opening, late = builder.reopen(None, "dentist?", ())
+    assert (opening.notes, late) == ((NOTE,), ())
+    assert "memory/2026-03-01.md:4-5: Dentist said" in builder.build_system_prompt("full", opening)
+    opening, late = builder.reopen(opening.dump(), "his name?", ("dentist?",))
+    assert [note.text[:20] for note in late] == ["Dentist is called Dr", "dentist dentist dent"]
+    assert all(len(note.text) <= 280 for note in late)
+    metadata, _ = builder.user_messages("his name?", notes=late)
+    assert "Note from memory: memory/2026-03-01.md:9: Dentist is called Dr Weiss" in metadata.text
