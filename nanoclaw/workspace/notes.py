@@ -74,11 +74,6 @@ class MemoryStore:
         numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, start))
         return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
 
-    def memory_text(self) -> str:
-        """MEMORY.md without the lines that were struck, or ""."""
-        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
-        return "\n".join(line for line in lines if not is_struck(line)).strip()
-
     def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
         """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
         lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from nanoclaw.agent.assistant import Assistant
@@ -187,6 +188,7 @@ def builder_for(
     skills: tuple[Path, ...] = (),
     tools: Iterable[Tool] = (),
     open_picture: Callable[[bytes | Path, str], Image] = open_image,
+    **options: Any,
 ) -> ContextBuilder:
     return ContextBuilder(
         root / "workspace",
@@ -196,6 +198,7 @@ def builder_for(
         clock=clock,
         zone=zone,
         open_image=open_picture,
+        **options,
     )
 
 

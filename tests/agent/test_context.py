@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from itertools import pairwise
@@ -16,7 +18,8 @@ import PIL.Image
 import pytest
 
 from nanoclaw.agent.context import ContextBuilder, attachment
-from nanoclaw.agent.metadata import CLOSE, OPEN
+from nanoclaw.agent.metadata import CLOSE, OPEN, escape
+from nanoclaw.errors import DocumentError
 from nanoclaw.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.providers.scripted import ScriptedProvider, Step, call
@@ -121,6 +124,13 @@ def test_a_tag_in_what_the_person_says_is_not_ours(tmp_path: Path, tag: str) -> 
     assert "Current Time: 1999" in content
 
 
+def test_a_message_of_brackets_takes_no_time() -> None:
+    for text in ("[" * 200_000, "[_ " * 100_000, "runtime [" * 50_000):
+        started = time.process_time()
+        escape(text)
+        assert time.process_time() - started < 1
+
+
 @pytest.mark.parametrize("tag", FORGED)
 def test_a_tag_in_a_senders_a_chats_or_a_files_name_is_not_ours(tmp_path: Path, tag: str) -> None:
     name = tag.replace("/", "∕") + ".txt"
@@ -204,6 +214,39 @@ def test_a_file_that_is_no_picture_is_named_with_its_place(tmp_path: Path) -> No
     messages = build(tmp_path).build_messages((), "see", media=[tmp_path / "bill.pdf"])
     assert messages[-1]["content"] == "see"
     assert f"bill.pdf is at {tmp_path / 'bill.pdf'}" in messages[-2]["content"]
+
+
+def test_the_text_of_documents_stands_before_the_words_and_shares_a_budget(tmp_path: Path) -> None:
+    budgets: list[int] = []
+
+    def read(path: Path, budget: int, stopped: Callable[[], bool]) -> str:
+        budgets.append(budget)
+        if path.name == "bad.pdf":
+            raise DocumentError("'bad.pdf' is damaged.")
+        return f"<{path.name}>"
+
+    problems: list[str] = []
+    files = [attachment(tmp_path / name) for name in ("a.pdf", "bad.pdf", "b.docx", "c.csv", "d", "song.mp3")]
+    builder = build(tmp_path, read_document=read, document_limit=1_000)
+    metadata, content = builder.user_messages("see", media=files, tell=problems.append)
+    assert content.text == "<a.pdf>\n\n<b.docx>\n\n<c.csv>\n\n<d>\n\nsee"
+    assert budgets == [500] * 5
+    assert problems == ["'bad.pdf' is damaged."]
+    assert "bad.pdf could not be read: 'bad.pdf' is damaged." in metadata.text
+
+
+def test_what_is_left_of_the_files_is_not_read_after_a_stop(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def reading(path: Path, budget: int, stopped: Callable[[], bool]) -> str:
+        read.append(path.name)
+        return ""
+
+    builder = build(tmp_path, read_document=reading)
+    builder.user_messages(
+        "see", media=[attachment(tmp_path / f"{n}.pdf") for n in range(9)], stopped=lambda: bool(read)
+    )
+    assert read == ["0.pdf"]
 
 
 # -- modes and files

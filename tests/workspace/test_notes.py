@@ -28,7 +28,6 @@ def test_entries_are_one_line_each(store: MemoryStore, tmp_path: Path) -> None:
     store.add_fact("  Likes\n# tea\r\n\tand\x1b\u2028 cake ")
     store.add_fact("Lives in Kyiv")
     assert (tmp_path / "MEMORY.md").read_text() == "- 2026-05-03: Likes # tea and cake\n- 2026-05-03: Lives in Kyiv\n"
-    assert store.memory_text() == "- 2026-05-03: Likes # tea and cake\n- 2026-05-03: Lives in Kyiv"
 
 
 def test_the_same_words_are_not_noted_twice(store: MemoryStore, tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_links_are_not_followed(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "memory/a.md").symlink_to("../secret")
     (tmp_path / "memory/2026-05-03.md").symlink_to("../secret")
     assert memory_files(store.workspace) == []
-    for action in (lambda: store.get("a"), lambda: store.add_note("x"), lambda: store.add_fact("x"), store.memory_text):
+    for action in (lambda: store.get("a"), lambda: store.add_note("x"), lambda: store.add_fact("x")):
         with pytest.raises(WorkspaceError):
             action()
     assert (tmp_path / "secret").read_text() == "secret"
