@@ -59,7 +59,7 @@ class ModelServer:
             delta = {"role": "assistant", "tool_calls": calls}
         finish = "stop" if isinstance(reply, str) else "tool_calls"
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        chunks = [
+        chunks: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
             {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},
             {"choices": [], "usage": usage},

@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from measure import NANOCLAW, PYTHON, cpu_of, cpu_of_children, environment, instructions, run
-from model_server import ModelServer
+from model_server import ModelServer, Reply
 from terminal_start import Start, measure_start
 
 HERE = Path(__file__).parent
@@ -150,8 +150,8 @@ def rounds(bench: Bench) -> Iterator[Row]:
 def bodies(bench: Bench) -> Iterator[Row]:
     env = bench.home("bodies")
     note = {"path": "notes.md", "text": "water the plants\n"}
-    replies = [[[("append_file", note), ("list_dir", {})], f"Done, {turn}."] for turn in range(TURNS)]
-    bench.server.script(*(reply for turn in replies for reply in turn))
+    calls: Reply = [("append_file", note), ("list_dir", {})]
+    bench.server.script(*(reply for turn in range(TURNS) for reply in (calls, f"Done, {turn}.")))
     for turn in range(TURNS):
         run([NANOCLAW, "-m", f"Turn {turn}"], env)  # each in a process of its own
     held = [_is_start(one, other) for one, other in pairwise(bench.server.bodies)]
@@ -184,8 +184,8 @@ def long_session(bench: Bench) -> Iterator[Row]:
     yield (
         f"a session of {STORED:,} stored messages next to a new one",
         "≤ 30 ms CPU more, nothing lost",
-        f"{more:.0f} ms more (whole command, the best of 15 each{by_count}), of which loading {filled.output.strip()} ms; "
-        f"{lost} messages lost, {sum(complete)} of {len(complete)} questions sent",
+        f"{more:.0f} ms more (whole command, the best of 15 each{by_count}), of which loading takes "
+        f"{filled.output.strip()} ms; {lost} messages lost, {sum(complete)} of {len(complete)} questions sent",
         "nanobot classic 1.0 s; nanobot 0.3.5 drops the history",
     )
 

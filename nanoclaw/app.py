@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoclaw import __version__
 from nanoclaw.agent import xray
@@ -43,10 +43,8 @@ from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means, Skill, survey
-
-if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit
 
 LOCAL = "local/"
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -75,15 +73,16 @@ class App:
         workspace.check_writable()
         self._sessions = sessions = Sessions(self.store, now)
         changes = memory_changes(config, now)
-        forgetter = make_forgetter(config, now, self.store, sessions)
-        tools = all_tools(config, workspace, now, forgetter)
+        self._notes = notes = note_search(config, now)
+        forgetter = make_forgetter(config, now, self.store, sessions, notes)
+        tools = all_tools(config, workspace, now, forgetter, notes)
         outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
         self.delivery = Delivery(outbox, [channel], now, self._is_served)
         self.assistant = Assistant(
             sessions=sessions,
             inbox=Inbox(self.store, now),
             delivery=self.delivery,
-            builder=context_builder(config, tools, now),
+            builder=context_builder(config, tools, now, notes),
             toolbox=Toolbox(tools, now, cleaner(config)),
             provider_for=self._providers.of,
             show=self._show,
@@ -92,7 +91,7 @@ class App:
             rounds=config.limits.rounds,
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
             memory_command=partial(memory_command, changes, forgetter),
-            search=partial(search_notes, config, now),
+            search=notes.search,
             cost=_price,
             calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
@@ -126,6 +125,7 @@ class App:
 
     async def aclose(self) -> None:
         await self._providers.aclose()
+        self._notes.close()
         self.store.close()
 
     def _show(self, address: Address, event: Event) -> None:
@@ -293,21 +293,26 @@ def make_home(config: Config) -> list[str]:
     return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
 
 
-def all_tools(config: Config, workspace: Workspace, now: Clock, forgetter: Forgetter | None = None) -> list[Tool]:
+def all_tools(
+    config: Config,
+    workspace: Workspace,
+    now: Clock,
+    forgetter: Forgetter | None = None,
+    notes: NoteSearch | None = None,
+) -> list[Tool]:
+    notes = notes or note_search(config, now)
     environment = clean_environment(config.environment, secrets(config))
     tools = [
         *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
         *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
-        *memory_tools(MemoryStore(workspace, now)),
+        *memory_tools(MemoryStore(workspace, now), notes.search),
         *([forget_tool(forgetter)] if forgetter else []),
     ]
     return kept(tools, memory_changes(config, now))
 
 
-def search_notes(config: Config, now: Clock, query: str, limit: int) -> list[Hit]:
-    from nanoclaw.workspace import recall  # dear to import, and most runs search nothing
-
-    return recall.search(Workspace(config.workspace_path), query, limit, now())
+def note_search(config: Config, now: Clock) -> NoteSearch:
+    return NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
 
 
 def memory_changes(config: Config, now: Clock) -> Changes:
@@ -315,7 +320,9 @@ def memory_changes(config: Config, now: Clock) -> Changes:
     return Changes(config.home / "undo", Workspace(config.workspace_path), now)
 
 
-def make_forgetter(config: Config, now: Clock, store: Store | None, sessions: Sessions | None = None) -> Forgetter:
+def make_forgetter(
+    config: Config, now: Clock, store: Store | None, sessions: Sessions | None = None, notes: NoteSearch | None = None
+) -> Forgetter:
     def drop_index() -> None:
         for path in config.home.glob("index.db*"):
             path.unlink(missing_ok=True)
@@ -324,14 +331,14 @@ def make_forgetter(config: Config, now: Clock, store: Store | None, sessions: Se
         config.home,
         memory_changes(config, now),
         now,
-        search=partial(search_notes, config, now),
+        search=(notes or note_search(config, now)).search,
         drop_index=drop_index,
         store=store,
         sessions=sessions,
     )
 
 
-def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBuilder:
+def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSearch) -> ContextBuilder:
     return ContextBuilder(
         config.workspace_path,
         template=shipped("workspace_template"),
@@ -341,6 +348,7 @@ def context_builder(config: Config, tools: list[Tool], now: Clock) -> ContextBui
         zone=now.name,
         open_image=open_image,
         read_document=documents.read_document,
+        recall=notes.recall,
         means=skill_means(config, tools),
         off=sections_off(config),
         extensions=section_extensions(config),
@@ -386,8 +394,10 @@ class View:
 def look_inside(config: Config, store: Store | None, session: str, message: str, mode: Mode) -> View:
     """What the model would see if `message` came into a conversation of the terminal now. Changes nothing."""
     now = person_clock(config)
-    tools = all_tools(config, Workspace(config.workspace_path), now, make_forgetter(config, now, store))
-    builder = context_builder(config, tools, now)
+    notes = note_search(config, now)
+    workspace = Workspace(config.workspace_path)
+    tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
+    builder = context_builder(config, tools, now, notes)
     specs = tuple(tool.spec for tool in tools)
     address = Address("terminal", session)
     stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])

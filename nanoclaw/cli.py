@@ -400,10 +400,10 @@ class _Progress:
 
 def _memory_search(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
-    from nanoclaw.workspace.paths import Workspace
-    from nanoclaw.workspace.recall import search
 
-    hits = search(Workspace(config.workspace_path), options.query, options.limit, app.person_clock(config)())
+    notes = app.note_search(config, app.person_clock(config))
+    hits = notes.search(options.query, options.limit)
+    notes.close()
     if options.json:
         print(json.dumps({"hits": [_hit(hit) for hit in hits]}, ensure_ascii=False))
     else:

@@ -30,15 +30,26 @@ def estimate(text: str) -> int:
 
 def estimate_request(system: str, tools: Sequence[ToolSpec], messages: Iterable[Message], model: str = "") -> int:
     """Tokens of a whole request; the model's name says how its provider counts pictures."""
-    shown = estimate(json.dumps(chat_tools(tuple(tools)), ensure_ascii=False)) if tools else 0
-    return shown + estimate(system) + sum(estimate_message(message, model) for message in messages)
+    around, texts = 0, [json.dumps(chat_tools(tuple(tools)), ensure_ascii=False)] if tools else []
+    texts.append(system)
+    for message in messages:
+        frame, own = _parts(message, model)
+        around += frame
+        texts += own
+    return around + estimate(" ".join(filter(None, texts)))  # one text of a long history, as each costs 20 look-ups
 
 
 def estimate_message(message: Message, model: str = "") -> int:
-    tokens = MESSAGE + estimate(message.text)
+    around, texts = _parts(message, model)
+    return around + sum(map(estimate, texts))
+
+
+def _parts(message: Message, model: str) -> tuple[int, list[str]]:
+    """The tokens of all that is no text, and the texts."""
     if isinstance(message, AssistantMessage):
-        return tokens + sum(CALL + estimate(call.name) + estimate(call.arguments) for call in message.tool_calls)
-    return tokens + sum(image_tokens(image, model) for image in message.images)
+        calls = [text for call in message.tool_calls for text in (call.name, call.arguments)]
+        return MESSAGE + CALL * len(message.tool_calls), [message.text, *calls]
+    return MESSAGE + sum(image_tokens(image, model) for image in message.images), [message.text]
 
 
 def image_tokens(image: Image, model: str = "") -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nanoclaw.guard.escapes import visible
@@ -17,13 +18,12 @@ SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-def memory_tools(store: MemoryStore) -> list[Tool]:
+def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]) -> list[Tool]:
+    """`search` gives the entries that match a query best; it may take a while and raises nothing."""
+
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
-        from nanoclaw.workspace import recall  # dear to import, and not every run looks back
-
-        most = min(max(1, limit), MOST_HITS)
-        hits = await asyncio.to_thread(recall.search, store.workspace, query, most, store.now())
+        hits = await asyncio.to_thread(search, query, min(max(1, limit), MOST_HITS))
         return "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
 
     async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:

@@ -168,17 +168,23 @@ def _number(text: str) -> int:
     return _NUMBERS[text]
 
 
-_NAMES = "january february march april may june july august september october november december".split()
+_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _MONTHS = {name[:3]: number for number, name in enumerate(_NAMES, 1)}
 _MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _NAMES).replace("sep(", "sept?(") + r")\b\.?"
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _WEEKDAYS = {name: number for number, name in enumerate(_DAYS)}
 _WEEKDAYS |= {name[:3]: number for number, name in enumerate(_DAYS)}
 _WEEKDAYS |= {
     f"{week}{character}": number for week in ("周", "星期", "礼拜") for number, character in enumerate("一二三四五六日")
 }
 _WEEKDAYS |= {"周天": 6, "星期天": 6, "礼拜天": 6}
-_NUMBERS = {word: n for n, word in enumerate("zero one two three four five six seven eight nine ten".split())}
+_NUMBERS = {
+    word: n
+    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+}
 _NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "eleven": 11, "twelve": 12, "两": 2, "几": 3}
 _NUMBERS |= {character: n for n, character in enumerate("零一二三四五六七八九")}
 _UNITS = {"day": "day", "week": "week", "month": "month", "year": "year", "weekend": "weekend"}
@@ -187,7 +193,6 @@ _UNITS |= {"天": "day", "日": "day", "周": "week", "星期": "week", "个星�
 _UNITS |= {
     "週": "week",
     "週間": "week",
-    "个月": "month",
     "个月": "month",
     "月": "month",
     "年": "year",
@@ -210,6 +215,7 @@ _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "�
 _TWICE = frozenset({"上上", "上上个"})
 _COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
 _CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
+_CJK_NUMBER = r"(\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Span]]], ...] = tuple(
@@ -222,7 +228,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Sp
         (rf"\b(?:in |of |during |since )?(?:early |late |mid )?{_MONTH},? (?:of )?{_YEAR}", _month),
         (rf"\b(?:in|during|since|of|last|this) (?:early |late |mid )?{_MONTH}", _month),
         (
-            r"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?(\d{1,2}|[一二三四五六七八九十]{1,3})[月월] ?(?:(\d{1,2}|[一二三四五六七八九十]{1,3})[日号號일])?",
+            rf"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?{_CJK_NUMBER}[月월] ?(?:{_CJK_NUMBER}[日号號일])?",
             _cjk_date,
         ),
         (r"\b(?:the )?day before yesterday\b", _before_yesterday),

@@ -98,14 +98,18 @@ class Text:
         self.left, self.said = budget, False
         self.countable: Callable[[], int] | None = None
         self._say, self._waiting = say, list[str]()
+        self._heading = 0  # characters that the name of the part will take, when there is a word in it
 
     def part(self, name: str) -> None:
         """The text that follows belongs to a part, such as "page 2"."""
         self.flush()
         self._say({"part": name})
+        self._heading = len(name) + 5
 
     def write(self, text: str) -> None:
         text = re.sub(_UNSEEN, "", text.replace("\r\n", "\n").replace("\r", "\n"))
+        if self._heading and not text.isspace():
+            self.left, self._heading = max(0, self.left - self._heading), 0
         self._waiting.append(text[: self.left])
         self.left -= len(text)
         if self.left < 0:

@@ -75,20 +75,18 @@ def read_document(path: Path, budget_characters: int = CHARACTERS, stopped: Call
 
 def escape(text: str) -> str:
     """Text of a document, with marks like ours made harmless."""
-    return _MARK.sub(lambda run: run[0].replace("[", "("), text) if "[" in text else text
+    return re.sub(_MARK, lambda run: run[0].replace("[", "("), text) if "[" in text else text
 
 
 def without_documents(text: str) -> str:
     """What a person wrote beside the documents in a message."""
-    return _WHOLE.sub("", text).strip() if "[attached file " in text else text
+    return re.sub(_WHOLE, "", text).strip() if "[attached file " in text else text
 
 
-# The run of signs before the word is taken at once: to try it from each bracket anew would be quadratic.
-_MARK = re.compile(
-    r"(?<![\W_])[\W_]++(?=(?:end[\W_]*+of[\W_]*+)?attached[\W_]*+file|media[\W_]*+attached)",
-    re.IGNORECASE,
-)
-_WHOLE = re.compile(r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end of attached file [^\n]*\]\n*")
+# Patterns are compiled (and kept by `re`) when first needed. The run of signs before the word is taken at once: to try
+# it from each bracket anew would be quadratic.
+_MARK = r"(?i)(?<![\W_])[\W_]++(?=(?:end[\W_]*+of[\W_]*+)?attached[\W_]*+file|media[\W_]*+attached)"
+_WHOLE = r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end of attached file [^\n]*\]\n*"
 
 
 @dataclass

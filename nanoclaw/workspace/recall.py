@@ -1,23 +1,25 @@
-"""Finds the notes that speak of something: BM25 over the entries of MEMORY.md and the daily notes."""
+"""Finds the notes that speak of what a message is about: the best lines of MEMORY.md and the daily notes."""
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, datetime
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from heapq import nlargest
 
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.notes import lines_of, memory_files, read_memory_file
-from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.dates import Span, find_dates
+from nanoclaw.workspace.index import Index, Line, Piece, clean
+from nanoclaw.workspace.notes import lines_of, read_memory_file
+from nanoclaw.workspace.tokens import FRAME, PHATIC, SAME, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An entry of a memory file; lines count from 1 and include `end`."""
+    """Entries of a memory file that stand near each other; lines count from 1 and include `end`."""
 
     file: str
     start: int
@@ -27,133 +29,433 @@ class Hit:
     text: str
 
 
-def search(workspace: Workspace, query: str, limit: int, now: datetime) -> list[Hit]:
-    """The best entries first. Raises nothing: an unreadable note is passed over."""
-    terms = list(dict.fromkeys(tokens(query[:LONGEST_QUERY])))
-    if not terms or limit < 1:
+def search(index: Index, query: str, limit: int, now: datetime) -> list[Hit]:
+    """The best entries first, one a hit. Raises nothing: an unreadable note is passed over."""
+    return _looked_up(index, query, (), now, 0, limit, 0, careful=False) if limit > 0 else []
+
+
+def recall(
+    index: Index,
+    query: str,
+    talk: Sequence[str],
+    now: datetime,
+    budget: int,
+    longest: int = 0,
+    careful: bool = True,
+) -> list[Hit]:
+    """What a message brings up, best first, within a budget in characters; nothing for a greeting or small talk.
+
+    `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it.
+    Entries of one file share a hit; with `longest` each has its own, cut to so many characters around what matches.
+    Without `careful` a weak match will do.
+    """
+    return _looked_up(index, query, talk, now, budget, 0, longest, careful)
+
+
+LONGEST_QUERY = 4_000
+MOST_TERMS = 64
+"""The rarest words of a long query say what it is about."""
+
+_K1, _B = 1.2, 0.75  # BM25, as everywhere
+_REACH = 3  # lines above and below that lend a line their words
+_ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
+_QUESTION = 0.75  # a line that only asks
+_FEW_WORDS, _SHORT = 11, 0.7  # a line of fewer words says less, down to this share
+_PIECE = 0.15  # share of the top score for all lines of a piece that has many of the words
+_WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
+_FRAME_WEIGHT, _SAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.5, 0.8, 0.5, 0.5  # of a word's weight
+_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
+_FEWEST_PIECES = 24  # that are looked at closely, however small the budget
+_MOST_POSTINGS = 5_000  # lines that have a word, the rarest words first: bounds the time in a large memory
+_MOST_REPAIRS = 4  # words that no note has and that may be mistyped
+_ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
+_ENOUGH = 0.25  # what the best line has of a message, times that in words that no note has: less is chance
+
+
+@dataclass(slots=True)
+class _Question:
+    """A query taken apart: each word (or word for the same) with its concept and what it is worth, and the days."""
+
+    words: frozenset[str]
+    values: dict[str, tuple[str, float]]
+    spans: list[Span]
+    idf_of_none: float
+    worth: float  # of all its own words, those that no note has included
+    when: bool
+    first_person: bool
+
+
+@dataclass(slots=True)
+class _Found:
+    line: Line
+    piece: Piece
+    score: float
+    share: float  # of the question's words that its piece has
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        return self.piece.row + self.line.start, self.piece.row + self.line.end
+
+
+def _looked_up(
+    index: Index,
+    query: str,
+    talk: Sequence[str],
+    now: datetime,
+    budget: int,
+    limit: int,
+    longest: int,
+    careful: bool,
+) -> list[Hit]:
+    with index.lock:
+        try:
+            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, careful)
+        except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
+            index.discard()
+            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, careful)
+        return _single(index, found, limit) if limit else _packed(index, found, values, budget, longest)
+
+
+def _found(
+    index: Index, query: str, talk: Sequence[str], now: datetime, budget: int, careful: bool
+) -> tuple[list[_Found], Mapping[str, object]]:
+    index.refresh()
+    if not index.lines:
+        return [], {}
+    question = _taken_apart(index, query, talk, now.date())
+    if not question.values and not question.spans:
+        return [], {}
+    pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // 60))
+    found, top = _scored(index, question, pieces)
+    if careful and not _is_enough(question, top):
+        return [], {}
+    today = now.toordinal()
+    found = [each for each in found if each.score > 0]
+    found.sort(key=lambda each: (-each.score, abs(today - each.line.day), each.piece.file, each.rows))
+    return found, question.values
+
+
+# --- the question ------------------------------------------------------------------------------------------------
+
+
+def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> _Question:
+    spans, rest = find_dates(fold(query), today)
+    weights: dict[str, float] = {}
+    own = _weigh(index, rest, 1.0, weights, repair=True)
+    if own.keys() <= PHATIC | FRAME and not spans:
+        weights.clear()
+        talk = ()
+    if not _is_question(rest) or (_PRONOUN.search(rest) and not _NAME.search(query)):
+        for text in talk:
+            _weigh(index, find_dates(fold(text[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
+    idf = {term: _idf(index, len(index.postings(term))) for term in weights}
+    best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
+    values = {term: (term, weights[term] * idf[term]) for term in best if term in idf}
+    for term in best:
+        for other in index.known(SAME[term] - values.keys()) if term in SAME else ():
+            rarity = min(idf[term], _idf(index, len(index.postings(other))))
+            values[other] = (term, weights[term] * _SAME_WEIGHT * rarity)
+    if spans and all(term in FRAME for term in values):
+        values = {}  # "what happened on 3 May?" says nothing but the day
+    unknown = _idf(index, 0)
+    worth = sum(
+        weight * (idf[term] if term in idf else unknown * (_CJK_PAIR if is_cjk(term) else 1))
+        for term, weight in own.items()
+    )
+    return _Question(
+        frozenset(words(rest)),
+        values,
+        spans,
+        unknown,
+        worth,
+        bool(_ASKS_WHEN.search(rest)),
+        bool(_FIRST_PERSON.search(rest)),
+    )
+
+
+def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], repair: bool) -> dict[str, float]:
+    """Add the text's words to `weights` with what notes have in their place; the text's own with their weights."""
+    own: dict[str, float] = {}
+    for word in words(text):
+        for term in tokens(word):
+            share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
+            own[term] = weight * share
+    known = set(index.known(own))
+    for term in known:
+        weights[term] = max(weights.get(term, 0.0), own[term])
+    if repair:
+        strange = [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS and stem(word) not in known]
+        for word in strange[:_MOST_REPAIRS]:
+            near = _repaired(index, word)
+            for term in near:
+                weights.setdefault(term, weight * _REPAIRED)
+            if near and own.pop(stem(word), 0):
+                own[near[0]] = weight
+    return own
+
+
+def _repaired(index: Index, word: str) -> list[str]:
+    """Words of the notes that are one slip of the finger away: a letter too many, too few, wrong or swapped."""
+    if not 4 <= len(word) <= 30 or not word.isalpha() or is_cjk(word):
         return []
-    entries = [entry for name in memory_files(workspace) for entry in _entries_of(workspace, name)]
-    best = sorted(_scored(entries, terms), key=lambda hit: (-hit.score, _age(hit, now), hit.file, hit.start))
-    seen: set[str] = set()
-    hits = []
-    for hit in best:
-        if hit.text not in seen:
-            seen.add(hit.text)
-            hits.append(hit)
+    first = min(word)
+    block = ord(first) & ~63  # the word's own alphabet
+    letters = "abcdefghijklmnopqrstuvwxyz" if word.isascii() else "".join(map(chr, range(block, block + 64)))
+    halves = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    near = {left + right[1:] for left, right in halves if right}
+    near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
+    near |= {left + letter + right[1:] for left, right in halves if right for letter in letters}
+    near |= {left + letter + right for left, right in halves for letter in letters}
+    return [] if near & STOP_WORDS else index.known({stem(each) for each in near})
+
+
+def _is_question(text: str) -> bool:
+    return bool(_ASKS.search(text))
+
+
+def _idf(index: Index, lines: int) -> float:
+    return math.log(1 + (index.lines - lines + 0.5) / (lines + 0.5))
+
+
+# --- the lines ---------------------------------------------------------------------------------------------------
+
+
+def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[int]]:
+    """The pieces worth a close look, with the pairs of lines that have the rarest words."""
+    dated = [number for span in question.spans for number in index.between(span.first, span.last + _TOLD_LATER, most)]
+    lists = [(index.postings(term), value) for term, (_, value) in question.values.items()]
+    lists.sort(key=lambda each: len(each[0]))
+    if index.pieces <= most:
+        return dict.fromkeys({*dated, *(number >> 8 for numbers, _ in lists for number in numbers)}, _ALL)
+    worth: dict[int, float] = {}
+    left = _MOST_POSTINGS
+    for numbers, value in lists:
+        for number in reversed(numbers[-left:]):  # the newest, of a word that is everywhere
+            pair = number >> 1
+            worth[pair] = worth.get(pair, 0.0) + value
+        left -= len(numbers)
+        if left <= 0:
+            break
+    found = dict.fromkeys(dated, _ALL)
+    for pair in nlargest(2 * most, worth, key=worth.__getitem__):
+        if (number := pair >> 7) in found:
+            found[number] |= {pair & 127}
+        elif len(found) < most + len(dated):
+            found[number] = {pair & 127}
+    return found
+
+
+def _scored(index: Index, question: _Question, candidates: Mapping[int, Set[int]]) -> tuple[list[_Found], float]:
+    """The lines with their scores, and the best score of words alone."""
+    found: list[_Found] = []
+    pieces = {number: index.piece(number) for number in candidates}
+    shares = _piece_shares(question, pieces)
+    for number, pairs in candidates.items():
+        lines = pieces[number].lines
+        wanted = _around(lines, pairs)
+        for at, score in _line_scores(lines, wanted, question.values, index.average).items():
+            found.append(_Found(lines[at], pieces[number], score * _fullness(lines[at]), shares[number]))
+    top = max((each.score for each in found), default=0.0)
+    for each in found:
+        each.score += (top or 1.0) * (
+            _bonus(question, each.line, each.score > 0) + (_PIECE * each.share if each.score else 0.0)
+        )
+    return found, top
+
+
+def _around(lines: Sequence[Line], pairs: Set[int]) -> Sequence[int]:
+    """Where the pairs stand, and what they may lend words to or get words from."""
+    if not pairs:
+        return range(len(lines))
+    return sorted(
+        {
+            near
+            for at, line in enumerate(lines)
+            if line.serial >> 1 in pairs
+            for near in range(max(0, at - _REACH), min(len(lines), at + _REACH + 1))
+        }
+    )
+
+
+def _line_scores(
+    lines: Sequence[Line], wanted: Sequence[int], values: dict[str, tuple[str, float]], average: float
+) -> dict[int, float]:
+    """BM25 of each line, where a word also counts for the lines near the one it stands in."""
+    scores: dict[int, dict[str, float]] = {at: {} for at in wanted}
+    for at in wanted:
+        line = lines[at]
+        said = line.terms.split()
+        matching = values.keys() & said
+        if not matching and not line.heading:
+            continue
+        norm = _K1 * (1 - _B + _B * line.words / average)
+        own: dict[str, float] = {}
+        for term in matching:
+            concept, value = values[term]
+            count = said.count(term)
+            own[concept] = max(own.get(concept, 0.0), value * count * (_K1 + 1) / (count + norm))
+        for term in line.heading.split():
+            if term in values:
+                concept, value = values[term]
+                own.setdefault(concept, value * (_K1 + 1) / (1 + norm))
+        for other, share in _near(lines, at) if own else ():
+            into = scores.get(other, {})
+            for concept, value in own.items():
+                if value * share > into.get(concept, 0.0):
+                    into[concept] = value * share
+    return {at: sum(each.values()) for at, each in scores.items()}
+
+
+def _near(lines: Sequence[Line], at: int) -> Iterator[tuple[int, float]]:
+    """A line itself and its neighbours in the section, each with the share of its words that they get."""
+    yield at, 1.0
+    section = lines[at].section
+    for step, fades in ((1, _ABOVE), (-1, _BELOW)):
+        characters, other = 0, at + step
+        while 0 <= other < len(lines) and abs(other - at) <= _REACH and lines[other].section == section:
+            characters += lines[other].characters
+            yield other, math.exp(-characters / fades)
+            other += step
+
+
+def _fullness(line: Line) -> float:
+    share = min(1.0, _SHORT + (1 - _SHORT) * line.words / _FEW_WORDS)
+    return share * _QUESTION if line.is_question and line.words < 15 else share
+
+
+def _piece_shares(question: _Question, pieces: dict[int, Piece]) -> dict[int, float]:
+    """How much of the question each piece has anywhere, from 0 to 1."""
+    shares = {
+        number: sum(value for term, (_, value) in question.values.items() if f" {term} " in piece.terms)
+        for number, piece in pieces.items()
+    }
+    top = max(shares.values(), default=0.0) or 1.0
+    return {number: share / top for number, share in shares.items()}
+
+
+def _bonus(question: _Question, line: Line, matches: bool) -> float:
+    """In shares of the top score: a line with a time for "when", one by who is named, one of the day that is named."""
+    bonus = 0.0
+    if matches:
+        if question.when and line.has_time:
+            bonus += _WHEN
+        if line.speaker:
+            if not question.words.isdisjoint(line.speaker.split()):
+                bonus += _SPEAKER
+            if question.first_person and line.speaker in _THE_PERSON:
+                bonus += _PERSON
+    if question.spans and line.day:
+        bonus += _DATE * max(_date_match(span, line.day, matches) for span in question.spans)
+    return bonus
+
+
+def _date_match(span: Span, day: int, matches: bool) -> float:
+    """1 for the day meant, less for one of a longer span, and a little for the days after: things are told later."""
+    exactness = 1.0 if span.days == 1 else 0.8 if span.days <= 7 else 0.5
+    if span.first.toordinal() <= day <= span.last.toordinal():
+        return exactness
+    return 0.3 * exactness if matches and 0 < day - span.last.toordinal() <= _TOLD_LATER.days else 0.0
+
+
+def _is_enough(question: _Question, top: float) -> bool:
+    """Whether a line has what the message is about: enough of its words in all, and not one of many."""
+    return bool(question.spans) or top * top >= _ENOUGH * question.worth * question.idf_of_none
+
+
+# --- the hits ----------------------------------------------------------------------------------------------------
+
+
+def _single(index: Index, found: Sequence[_Found], limit: int) -> list[Hit]:
+    texts, seen, hits = _Texts(index), set[str](), list[Hit]()
+    for each in found:
+        text = texts.of(each)
+        same = each.line.terms
+        if text and same not in seen:
+            seen.add(same)
+            hits.append(_hit(each, text))
             if len(hits) == limit:
                 break
     return hits
 
 
-def tokens(text: str) -> Iterator[str]:
-    """Words by their stems, without the most common ones; Chinese, Japanese and Korean as characters and pairs."""
-    for match in _WORD.finditer(_folded(text)):
-        for word in (match[0],) if match[0].isascii() else re.split(_CJK, match[0]):
-            if re.match(_CJK, word):
-                yield from word
-                yield from (word[at : at + 2] for at in range(len(word) - 1))
-            elif word and word not in _STOP_WORDS:
-                yield _stem(word)
+def _packed(
+    index: Index, found: Sequence[_Found], values: Mapping[str, object], budget: int, longest: int
+) -> list[Hit]:
+    """The best lines that fit, those of one file together, so that its name is paid for once."""
+    texts, seen, left = _Texts(index), set[str](), budget
+    groups: dict[str, list[tuple[_Found, str]]] = {}
+    for each in found:
+        if left < _LEAST:
+            break
+        key = f"{each.piece.file}:{each.rows}" if longest else each.piece.file
+        cost = 1 if key in groups else len(each.piece.file) + _HEADER
+        room = min(left - cost, longest or left)
+        too_long = each.line.characters > room
+        if each.line.terms in seen or (too_long and (room < _LEAST or (seen and not longest))):
+            continue
+        text = texts.of(each)
+        if not text:
+            continue
+        text = _window(text, values, room) if len(text) > room else text
+        seen.add(each.line.terms)
+        left -= cost + len(text)
+        groups.setdefault(key, []).append((each, text))
+    return [_joined(group) for group in groups.values()]
 
 
-LONGEST_QUERY = 4_000
-_K1, _B = 1.2, 0.75
+_HEADER, _LEAST = 18, 40  # characters: a file's name costs "[:123-125]" and a line end besides; less is not worth it
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    file: str
-    start: int
-    end: int
-    date: date | None
-    text: str
-    heading: str
+def _window(text: str, values: Mapping[str, object], room: int) -> str:
+    """So much of a long text, from shortly before the first word that matches."""
+    at = next((match.start() for match in _SPOT.finditer(text) if not values.keys().isdisjoint(tokens(match[0]))), 0)
+    begin = max(0, min(at - room // 4, len(text) - room))
+    cut = text[begin : begin + room - 2]
+    return ("…" if begin else "") + cut + ("…" if begin + len(cut) < len(text) else "")
 
 
-def _scored(entries: list[_Entry], terms: list[str]) -> Iterator[Hit]:
-    """BM25 with an idf that stays above zero, so that one of two notes can be found."""
-    wanted = frozenset(terms)
-    any_term = re.compile("|".join(map(re.escape, terms)))
-    average = sum(len(entry.text) for entry in entries) / max(1, len(entries)) or 1.0
-    counted: list[tuple[_Entry, Counter[str]]] = []
-    for entry in entries:
-        whole = _folded(f"{entry.heading}\n{entry.text}")
-        if any_term.search(whole):  # a stem is always the beginning of its words, so the rest cannot match
-            counts = Counter(token for token in tokens(whole) if token in wanted)
-            if counts:
-                counted.append((entry, counts))
-    found_in = Counter(term for _, counts in counted for term in counts)
-    idf = {term: math.log(1 + (len(entries) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
-    for entry, counts in counted:
-        norm = _K1 * (1 - _B + _B * len(entry.text) / average)
-        score = sum(idf[term] * count * (_K1 + 1) / (count + norm) for term, count in counts.items())
-        yield Hit(entry.file, entry.start, entry.end, entry.date, score, entry.text)
+def _joined(group: list[tuple[_Found, str]]) -> Hit:
+    in_order = sorted(group, key=lambda each: each[0].rows)
+    first, last = in_order[0][0].rows[0], in_order[-1][0].rows[1]
+    hit = _hit(group[0][0], "\n".join(text for _, text in in_order))
+    return replace(hit, start=first, end=last)
 
 
-def _age(hit: Hit, now: datetime) -> int:
-    return abs((now.date() - hit.date).days) if hit.date else 1_000_000
+def _hit(found: _Found, text: str) -> Hit:
+    day = date.fromordinal(found.line.day) if found.line.day else None
+    return Hit(found.piece.file, *found.rows, day, found.score, text)
 
 
-def _entries_of(workspace: Workspace, name: str) -> Iterator[_Entry]:
-    try:
-        text = read_memory_file(workspace, name)
-    except WorkspaceError:
-        return
-    day = _day_of(name.rpartition("/")[2].removesuffix(".md"))
-    heading = ""
-    lines: list[tuple[int, str]] = []
-    for number, line in enumerate([*lines_of(text or ""), ""], 1):
-        is_heading = line.startswith("#")
-        if lines and (is_heading or not line.strip() or _BULLET.match(line)):
-            yield from _entry(name, lines, day, heading)
-            lines = []
-        if is_heading:
-            heading = line.lstrip("# ").strip()
-        elif line.strip():
-            lines.append((number, line))
+class _Texts:
+    """The words of what was found, from the files themselves, each read once."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._files: dict[str, list[str]] = {}
+
+    def of(self, found: _Found) -> str:
+        file = found.piece.file
+        if file not in self._files:
+            try:
+                self._files[file] = lines_of(read_memory_file(self._index.workspace, file) or "")
+            except WorkspaceError:
+                self._files[file] = []
+        first, last = found.rows
+        return clean(self._files[file][first - 1 : last])
 
 
-def _entry(name: str, lines: list[tuple[int, str]], day: date | None, heading: str) -> Iterator[_Entry]:
-    text = _STRUCK.sub("", "\n".join(line.strip() for _, line in lines))
-    dated = _DATED_BULLET.match(text)
-    if _WORD.search(_folded(_PREFIX.sub("", text))):  # something is left besides bullet, date and time
-        own = _day_of(dated[1]) if dated else None
-        yield _Entry(name, lines[0][0], lines[-1][0], own or day, text.strip(), heading)
-
-
-def _day_of(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _folded(text: str) -> str:
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-
-
-def _stem(word: str) -> str:
-    """The word without its commonest English endings; always its beginning."""
-    for endings in (("'s", "s"), ("ingly", "edly", "ing", "ied", "ed", "ly", "ie", "e", "y")):
-        for ending in endings:
-            if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-                word = word[: -len(ending)]
-                break
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdfgmnprt":
-        return word[:-1]
-    return word.removesuffix("e") if len(word) > 3 else word
-
-
-_CJK = "([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)"
-_WORD = re.compile(r"[^\W_]+(?:'s\b)?")
-_BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_PREFIX = re.compile(r"^\s*[-*+]?\s*(?:\[[ xX]\]\s*)?(?:\d{4}-\d\d-\d\d:?|\d\d:\d\d)?\s*")
-_DATED_BULLET = re.compile(r"\s*[-*+]\s+(\d{4}-\d\d-\d\d)\b")
-_STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
-_COMMON = """
-a about all am an and any are as at be been but by can could did do does for from had has have he hello her hi him his
-how i if in into is it its just me more my no not of ok okay on or our please she should so some than thank thanks
-that the their them then there these they this to up us was we were what when where which who why will with would yes
-you your
-"""
-_STOP_WORDS = frozenset(_COMMON.split())
+_SPOT = re.compile(r"[^\W_]+")
+_TOLD_LATER = timedelta(7)
+_THE_PERSON = frozenset({"user", "me", "i"})
+_PRONOUN = re.compile(
+    r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
+)
+_NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]")  # within the message itself, for a pronoun to mean
+_ASKS = re.compile(
+    r"[?？]|^\s*(?:who|what|when|where|which|why|how|whose|do|does|did|is|are|was|were|has|have|had|can|could|will|would|"
+    r"should|tell|remind|show|list|find|any|anything)\b|[吗呢]|什么|怎么|哪|谁|几|多少"
+)
+_ASKS_WHEN = re.compile(
+    r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|什么时候|几[月号点]|哪天|何时|いつ|언제"
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|mine|myself)\b|我")

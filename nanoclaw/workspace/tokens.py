@@ -52,9 +52,9 @@ def stem(word: str) -> str:
             break
     root = _IRREGULAR.get(root, root)
     if len(root) > 4:
-        for ending, other in _DERIVED:
-            if root.endswith(ending) and len(root) - len(ending) >= 4:
-                return root[: -len(ending)] + other
+        match = _DERIVED_ENDING.search(root, 4)
+        if match:
+            return root[: match.start()] + _DERIVED[match[0]]
     if len(root) > 3:
         root = root[:-1] + "i" if root.endswith("y") else root.removesuffix("e")
     return root
@@ -82,24 +82,23 @@ def _has_vowel(root: str) -> bool:
 
 _VOWELS = frozenset("aeiouy")
 _ENDINGS = ("ingly", "edly", "ings", "ing", "ed")
-_DERIVED = tuple(
-    pair.split(":")
-    for pair in """
-    fulness: ousness: iveness: ization: ational:at ation:at fully: ously: ments: ment: ness: tion:t sion:s ful: ily:y ly:
-    ious: ous: ive: able: ible: ally: al: ance: ence: ist: ism: ers: er: ors: or:
-    """.split()
-)
+_SUFFIXES = """
+fulness: ousness: iveness: ization: ational:at ation:at fully: ously: ments: ment: ness: tion:t sion:s ful: ily:y ly:
+ious: ous: ive: able: ible: ally: al: ance: ence: ist: ism: ers: er: ors: or:
+"""
+_DERIVED = {ending: other for ending, _, other in (pair.partition(":") for pair in _SUFFIXES.split())}
+_DERIVED_ENDING = re.compile(f"(?:{'|'.join(_DERIVED)})$")
 _CJK_FIRST = "\u3040"
 _CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _CJK_STOP = frozenset("的了是我你他她它们在有和就不都也很吗呢啊吧么这那个着过到去说要会对没为什怎哪谁几多")
 _COMMON = """
-a about all also am an and any are as at be because been being but by can cannot can't could couldn't did didn't do does
-doesn't doing don't for from get gets getting got had has hasn't have haven't having he hello her hers hey hi him his how
-i i'd i'll i'm i've if in into is isn't it it's its just know let let's like lot make me mine more most much my myself no not of
-off oh ok okay on one or our ours out over own please really she should so some than thank thanks that that's the their
-theirs them then there there's these they thing things this those to too up us very was wasn't we were what what's when
-where which while who whom whose why will with won't would wow yeah yes you you're your yours
+a about all also am an and any are as at be because been being but by can cannot can't could couldn't did didn't do
+does doesn't doing don't for from get gets getting got had has hasn't have haven't having he hello her hers hey hi him
+his how i i'd i'll i'm i've if in into is isn't it it's its just know let let's like lot make me mine more most much
+my myself no not of off oh ok okay on one or our ours out over own please really she should so some than thank thanks
+that that's the their theirs them then there there's these they thing things this those to too up us very was wasn't
+we were what what's when where which while who whom whose why will with won't would wow yeah yes you you're your yours
 """
 STOP_WORDS = frozenset(_COMMON.split())
 _ROOTS = """
@@ -113,37 +112,51 @@ draw drew drawn|show shown|read|come came|become became|sit sat|get got gotten|f
 seek sought|light lit|shoot shot|steal stole stolen|wake woke woken|rise rose risen|hide hid hidden|bite bit bitten|
 sew sewn|mean meant|lead led|feed fed|bleed bled|breed bred|hang hung|stick stuck|strike struck|swing swung|dig dug|
 sink sank sunk|shrink shrank shrunk|ring rang rung|blow blew blown|tear tore torn|bear bore born|freeze froze frozen|
-child children|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|
-life lives|knife knives|leaf leaves|shelf shelves|wolf wolves|loaf loaves|half halves|die died dying dies|
+child children|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|life lives|
+knife knives|leaf leaves|shelf shelves|wolf wolves|loaf loaves|half halves|die died dying dies|
 mother mom mum mommy mummy moms mums|father dad daddy dads|photo photograph picture pic photos pics pictures|
 television tv|bicycle bike bikes|movie film movies films|grandmother grandma|grandfather grandpa|
 """
 _IRREGULAR = {form: group.split()[0] for group in _ROOTS.replace("\n", "").split("|") for form in group.split()}
 
 _FRAME = """
-ask asked call called conversation describe described discuss discussed example example explain explained happen happened
-happening kind kinds many mention mentioned much name names named often old remember remind say says said sort sorts
-talk talked talking tell told type types according certain various different specific particular list order give
-information likely might may would current currently recent recently ever usually typically
+ask asked call called conversation describe described discuss discussed example example explain explained happen
+happened happening kind kinds many mention mentioned much name names named often old remember remind say says said
+sort sorts talk talked talking tell told type types according certain various different specific particular list order
+give information likely might may would current currently recent recently ever usually typically
 """
 FRAME = frozenset(stem(word) for word in _FRAME.split())
 """Words that ask rather than say what about."""
+_PHATIC = """
+afternoon agree agreed alright amazing awesome bored boring brilliant bye care cheers clear continue cool correct day
+definitely evening exactly excellent fair fantastic fine forget forgot friend funny go going goodbye good gotcha great
+haha hehe help hmm indeed interesting job joke later let lol lovely mind mistake moment morning much nah never nice
+night nope perfect problem really right second see send sleep sorry sound sounds soon stop super sure surely talk tell
+think tomorrow true try understand understood very wait want way weekend welcome well wonderful work works worries
+worry bit best later minute time today long back again still just need something nothing maybe guess bad feel feeling
+happy sad tired
+"""
+PHATIC = frozenset(stem(word) for word in _PHATIC.split())
+"""Words to greet, thank, agree and wait with: a message of nothing else is small talk."""
+
 _SAME = """
-begin start launch|buy purchase get acquire|job work career profession occupation employ|kid child|doctor physician medic|
-car vehicle auto|trip travel journey vacation holiday visit tour|home house apartment flat|hobby pastime interest passion leisur|
-pet animal|dog puppy pup doggy|cat kitten kitty|exercise workout gym fit train|friend buddy pal|happy glad joy delight|
-sad upset unhappy|afraid scare fear anxious nervous|angry mad furious|ill sick disease illness|money cash fund financ|
-cost price pay|shop store boutique|film movie cinema|picture photo image|song music tune|book novel read|school class course lesson|
-college university|teacher professor instructor|exam test quiz|meal dinner lunch breakfast food eat|cook bake recipe|
-dish meal|sport game match|win victory award prize|competition contest tournament|present gift|party celebrate|
-marry wedding bride groom spouse|husband wife partner spouse|girlfriend boyfriend partner date|
-parent mother father|sibling brother sister|grandparent grandmother grandfather|move relocate|live reside|plan intend goal aim|
-want wish hope desire|like enjoy love favorit prefer|hate dislike|help support assist aid|advice tip suggest recommend|
-problem issue trouble difficulty challeng|idea concept|big large huge|small little tiny|fast quick speedy|stress anxiety tension destress|
-relax unwind calm|art paint draw|paper article|script screenplay|write author|computer laptop|phone mobile cell call|
-accident crash|storm hurricane|city town|country nation|road street|flower plant garden|volunteer charity|church faith relig|
-bank loan|boss manager|employee colleague coworker|company business firm startup|meet encounter|end finish complet|
-stop quit|fix repair|learn study|teach educat|allergy allergic|medicine medication drug pill|drink beverag|clothes cloth outfit dress wear|
+begin start launch|buy purchase get acquire|job work career profession occupation employ|kid child|
+doctor physician medic|car vehicle auto|trip travel journey vacation holiday visit tour|home house apartment flat|
+hobby pastime interest passion leisur|pet animal|dog puppy pup doggy|cat kitten kitty|exercise workout gym fit train|
+friend buddy pal|happy glad joy delight|sad upset unhappy|afraid scare fear anxious nervous|angry mad furious|
+ill sick disease illness|money cash fund financ|cost price pay|shop store boutique|film movie cinema|
+picture photo image|song music tune|book novel read|school class course lesson|college university|
+teacher professor instructor|exam test quiz|meal dinner lunch breakfast food eat|cook bake recipe|dish meal|
+sport game match|win victory award prize|competition contest tournament|present gift|party celebrate|
+marry wedding bride groom spouse|husband wife partner spouse|girlfriend boyfriend partner date|parent mother father|
+sibling brother sister|grandparent grandmother grandfather|move relocate|live reside|plan intend goal aim|
+want wish hope desire|like enjoy love favorit prefer|hate dislike|help support assist aid|
+advice tip suggest recommend|problem issue trouble difficulty challeng|idea concept|big large huge|small little tiny|
+fast quick speedy|stress anxiety tension destress|relax unwind calm|art paint draw|paper article|script screenplay|
+write author|computer laptop|phone mobile cell call|accident crash|storm hurricane|city town|country nation|
+road street|flower plant garden|volunteer charity|church faith relig|bank loan|boss manager|
+employee colleague coworker|company business firm startup|meet encounter|end finish complet|stop quit|fix repair|
+learn study|teach educat|allergy allergic|medicine medication drug pill|drink beverag|clothes cloth outfit dress wear|
 """
 
 

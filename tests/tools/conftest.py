@@ -19,10 +19,10 @@ from nanoclaw.tools.forgetting import Forgetter, forget_tool
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace import recall
 from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.search import NoteSearch
 
 NOW = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=2)))
 CONTEXT = ToolContext(Address("test", "1"), "me", "person")
@@ -86,7 +86,7 @@ def forgetter(tmp_path: Path, changes: Changes) -> Forgetter:
         tmp_path,
         changes,
         lambda: NOW,
-        search=lambda query, limit: recall.search(changes.workspace, query, limit, NOW),
+        search=NoteSearch(changes.workspace, tmp_path / "index.db", lambda: NOW).search,
         drop_index=lambda: None,
         store=None,
     )
@@ -102,7 +102,9 @@ def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter) ->
     tools = [
         *file_tools(workspace, read_roots=[skills], open_image=fake_image),
         *shell_tools(workspace, environment),
-        *memory_tools(MemoryStore(workspace, lambda: NOW)),
+        *memory_tools(
+            MemoryStore(workspace, lambda: NOW), NoteSearch(workspace, tmp_path / "index.db", lambda: NOW).search
+        ),
         forget_tool(forgetter),
     ]
     return Hands(root, kept(tools, changes))

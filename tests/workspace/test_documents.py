@@ -157,6 +157,12 @@ def test_a_cut_in_a_pdf_says_how_far_it_came(tmp_path: Path) -> None:
     assert len(text) < 1_500
 
 
+def test_the_names_of_many_pages_count(tmp_path: Path) -> None:
+    text = read_document(office.pptx(tmp_path / "a.pptx", *["x"] * 500), 1_000)
+    assert len(text) < 1_200
+    assert text.split("\n")[-2].endswith(" of 500 slides ...]")
+
+
 def test_every_form_is_cut(tmp_path: Path) -> None:
     made = [
         office.docx(tmp_path / "a.docx", office.paragraph("word " * 50) * 100),
