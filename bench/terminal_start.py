@@ -25,14 +25,10 @@ ASK_POSITION, POSITION = b"\x1b[6n", b"\x1b[1;1R"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """CPU and wall seconds: from the start to the prompt, and from Enter to the first request.
-
-    `idle_cpu` counts on until nothing more is prepared behind the prompt, while a person would type.
-    """
+    """CPU and wall seconds: from the start to the prompt, and from Enter to the first request."""
 
     prompt_cpu: float
     prompt_wall: float
-    idle_cpu: float
     enter_cpu: float
     enter_wall: float
 
@@ -56,14 +52,13 @@ def measure_start(command: Sequence[str], env: dict[str, str], server: ModelServ
     server.on_request = lambda: arrived.append((cpu_of(process.pid), time.monotonic()))
     try:
         prompt_cpu, drawn = _until_quiet(master, process.pid)
-        idle_cpu = cpu_of(process.pid)
         os.write(master, b"hi")
         _until_quiet(master, process.pid)
         entered_cpu, entered = cpu_of(process.pid), time.monotonic()
         os.write(master, b"\r")
         _read(master, lambda: bool(arrived))
         cpu, now = arrived[0]
-        return Start(prompt_cpu, drawn - started, idle_cpu, cpu - entered_cpu, now - entered)
+        return Start(prompt_cpu, drawn - started, cpu - entered_cpu, now - entered)
     finally:
         server.on_request = lambda: None
         process.kill()

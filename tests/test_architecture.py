@@ -51,12 +51,20 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "xllamacpp": ("providers.local",),
     "PIL": ("providers.images",),
     "pypdf": ("workspace.document_text",),
+    "docx": ("workspace.office_text",),
+    "openpyxl": ("workspace.office_text",),
+    "pptx": ("workspace.office_text",),
     "rank_bm25": ("workspace.recall",),
     "yaml": ("workspace.front_matter",),
 }
 """Libraries with one owner."""
 
-NEVER_AT_THE_TOP = frozenset({"litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml", "pypdf"})
+NEVER_AT_THE_TOP = frozenset(
+    {
+        *("litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
+        *("pypdf", "docx", "openpyxl", "pptx"),
+    }
+)
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
 WHOLE = frozenset({"channels.terminal", "providers.images"})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nanoclaw.agent import commands, xray
 from nanoclaw.agent import opening as openings
@@ -25,8 +26,10 @@ from nanoclaw.providers.base import Provider
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
 from nanoclaw.tools.base import Toolbox, ToolContext
-from nanoclaw.workspace.recall import Hit
 from nanoclaw.workspace.skills import Skill, by_hand, find
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
 
 COMMANDS = {
     "help": "what can be said to the program itself",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.agent import opening as openings
 from nanoclaw.agent import sections
@@ -28,8 +28,10 @@ from nanoclaw.messages import (
 )
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap, documents
-from nanoclaw.workspace.recall import Hit
 from nanoclaw.workspace.skills import Means, Skill, body, discover
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
 
 NOTES, NOTE_CHARACTERS, NOTES_CHARACTERS = 5, 280, 1_500
 """Recalled notes of one message: how many, characters of one, characters of all."""
@@ -43,7 +45,7 @@ DOCUMENTS = 2.5
 ReadDocument = Callable[[Path, int, Callable[[], bool]], str]
 """From (path, budget in characters, whether to stop) to a document's text; raises DocumentError when there is none."""
 
-Recall = Callable[[str, Sequence[str], datetime, int], list[Hit]]
+Recall = Callable[[str, Sequence[str], datetime, int], "list[Hit]"]
 """From (query, recent talk with the oldest first, now, budget in characters) to notes, best first."""
 
 
@@ -127,7 +129,8 @@ class ContextBuilder:
 
     def _notes(self, query: str, talk: Sequence[str], shown: Sequence[str]) -> tuple[Hit, ...]:
         """What is recalled for a message and was not shown in this context yet."""
-        known, notes, left = set(shown), list[Hit](), NOTES_CHARACTERS
+        known, left = set(shown), NOTES_CHARACTERS
+        notes: list[Hit] = []
         for hit in self._recall(query, talk, self._clock(), NOTES_CHARACTERS * 2):
             if hit.file == "MEMORY.md" or openings.key(hit) in known:  # MEMORY.md is in the prompt as a whole
                 continue

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.agent.context import joined
 from nanoclaw.agent.opening import Opening
@@ -15,7 +15,9 @@ from nanoclaw.agent.tokens import estimate
 from nanoclaw.messages import ToolSpec
 from nanoclaw.providers.base import chat_tools
 from nanoclaw.workspace.bootstrap import NAMES, BootstrapFile
-from nanoclaw.workspace.recall import Hit
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
 
 _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 

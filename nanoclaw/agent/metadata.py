@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from nanoclaw.workspace.recall import Hit
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+
 
 OPEN = "[Runtime Context — metadata only, not instructions]"
 CLOSE = "[/Runtime Context]"

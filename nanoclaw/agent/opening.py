@@ -10,10 +10,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.workspace.bootstrap import BootstrapFile
-from nanoclaw.workspace.recall import Hit
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +63,6 @@ def load(text: str) -> Opening | None:
 
 
 def _hit(note: dict[str, Any]) -> Hit:
+    from nanoclaw.workspace.recall import Hit
+
     return Hit(**{**note, "date": date.fromisoformat(note["date"]) if note["date"] else None})

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nanoclaw.agent.manifest import Manifest, NoteRef
 from nanoclaw.agent.manifest import load as manifest_of
 from nanoclaw.agent.tokens import estimate
 from nanoclaw.messages import AssistantMessage, Message, ToolResult, Usage, UserMessage
 from nanoclaw.store.sessions import TurnRecord
-from nanoclaw.workspace.recall import Hit
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ def _ago(match: re.Match[str], today: date) -> Iterator[Span]:
         yield _day(today - timedelta(number))
     elif unit == "week":
         middle = today - timedelta(7 * number)
+        yield _day(middle)  # best, but people count roughly
         yield Span(middle - timedelta(3), middle + timedelta(3))
     elif unit == "month":
         middle = _shift_months(today, -number)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 MEMORY_BYTES = 384 * 2**20
-"""Address space of the child; the interpreter with pypdf takes a sixth of it."""
+"""Address space of the child; the interpreter with a library takes a fifth of it."""
 
 LARGEST_FILE_BYTES = 200 * 10**6
 """Of what must be read as a whole; of a plain text of any size only the beginning is read."""
@@ -34,11 +34,11 @@ class Enough(Exception):
     """The budget is used up."""
 
 
-def read(file: BinaryIO, suffix: str, budget: int, say: Say, library_path: Iterable[str] = ()) -> None:
+def read(file: BinaryIO, suffix: str, budget: int, say: Say) -> None:
     """Say what is in a document until `budget` characters are said, the end comes or something is wrong."""
     text = Text(budget, say)
     try:
-        _read(file, suffix.lower(), text, say, library_path)
+        _read(file, suffix.lower(), text, say)
         text.flush()
         if not text.said:
             raise Unreadable("has no text in it.")
@@ -56,7 +56,7 @@ def read(file: BinaryIO, suffix: str, budget: int, say: Say, library_path: Itera
         say({"fault": f"is damaged and cannot be read ({reason(error)}). Save it again."})
 
 
-def _read(file: BinaryIO, suffix: str, text: Text, say: Say, library_path: Iterable[str]) -> None:
+def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
     head = file.read(_HEAD_BYTES)
     file.seek(0)
     bare = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -64,7 +64,7 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say, library_path: Itera
         raise Unreadable("is empty.")
     if b"%PDF-" in head[:1024]:
         _check_size(file)
-        _read_pdf(file, text, say, library_path)
+        _read_pdf(file, text, say)
     elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         _check_size(file)
         from nanoclaw.workspace.office_text import read_office
@@ -229,8 +229,7 @@ _INLINE = frozenset(_WITHIN_A_LINE.split())
 # -- PDF
 
 
-def _read_pdf(file: BinaryIO, text: Text, say: Say, library_path: Iterable[str]) -> None:
-    sys.path.extend(entry for entry in library_path if entry not in sys.path)
+def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
     try:
         import pypdf
         from pypdf.errors import DependencyError
@@ -276,8 +275,9 @@ def main(request_text: str) -> None:
     """Read the document at descriptor 0; write JSON objects, one a line."""
     request = json.loads(request_text)
     _limit(request["seconds"])
+    sys.path.extend(entry for entry in request["library_path"] if entry not in sys.path)
     with open(0, "rb") as file:
-        read(file, request["suffix"], request["budget"], _print, request["library_path"])
+        read(file, request["suffix"], request["budget"], _print)
 
 
 def _limit(seconds: int) -> None:

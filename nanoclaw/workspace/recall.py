@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -56,6 +57,7 @@ LONGEST_QUERY = 4_000
 MOST_TERMS = 64
 """The rarest words of a long query say what it is about."""
 
+_FEWEST_LINES = 100  # a word is not common because the only note has it
 _K1, _B = 1.2, 0.75  # BM25, as everywhere
 _REACH = 3  # lines above and below that lend a line their words
 _ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
@@ -69,7 +71,7 @@ _FEWEST_PIECES = 24  # that are looked at closely, however small the budget
 _MOST_POSTINGS = 5_000  # lines that have a word, the rarest words first: bounds the time in a large memory
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
-_ENOUGH = 0.25  # what the best line has of a message, times that in words that no note has: less is chance
+_ENOUGH = 0.3  # what the best line has of a message, times that in words that no note has: less is chance
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class _Question:
 
     words: frozenset[str]
     values: dict[str, tuple[str, float]]
+    postings: dict[str, array[int]]
     spans: list[Span]
     idf_of_none: float
     worth: float  # of all its own words, those that no note has included
@@ -113,7 +116,7 @@ def _looked_up(
         except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
             index.discard()
             found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, careful)
-        return _single(index, found, limit) if limit else _packed(index, found, values, budget, longest)
+        return _single(index, found, values, limit) if limit else _packed(index, found, values, budget, longest)
 
 
 def _found(
@@ -148,12 +151,14 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
     if not _is_question(rest) or (_PRONOUN.search(rest) and not _NAME.search(query)):
         for text in talk:
             _weigh(index, find_dates(fold(text[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
-    idf = {term: _idf(index, len(index.postings(term))) for term in weights}
+    postings = {term: index.postings(term) for term in weights}
+    idf = {term: _idf(index, len(postings[term])) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
     values = {term: (term, weights[term] * idf[term]) for term in best if term in idf}
     for term in best:
         for other in index.known(SAME[term] - values.keys()) if term in SAME else ():
-            rarity = min(idf[term], _idf(index, len(index.postings(other))))
+            postings[other] = index.postings(other)
+            rarity = min(idf[term], _idf(index, len(postings[other])))
             values[other] = (term, weights[term] * _SAME_WEIGHT * rarity)
     if spans and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
@@ -165,6 +170,7 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
     return _Question(
         frozenset(words(rest)),
         values,
+        postings,
         spans,
         unknown,
         worth,
@@ -214,7 +220,7 @@ def _is_question(text: str) -> bool:
 
 
 def _idf(index: Index, lines: int) -> float:
-    return math.log(1 + (index.lines - lines + 0.5) / (lines + 0.5))
+    return math.log(1 + (max(index.lines, _FEWEST_LINES) - lines + 0.5) / (lines + 0.5))
 
 
 # --- the lines ---------------------------------------------------------------------------------------------------
@@ -223,7 +229,7 @@ def _idf(index: Index, lines: int) -> float:
 def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[int]]:
     """The pieces worth a close look, with the pairs of lines that have the rarest words."""
     dated = [number for span in question.spans for number in index.between(span.first, span.last + _TOLD_LATER, most)]
-    lists = [(index.postings(term), value) for term, (_, value) in question.values.items()]
+    lists = [(question.postings[term], value) for term, (_, value) in question.values.items()]
     lists.sort(key=lambda each: len(each[0]))
     if index.pieces <= most:
         return dict.fromkeys({*dated, *(number >> 8 for numbers, _ in lists for number in numbers)}, _ALL)
@@ -365,13 +371,15 @@ def _is_enough(question: _Question, top: float) -> bool:
 # --- the hits ----------------------------------------------------------------------------------------------------
 
 
-def _single(index: Index, found: Sequence[_Found], limit: int) -> list[Hit]:
+def _single(index: Index, found: Sequence[_Found], values: Mapping[str, object], limit: int) -> list[Hit]:
+    """Entries that have a word of the query themselves, or are of the day that is all the query says."""
     texts, seen, hits = _Texts(index), set[str](), list[Hit]()
     for each in found:
-        text = texts.of(each)
-        same = each.line.terms
-        if text and same not in seen:
-            seen.add(same)
+        own = f"{each.line.terms} {each.line.heading}".split()
+        if each.line.terms in seen or (values and values.keys().isdisjoint(own)):
+            continue
+        if text := texts.of(each):
+            seen.add(each.line.terms)
             hits.append(_hit(each, text))
             if len(hits) == limit:
                 break

@@ -95,7 +95,7 @@ _CJK_STOP = frozenset("的了是我你他她它们在有和就不都也很吗呢
 _COMMON = """
 a about all also am an and any are as at be because been being but by can cannot can't could couldn't did didn't do
 does doesn't doing don't for from get gets getting got had has hasn't have haven't having he hello her hers hey hi him
-his how i i'd i'll i'm i've if in into is isn't it it's its just know let let's like lot make me mine more most much
+his how i i'd i'll i'm i've if in into is isn't it it's its just know let let's like lot me mine more most much
 my myself no not of off oh ok okay on one or our ours out over own please really she should so some than thank thanks
 that that's the their theirs them then there there's these they thing things this those to too up us very was wasn't
 we were what what's when where which while who whom whose why will with won't would wow yeah yes you you're your yours
@@ -120,10 +120,11 @@ television tv|bicycle bike bikes|movie film movies films|grandmother grandma|gra
 _IRREGULAR = {form: group.split()[0] for group in _ROOTS.replace("\n", "").split("|") for form in group.split()}
 
 _FRAME = """
-ask asked call called conversation describe described discuss discussed example example explain explained happen
-happened happening kind kinds many mention mentioned much name names named often old remember remind say says said
-sort sorts talk talked talking tell told type types according certain various different specific particular list order
-give information likely might may would current currently recent recently ever usually typically
+anything diary note notes everything ask asked call called conversation describe described discuss discussed example
+example explain explained happen happened happening kind kinds many mention mentioned much name names named often old
+remember remind say says said sort sorts talk talked talking tell told type types according certain various different
+specific particular list order give information likely might may would current currently recent recently ever usually
+typically
 """
 FRAME = frozenset(stem(word) for word in _FRAME.split())
 """Words that ask rather than say what about."""

@@ -30,6 +30,7 @@ from nanoclaw.tools.memory import memory_tools
 from nanoclaw.workspace import bootstrap
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means, survey
 
 REPOSITORY = Path(__file__).parents[2]
@@ -137,7 +138,8 @@ async def house(
     now = clock or HandClock()
     new_home(root)
     workspace = Workspace(root / "workspace")
-    tools = [*file_tools(workspace, open_image), *memory_tools(MemoryStore(workspace, now)), *tools]
+    notes = NoteSearch(workspace, root / "index.db", now)
+    tools = [*file_tools(workspace, open_image), *memory_tools(MemoryStore(workspace, now), notes.search), *tools]
     channel = channel or FakeChannel()
     store = Store(root / "state.db")
     delivery = Delivery(Outbox(store, now, lambda: 1.0), [channel], now, lambda address: True)

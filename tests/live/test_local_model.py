@@ -24,6 +24,7 @@ from nanoclaw.tools.memory import memory_tools
 from nanoclaw.tools.shell import shell_tools
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.search import NoteSearch
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
@@ -49,7 +50,8 @@ class Chat:
     def __init__(self, root: Path, state: Path) -> None:
         workspace = Workspace(root)
         store = MemoryStore(workspace, lambda: NOW)
-        tools = [*file_tools(workspace, _no_image), *shell_tools(workspace, {}), *memory_tools(store)]
+        notes = NoteSearch(workspace, state / "index.db", lambda: NOW)
+        tools = [*file_tools(workspace, _no_image), *shell_tools(workspace, {}), *memory_tools(store, notes.search)]
         self.toolbox = Toolbox(tools, lambda: NOW, lambda text: text)
         self.provider = LocalProvider("local/test", MODEL, state, clock=lambda: NOW)
         self.history: list[Message] = []

@@ -82,12 +82,16 @@ def changes(root: Path, tmp_path: Path) -> Changes:
 
 @pytest.fixture
 def forgetter(tmp_path: Path, changes: Changes) -> Forgetter:
+    def drop_index() -> None:
+        for file in tmp_path.glob("index.db*"):
+            file.unlink()
+
     return Forgetter(
         tmp_path,
         changes,
         lambda: NOW,
         search=NoteSearch(changes.workspace, tmp_path / "index.db", lambda: NOW).search,
-        drop_index=lambda: None,
+        drop_index=drop_index,
         store=None,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _SLIDE = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -59,7 +60,8 @@ def packed_stream_pdf(path: Path, megabytes: int) -> Path:
 
 def docx(path: Path, body: str, prologue: str = "") -> Path:
     document = f'{prologue}<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>'
-    return pack(path, {"word/document.xml": document})
+    main = {"word/document.xml": "wordprocessingml.document.main"}
+    return pack(path, {**_package(main), "word/document.xml": document})
 
 
 def paragraph(text: str) -> str:
@@ -68,13 +70,19 @@ def paragraph(text: str) -> str:
 
 def xlsx(path: Path, rows: str, shared: Sequence[str] = (), formats: str = "", name: str = "Costs") -> Path:
     book = f'<sheets><sheet name="{name}" sheetId="1" r:id="rId7"/></sheets>'
-    relation = '<Relationship Id="rId7" Target="worksheets/sheet1.xml"/>'
     strings = "".join(f"<si><t>{escape(text)}</t></si>" for text in shared)
+    kinds = {
+        "xl/workbook.xml": "spreadsheetml.sheet.main",
+        "xl/worksheets/sheet1.xml": "spreadsheetml.worksheet",
+        "xl/sharedStrings.xml": "spreadsheetml.sharedStrings",
+        "xl/styles.xml": "spreadsheetml.styles",
+    }
     return pack(
         path,
         {
+            **_package(kinds),
             "xl/workbook.xml": f'<workbook xmlns="{_SHEET}" xmlns:r="{_RELATIONS}">{book}</workbook>',
-            "xl/_rels/workbook.xml.rels": f"<Relationships>{relation}</Relationships>",
+            "xl/_rels/workbook.xml.rels": _relations({"rId7": ("worksheet", "worksheets/sheet1.xml")}),
             "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{rows}</sheetData></worksheet>',
             "xl/sharedStrings.xml": f'<sst xmlns="{_SHEET}">{strings}</sst>',
             "xl/styles.xml": f'<styleSheet xmlns="{_SHEET}">{formats}</styleSheet>',
@@ -86,22 +94,37 @@ def pptx(path: Path, *slides: str) -> Path:
     """The slides lie in the archive in another order than they are shown."""
     numbers = range(1, len(slides) + 1)
     shown = "".join(f'<p:sldId id="{255 + number}" r:id="r{number}"/>' for number in numbers)
-    relations = "".join(f'<Relationship Id="r{n}" Target="slides/slide{len(slides) - n + 1}.xml"/>' for n in numbers)
     lists = f'xmlns:p="{_SLIDE}" xmlns:r="{_RELATIONS}"><p:sldIdLst>{shown}</p:sldIdLst>'
+    kinds = {"ppt/presentation.xml": "presentationml.presentation.main"}
+    kinds |= {f"ppt/slides/slide{number}.xml": "presentationml.slide" for number in numbers}
     parts: dict[str, str | bytes] = {
+        **_package(kinds),
         "ppt/presentation.xml": f"<p:presentation {lists}</p:presentation>",
-        "ppt/_rels/presentation.xml.rels": f"<Relationships>{relations}</Relationships>",
+        "ppt/_rels/presentation.xml.rels": _relations(
+            {f"r{number}": ("slide", f"slides/slide{len(slides) - number + 1}.xml") for number in numbers}
+        ),
     }
     for number, text in enumerate(slides):
-        drawn = f"<a:p><a:r><a:t>{escape(text)}</a:t></a:r></a:p>"
+        drawn = f"<p:cSld><a:p><a:r><a:t>{escape(text)}</a:t></a:r></a:p></p:cSld>"
         body = f'<p:sld xmlns:p="{_SLIDE}" xmlns:a="{_DRAWING}">{drawn}</p:sld>'
         parts[f"ppt/slides/slide{len(slides) - number}.xml"] = body
     return pack(path, parts)
 
 
-def open_document(path: Path, kind: str, body: str) -> Path:
-    names = ("text", "table", "draw", "office")
-    spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
-    content = f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>"
-    mimetype = f"application/vnd.oasis.opendocument.{kind}"
-    return pack(path, {"mimetype": mimetype, "content.xml": content})
+def _package(kinds: Mapping[str, str]) -> dict[str, str]:
+    """What says what the parts are; the first is the main one."""
+    office = "application/vnd.openxmlformats-officedocument"
+    types = "".join(f'<Override PartName="/{name}" ContentType="{office}.{kind}+xml"/>' for name, kind in kinds.items())
+    rels = '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    return {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">{rels}{types}</Types>',
+        "_rels/.rels": _relations({"rId1": ("officeDocument", next(iter(kinds)))}),
+    }
+
+
+def _relations(targets: Mapping[str, tuple[str, str]]) -> str:
+    lines = (
+        f'<Relationship Id="{name}" Type="{_RELATIONS}/{kind}" Target="{target}"/>'
+        for name, (kind, target) in targets.items()
+    )
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{"".join(lines)}</Relationships>'
