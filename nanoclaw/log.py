@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import logging
+
     from loguru import Record, logger
 
 __all__ = ["logger", "start"]
@@ -59,9 +61,19 @@ def _add_sinks(folder: Path, redact: Callable[[str], str]) -> None:
     logger.add(_print, level="WARNING", format=_LINE)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        logger.add(folder / "nanoclaw.log", level="DEBUG", format=_FILE_LINE, rotation="5 MB", retention=3)
+        logger.add(_file(folder / "nanoclaw.log"), level="DEBUG", format=_FILE_LINE)
     except OSError as error:
         logger.warning("no log file in {}: {}", folder, error.strerror)
+
+
+def _file(path: Path) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler
+
+    class Rotating(RotatingFileHandler):
+        def handleError(self, record: logging.LogRecord) -> None:
+            pass  # a full disk is told of once, by what could not be saved; the screen is the person's
+
+    return Rotating(path, maxBytes=5_000_000, backupCount=3, encoding="utf-8", delay=True)
 
 
 def _print(line: str) -> None:

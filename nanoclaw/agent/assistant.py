@@ -21,7 +21,7 @@ from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn
 from nanoclaw.errors import NanoclawError, SkillError, StoreError
 from nanoclaw.events import Event, Notice, Reason, TurnEnded
-from nanoclaw.messages import Address, Inbound, Limits, Outbound, Usage, UserMessage
+from nanoclaw.messages import Address, AssistantMessage, Inbound, Limits, Message, Outbound, Usage, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.sessions import Session, Sessions
@@ -29,7 +29,7 @@ from nanoclaw.tools.base import Toolbox, ToolContext
 from nanoclaw.workspace.skills import Skill, by_hand, find
 
 if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+    from nanoclaw.workspace.recall import Hit
 
 COMMANDS = {
     "help": "what can be said to the program itself",
@@ -83,6 +83,7 @@ class Assistant:
         self._memory_command, self._skills = memory_command, skills
         self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, tuple[str, ...]] = {}
+        self._resumed: set[int] = set()
 
     async def deliver(self, inbound: Inbound) -> None:
         """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
@@ -105,6 +106,7 @@ class Assistant:
             self._delivery.wake(cut.address.channel)
         for row, inbound in self._inbox.waiting():
             if is_served(inbound.address):
+                self._resumed.add(row)
                 self._lanes.of(str(inbound.address)).put((row, inbound))
 
     async def idle(self) -> None:
@@ -118,6 +120,9 @@ class Assistant:
     async def _handle(self, accepted: Accepted) -> None:
         row, inbound = accepted
         self._stopped.pop(inbound.address, None)
+        if row in self._resumed:
+            self._resumed.discard(row)
+            self._show(inbound.address, Notice(f"going on with what was waiting: “{_short(inbound.message.text)}”"))
         command = commands.parse(inbound.message.text)
         if command and inbound.message.origin == "person":
             if command[0] == "skill" and command[1]:
@@ -250,7 +255,6 @@ class Assistant:
         try:
             self._reply(row, inbound, text, "failed")
         except StoreError:  # nothing can be kept, but it can still be shown
-            self._show(inbound.address, Notice(text))
             self._show(inbound.address, TurnEnded(text, "failed"))
         self._delivery.wake(inbound.address.channel)
 
@@ -276,7 +280,7 @@ class Assistant:
             case "why":
                 return self._why(session, argument)
             case "status":
-                return f"{self._status()}\nModel: {self._model_name(session)}\nMessages: {len(session.history)}"
+                return f"{self._status()}\nModel: {self._model_name(session)}\n{_length(session.history)}"
             case _:
                 return commands.unknown(name, COMMANDS)
 
@@ -308,6 +312,16 @@ class Assistant:
             return self._provider_for(session.model).model
         except NanoclawError as error:
             return f"none ({error})"
+
+
+def _length(history: Sequence[Message]) -> str:
+    """How long a conversation is, as the person sees it, and what its answers took."""
+    answers = [message for message in history if isinstance(message, AssistantMessage)]
+    said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
+    said += sum(bool(answer.text) for answer in answers)
+    taken = [answer.usage.input_tokens for answer in answers if answer.usage]
+    given = [answer.usage.output_tokens for answer in answers if answer.usage]
+    return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"
 
 
 def _not_begun(texts: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.skills import Means, Skill, body, discover
 
 if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+    from nanoclaw.workspace.recall import Hit
 
 NOTES, NOTE_CHARACTERS, NOTES_CHARACTERS = 5, 280, 1_500
 """Recalled notes of one message: how many, characters of one, characters of all."""

@@ -17,7 +17,7 @@ from nanoclaw.providers.base import chat_tools
 from nanoclaw.workspace.bootstrap import NAMES, BootstrapFile
 
 if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+    from nanoclaw.workspace.recall import Hit
 
 _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 

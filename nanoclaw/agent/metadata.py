@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+    from nanoclaw.workspace.recall import Hit
 
 
 OPEN = "[Runtime Context — metadata only, not instructions]"

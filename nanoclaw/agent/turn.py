@@ -183,7 +183,10 @@ class Turn:
                 "The model gave an empty answer, twice. Ask again, or choose another with /model.", "failed"
             )
         self.final = (answer,)
-        return self._ended(answer.text, "answered")
+        cut = (
+            "\n\n(Cut off at the model's output limit; say “go on” for the rest.)" if answer.finish == "length" else ""
+        )
+        return self._ended(answer.text + cut, "answered")
 
     def _ended(self, text: str, reason: Reason) -> TurnEnded:
         return TurnEnded(text, reason, self.usage)

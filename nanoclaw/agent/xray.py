@@ -14,7 +14,7 @@ from nanoclaw.messages import AssistantMessage, Message, ToolResult, Usage, User
 from nanoclaw.store.sessions import TurnRecord
 
 if TYPE_CHECKING:
-    from nanoclaw.workspace.recall import Hit  # dear to import, and only the types are needed here
+    from nanoclaw.workspace.recall import Hit
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,9 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
+FULL_BYTES = 1_000_000
+"""With less room than this a disk counts as full."""
+
 _ASIDE = "Move it aside to start anew, or put a copy in its place; nothing was changed."
 
 
@@ -126,14 +129,17 @@ class Store:
         except sqlite3.Error as error:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
-            raise StoreError(f"cannot write {self.path}: {error}. Nothing was changed; is the disk full?") from error
+            raise StoreError(
+                f"this step could not be saved in {self.path}: {_reason(self.path, error)}. "
+                "What was saved before is whole, and what commands did stays done."
+            ) from error
 
     def rows(self, sql: str, *values: object) -> list[Any]:
         """What a query finds. Raises StoreError when the file is damaged."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise StoreError(f"cannot read {self.path}: {error}. {_ASIDE}") from error
+            raise StoreError(f"cannot read {self.path}: {_reason(self.path, error)}. {_advice(error)}") from error
 
     def close(self) -> None:
         self.db.close()
@@ -188,8 +194,24 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot open {path}: {error}. {_ASIDE}") from error
+        raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
     return db
+
+
+def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
+    """What is wrong, in words; SQLite calls a full disk an input or output error."""
+    try:
+        room = os.statvfs(path.parent)
+        if room.f_bavail * room.f_frsize < FULL_BYTES:
+            return "the disk is full"
+    except OSError:
+        pass
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _advice(error: Exception) -> str:
+    damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+    return _ASIDE if damaged else "Nothing was changed; free some space, or check its permissions, and start again."
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -44,22 +45,31 @@ def seed(root: Path, template: Path) -> list[str]:
 
     Raises WorkspaceError when the folder cannot be made or written.
     """
-    made = []
+    made: list[str] = []
+    is_new = not root.exists()
     try:
         (root / "memory").mkdir(parents=True, exist_ok=True)
         for source in sorted(template.glob("*.md")):
-            try:
-                with (root / source.name).open("x", encoding="utf-8") as target:
-                    target.write(source.read_text(encoding="utf-8"))
-            except FileExistsError:
-                continue
-            made.append(source.name)
+            if not os.path.lexists(root / source.name):
+                made.append(source.name)
+                _copy(source, root / source.name)
     except OSError as error:
+        for name in made:  # half a workspace would count as one, and never be completed
+            (root / name).unlink(missing_ok=True)
+        if is_new:
+            shutil.rmtree(root, ignore_errors=True)
         raise WorkspaceError(
             f"cannot write to the workspace {root}: {error.strerror}. Check its permissions and the free space, "
             "or choose another folder ([workspace] path in config.toml)."
         ) from error
     return made
+
+
+def _copy(source: Path, target: Path) -> None:
+    with target.open("xb") as file:
+        file.write(source.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read(

@@ -205,6 +205,14 @@ def test_a_turn_without_an_end_stops_at_the_limit_with_an_honest_sentence(tmp_pa
     assert all(ended.answer not in message.text for message in ended.history)
 
 
+def test_an_answer_cut_off_at_the_output_limit_says_so_and_history_keeps_the_models_words(tmp_path: Path) -> None:
+    ended = ask(tmp_path, Say("The capital of France is", finish="length"))
+    assert ended.answer == (
+        "The capital of France is\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
+    )
+    assert ended.history[-1].text == "The capital of France is"
+
+
 def test_a_call_cut_off_at_the_output_limit_never_runs(tmp_path: Path) -> None:
     cut = Say(calls=(("write_file", {"path": "a.txt", "content": "half"}),), finish="length")
     ended = ask(tmp_path, cut, "I will write less")

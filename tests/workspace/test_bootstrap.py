@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.workspace.bootstrap import cut, fair_shares, read
+from nanoclaw.errors import WorkspaceError
+from nanoclaw.workspace.bootstrap import cut, fair_shares, read, seed
 
 
 def files(root: Path, **contents: str) -> Path:
@@ -84,3 +86,20 @@ def test_a_file_of_headings_and_comments_costs_nothing(tmp_path: Path) -> None:
     root = files(tmp_path, SOUL="# Character\n\n<!-- say\nsomething -->\n", USER="# The person\nAnna")
     found = read(root, tmp_path)
     assert (found["SOUL.md"].text, found["USER.md"].text) == ("", "# The person\nAnna")
+
+
+def test_a_disk_that_fills_up_while_seeding_leaves_no_half_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = files(tmp_path, AGENTS="rules", SOUL="dry")
+    calls = iter((None, OSError(errno.ENOSPC, "No space left on device")))
+
+    def full(descriptor: int) -> None:  # a disk cannot be filled at will here
+        if error := next(calls):
+            raise error
+
+    with monkeypatch.context() as patch, pytest.raises(WorkspaceError, match="No space left"):
+        patch.setattr(os, "fsync", full)
+        seed(tmp_path / "new", template)
+    assert not (tmp_path / "new").exists()
+    assert seed(tmp_path / "new", template) == ["AGENTS.md", "SOUL.md"]
