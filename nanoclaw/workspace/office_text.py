@@ -44,12 +44,11 @@ def _checked(file: BinaryIO) -> frozenset[str]:
         raise Unreadable(f"unpacks to more than {UNPACKED_BYTES // 10**6} MB and is not read.")
     if any(entry.flag_bits & 1 for entry in entries):
         raise Unreadable("is protected by a password. Save a copy without one.")
-    for entry in entries:
-        if entry.filename.endswith((".xml", ".rels")):
-            with archive.open(entry) as part:
-                if b"<!DOCTYPE" in part.read(4096).replace(b"\0", b""):  # also in UTF-16
-                    raise Unreadable("declares XML entities, which can hide anything, and is not read.")
-    return frozenset(entry.filename for entry in entries)
+    for entry in (entry for entry in entries if entry.filename.endswith((".xml", ".rels"))):
+        with archive.open(entry) as part:
+            if b"<!DOCTYPE" in part.read(4096).replace(b"\0", b""):  # also in UTF-16
+                raise Unreadable("declares XML entities, which can hide anything, and is not read.")
+    return frozenset(archive.namelist())
 
 
 def _read_word(file: BinaryIO, text: Text, say: Say) -> None:
@@ -75,13 +74,14 @@ def _read_slides(file: BinaryIO, text: Text, say: Say) -> None:
 
 
 def _write(root: Any, text: Text) -> None:
-    for block in (block for part in root for block in part):
-        text.write(_words(block))
+    for part in root:
+        for block in part:
+            text.write(_words(block))
 
 
 def _words(element: Any) -> str:
     """Also those in boxes, forms and tracked insertions, which the `text` of the libraries leaves out."""
-    tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else "comment"
+    tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""  # a comment
     if tag == "t":
         return element.text or ""
     if tag in _SIGNS:
@@ -91,10 +91,8 @@ def _words(element: Any) -> str:
     return "".join(map(_words, element)) + ("\n" if tag == "p" else "")
 
 
-_SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_SIGNS |= dict.fromkeys(
-    ("comment", "pPr", "Fallback", "moveFrom"), ""
-)  # tab stops, the same twice, where it once stood
+# not said: what paragraphs look like, the same for older programs, where a text once stood
+_SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "pPr": "", "Fallback": "", "moveFrom": ""}
 
 
 def _read_workbook(file: BinaryIO, text: Text, say: Say) -> None:

@@ -70,6 +70,7 @@ def paragraph(text: str) -> str:
 
 def xlsx(path: Path, rows: str, shared: Sequence[str] = (), formats: str = "", name: str = "Costs") -> Path:
     book = f'<sheets><sheet name="{name}" sheetId="1" r:id="rId7"/></sheets>'
+    sheet = f'<dimension ref="A1"/><sheetData>{rows}</sheetData>'
     strings = "".join(f"<si><t>{escape(text)}</t></si>" for text in shared)
     kinds = {
         "xl/workbook.xml": "spreadsheetml.sheet.main",
@@ -83,7 +84,7 @@ def xlsx(path: Path, rows: str, shared: Sequence[str] = (), formats: str = "", n
             **_package(kinds),
             "xl/workbook.xml": f'<workbook xmlns="{_SHEET}" xmlns:r="{_RELATIONS}">{book}</workbook>',
             "xl/_rels/workbook.xml.rels": _relations({"rId7": ("worksheet", "worksheets/sheet1.xml")}),
-            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{rows}</sheetData></worksheet>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_SHEET}">{sheet}</worksheet>',
             "xl/sharedStrings.xml": f'<sst xmlns="{_SHEET}">{strings}</sst>',
             "xl/styles.xml": f'<styleSheet xmlns="{_SHEET}">{formats}</styleSheet>',
         },

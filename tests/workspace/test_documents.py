@@ -123,8 +123,8 @@ def test_what_the_libraries_write_is_read(tmp_path: Path) -> None:
     letter.add_heading("Rent")
     letter.save(str(tmp_path / "a.docx"))
     book["Sheet"].append(["Tea", 3])
-    book["Sheet"].cell(1_000_000, 16_000, True)
-    book.create_chartsheet("Curve")
+    book["Sheet"].cell(1_000, 16_000, True)
+    book.create_chartsheet("Curve").add_chart(openpyxl.chart.LineChart())
     book.save(tmp_path / "a.xlsx")
     slide = talk.slides.add_slide(talk.slide_layouts[5])
     slide.shapes.title.text = "Hello"
@@ -132,7 +132,7 @@ def test_what_the_libraries_write_is_read(tmp_path: Path) -> None:
     talk.save(str(tmp_path / "a.pptx"))
     assert inside(read_document(tmp_path / "a.docx")) == "Rent"
     assert inside(read_document(tmp_path / "a.xlsx")).split("\n")[1:] == ["Tea | 3", " | " * 10 + "TRUE"]
-    assert inside(read_document(tmp_path / "a.pptx")) == "Hello\n\n | World"
+    assert inside(read_document(tmp_path / "a.pptx")) == "[slide 1]\nHello\n | World"
 
 
 def test_a_web_page_is_read_as_it_looks(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_an_entity_that_hides_behind_a_long_comment_is_not_resolved(tmp_path: Pa
     with zipfile.ZipFile(table) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     parts["xl/worksheets/sheet1.xml"] = late.encode() + parts["xl/worksheets/sheet1.xml"]
-    assert "EntitiesForbidden" in refusal(office.pack(table, parts))
+    assert "damaged" in refusal(office.pack(table, parts))
 
 
 def test_bombs_end_at_the_cap(tmp_path: Path) -> None:
