@@ -58,6 +58,7 @@ def measure_start(command: Sequence[str], env: dict[str, str], server: ModelServ
         os.write(master, b"\r")
         _read(master, lambda: bool(arrived))
         cpu, now = arrived[0]
+        _until_quiet(master, process.pid)  # the answer has come: nothing is left for the next start to make good
         return Start(prompt_cpu, drawn - started, cpu - entered_cpu, now - entered)
     finally:
         server.on_request = lambda: None

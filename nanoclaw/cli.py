@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
-    commands = top.add_subparsers(title="commands", metavar="")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, run: Callable[[Config, argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
@@ -86,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     tokens.add_argument("--json", action="store_true")
 
     local = command("local", _local_list, "models that run on this machine, without a key")
-    actions = local.add_subparsers(metavar="")
+    actions = local.add_subparsers(metavar="ACTION")
     actions.add_parser("list", help="the catalogue").set_defaults(command=_local_list)
     pull = actions.add_parser("pull", help="fetch a model; goes on where it was stopped")
     pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
@@ -96,29 +97,30 @@ def parser() -> argparse.ArgumentParser:
     remove.add_argument("name")
     remove.set_defaults(command=_local_remove)
 
-    memory = command("memory", _usage, "search the notes, or add to them")
-    actions = memory.add_subparsers(metavar="", required=True)
+    memory = command("memory", _memory_usage, "search the notes, or add to them")
+    actions = memory.add_subparsers(metavar="ACTION")
     search = actions.add_parser("search", help="find notes and facts")
-    search.add_argument("query")
+    search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=5)
     search.add_argument("--json", action="store_true")
     search.set_defaults(command=_memory_search)
     add = actions.add_parser("add", help="add a note for today, or a lasting fact")
-    add.add_argument("text")
+    add.add_argument("text", nargs="+")
     add.add_argument("--fact", action="store_true")
     add.add_argument("--replaces", default="", metavar="WORDS", help="words of the fact that this one corrects")
     add.set_defaults(command=_memory_add)
     forget = actions.add_parser("forget", help="take words out of the notes and conversations, for good")
-    forget.add_argument("query")
+    forget.add_argument("query", nargs="+")
     forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
     forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
     forget.set_defaults(command=_memory_forget)
     for name, text in (("undo", "take back the last change of a memory file"), ("log", "the last changes")):
         actions.add_parser(name, help=text).set_defaults(command=_memory_command, action=name)
+    memory.set_defaults(actions=", ".join(actions.choices or ()))
 
     sessions = command("sessions", _sessions_list, "the conversations that are stored")
     sessions.set_defaults(json=False)
-    actions = sessions.add_subparsers(metavar="")
+    actions = sessions.add_subparsers(metavar="ACTION")
     listing = actions.add_parser("list", help="all of them, the newest first")
     listing.add_argument("--json", action="store_true")
     listing.set_defaults(command=_sessions_list)
@@ -129,7 +131,7 @@ def parser() -> argparse.ArgumentParser:
 
     skills = command("skills", _skills_list, "the skills that were found")
     skills.set_defaults(json=False)
-    listing = skills.add_subparsers(metavar="").add_parser("list", help="name, source and state of each")
+    listing = skills.add_subparsers(metavar="ACTION").add_parser("list", help="name, source and state of each")
     listing.add_argument("--json", action="store_true")
     listing.set_defaults(command=_skills_list)
     return top
@@ -148,8 +150,19 @@ def _name(text: str) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """An unknown command is answered with a near one; the list of all is in --help."""
+        if action.choices is None or value in action.choices or not isinstance(action, argparse._SubParsersAction):
+            super()._check_value(action, value)
+            return
+        import difflib
+
+        near = difflib.get_close_matches(value, action.choices, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(action.choices)}"
+        self.error(f"there is no {str(action.metavar).lower()} {value!r}; {hint}")
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}. Try {self.prog} --help.\n")
+        self.exit(2, f"{self.prog}: {message}{'' if message.endswith('?') else '.'} Try {self.prog} --help.\n")
 
 
 # --- talking ---------------------------------------------------------------------------------------------------------
@@ -246,9 +259,23 @@ def _run(work: Any) -> int:
 def _attachment(path: Path) -> Attachment:
     from nanoclaw.agent.context import attachment
 
-    if not path.is_file():
-        raise ConfigError(f"there is no file {str(path)!r}")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {str(path)!r}") from None
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be attached: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise ConfigError(f"{str(path)!r} is {_kind(mode)}, not a file that can be attached")
     return attachment(path.absolute())
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "a device"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket"
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------
@@ -275,9 +302,11 @@ def _init(config: Config, options: argparse.Namespace) -> int:
 
 def _status(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import __version__
+    from nanoclaw.schedule.clock import clock
     from nanoclaw.store.db import owner
     from nanoclaw.store.sessions import list_sessions
 
+    clock(config.person.timezone, config.environment)  # a zone that is none is told as any mistake in the config
     pid = owner(config.home / "state.db")
     with _read_store(config) as store:
         sessions = list_sessions(store) if store else []
@@ -305,13 +334,14 @@ def _status(config: Config, options: argparse.Namespace) -> int:
 def _doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
 
-    problems = 0
+    app.start_logging(config)
+    problems: dict[str, str] = {}
     for what, check in app.checks(config):
         try:
             print(f"ok    {what}: {check()}")
         except NanoclawError as error:
-            problems += 1
-            print(f"wrong {what}: {error}")
+            first = problems.setdefault(str(error), what)
+            print(f"wrong {what}: {error}" if first == what else f"?     {what}: not checked, as the {first} is wrong")
     return 1 if problems else 0
 
 
@@ -402,7 +432,7 @@ def _memory_search(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
 
     notes = app.note_search(config, app.person_clock(config))
-    hits = notes.search(options.query, options.limit)
+    hits = notes.search(" ".join(options.query), options.limit)
     notes.close()
     if options.json:
         print(json.dumps({"hits": [_hit(hit) for hit in hits]}, ensure_ascii=False))
@@ -431,9 +461,10 @@ def _memory_add(config: Config, options: argparse.Namespace) -> int:
     now = app.person_clock(config)
     changes = app.memory_changes(config, now)
     notes = MemoryStore(Workspace(config.workspace_path), now)
+    text = " ".join(options.text)
     is_fact = options.fact or options.replaces
     with changes.of("nanoclaw memory add", "MEMORY.md" if is_fact else changes.today()):
-        added = notes.add_fact(options.text, options.replaces) if is_fact else notes.add_note(options.text)
+        added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
     print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
     if added.struck:
         print(f"Corrected: {added.struck}")
@@ -450,11 +481,12 @@ def _memory_forget(config: Config, options: argparse.Namespace) -> int:
         print("Nothing found.")
         return 0
     app.start_logging(config)
+    query = " ".join(options.query)
     path = config.home / "state.db"
     store = Store(path) if path.exists() else None
     try:
         forgetter = app.make_forgetter(config, app.person_clock(config), store)
-        listing = forgetter.find(options.query)
+        listing = forgetter.find(query)
         if not listing.count:
             print("Nothing found.")
             return 0
@@ -463,7 +495,7 @@ def _memory_forget(config: Config, options: argparse.Namespace) -> int:
         if not numbers:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
-        print(printable(told(forgetter.forget(options.query, numbers))))
+        print(printable(told(forgetter.forget(query, numbers))))
         return 0
     finally:
         if store:
@@ -598,8 +630,8 @@ def _tokens(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _usage(config: Config, options: argparse.Namespace) -> int:
-    raise ConfigError("say which: --help lists the actions")
+def _memory_usage(config: Config, options: argparse.Namespace) -> int:
+    raise ConfigError(f"say what to do, one of {options.actions}: nanoclaw memory --help")
 
 
 @contextmanager

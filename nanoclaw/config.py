@@ -177,8 +177,10 @@ def _secrets(path: Path) -> dict[str, str]:
             lines = file.read().splitlines()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
     secrets = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):

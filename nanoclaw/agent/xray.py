@@ -110,6 +110,8 @@ def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
         return "Nothing was sent in this conversation yet."
     usage = last.usage
     reported = f" The provider reported {usage.cached_tokens:,} of {usage.input_tokens:,} input tokens as cached."
+    if not usage.input_tokens:  # a turn that was stopped or failed before the model's figures came
+        reported = ""
     now, then = manifest.sha256, last.manifest.sha256
     if now["tools"] != then["tools"]:
         return "The tools are others than in the last request: it shares no prefix." + reported

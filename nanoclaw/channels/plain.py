@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.channels.text import PlainFlow, SparseProgress, notice_line, printable, progress
+from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, printable, progress
 from nanoclaw.events import Event, Notice, Reason, ToolFinished, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 
@@ -46,6 +46,7 @@ class Plain:
         self._err = _Pipe(stderr or sys.stderr)
         self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not as_json)
         self._sparse = SparseProgress(self._write_error_line)
+        self._repeated = Repeated()
         self._bar = ""
         self._id = os.urandom(8).hex()
         self._over = asyncio.Event()
@@ -97,7 +98,7 @@ class Plain:
         return os.urandom(8).hex()
 
     def show(self, address: Address, event: Event) -> None:
-        if address != self._address:
+        if address != self._address or self._repeated(event):
             return
         match event:
             case Notice(_, float()):

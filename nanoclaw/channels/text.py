@@ -158,6 +158,22 @@ class SparseProgress:
             self._note(notice_line(f"{event.text} {percent} %"))
 
 
+class Repeated:
+    """Whether a notice says nothing that the one before it has not said."""
+
+    def __init__(self) -> None:
+        self._last: Notice | None = None
+
+    def __call__(self, event: Event) -> bool:
+        if not isinstance(event, Notice):
+            self._last = None
+        elif self._last and event.text == self._last.text and event.fraction in (None, self._last.fraction):
+            return True
+        else:
+            self._last = event
+        return False
+
+
 def _main_argument(arguments: str) -> str:
     try:
         values = json.loads(arguments) if len(arguments) <= _PARSED_CHARACTERS else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import re
 import ssl
@@ -36,7 +37,7 @@ ANSWER_LIMIT = 64 * 2**20
 """Bytes that one whole answer may have."""
 
 WAIT_LIMIT = 60.0
-"""Seconds that one wait between two tries may take, whatever the provider asks for."""
+"""Seconds that one wait between two tries may take; a provider that asks for more is not asked again."""
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -74,7 +75,7 @@ class Patience:
     def wait_seconds(self, failed: int, asked: float | None) -> float:
         """Seconds before the next try after `failed` tries; what the provider asked for comes first."""
         if asked is not None:
-            return min(max(asked, 0.0), WAIT_LIMIT)
+            return asked
         return min(2.0 ** (failed - 1) * (1 + 0.25 * self.jitter()), WAIT_LIMIT)
 
 
@@ -91,7 +92,7 @@ class Door:
     ) -> T:
         """POST `body` and return what `read` makes of the reply; tries again where that can help."""
         return await tries(
-            self.endpoint.model, self._patience, lambda show: self._once(body, timeout_seconds, read, show), on_event
+            self.endpoint, self._patience, lambda show: self._once(body, timeout_seconds, read, show), on_event
         )
 
     async def _once(
@@ -135,7 +136,9 @@ class Door:
             self._client = None
 
 
-async def tries(model: str, patience: Patience, once: Callable[[OnEvent], Awaitable[T]], on_event: OnEvent) -> T:
+async def tries(
+    endpoint: Endpoint, patience: Patience, once: Callable[[OnEvent], Awaitable[T]], on_event: OnEvent
+) -> T:
     """The result of `once`, called again after ProviderUnavailable; a Notice tells the person why it takes longer."""
     shown = False
 
@@ -148,14 +151,30 @@ async def tries(model: str, patience: Patience, once: Callable[[OnEvent], Awaita
     while True:
         try:
             return await once(show)
-        except ProviderUnavailable as error:
+        except ProviderError as error:
             failed += 1
-            if failed >= patience.tries:
+            if not isinstance(error, ProviderUnavailable) or failed >= patience.tries or _waits_long(error.retry_after):
+                _log(endpoint, error, f"try {failed}, the last")
                 raise
             seconds = patience.wait_seconds(failed, error.retry_after)
+            _log(endpoint, error, f"try {failed} of {patience.tries}, the next in {seconds:.1f} s")
+            model = endpoint.model
             what = f"{model} broke off, its answer starts again" if shown else f"{_reason(error)}, trying again"
             on_event(Notice(f"{what} in {max(1, round(seconds))} s"))
             await patience.sleep(seconds)
+
+
+def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
+    """A line of the log for a failed try: why, where, and what comes next; nothing that the provider said."""
+    from nanoclaw.log import logger
+
+    host, cause = _host(endpoint.url), error.__context__
+    why = re.split(r" It says:| \((?!\d)", str(error).replace(endpoint.url, host), maxsplit=1)[0].rstrip(".")
+    if isinstance(cause, httpx.TransportError | OSError):
+        why += f" ({type(cause).__name__}: {_one_line(str(cause))[:200]})"
+    if endpoint.key:
+        why = why.replace(endpoint.key, "[key]")
+    logger.debug("{}; {} at {}: {}", why, endpoint.model, host or endpoint.url, what)
 
 
 class Reply:
@@ -384,6 +403,8 @@ _QUOTA = (
     r"insufficient[_ ](quota|balance|credits?|funds)|billing|credit balance|out of credits|payment required"
     r"|exceeded your current quota|quota_exceeded|spending limit"
 )
+# in a 400, which may quote what was asked, only words that mean the account (Anthropic's own)
+_NO_CREDIT = r"credit balance is too low|insufficient[_ ](quota|balance|credits?|funds)"
 _SOON = r"retry ?(in|after|delay)|try again (in|after)|per (minute|min|second)\b"
 # llama.cpp says 500 where its chat template or its model cannot take the form of a request
 _FORM = r"alternat|system role|image input|mmproj|--jinja|raise_exception"
@@ -403,7 +424,8 @@ def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -
     number = f" ({status})" if status else ""
     if status == 413 or _is_overflow(status, details):
         return ContextTooLong(f"The conversation is longer than {model} can read.{said} Use /new to start afresh.")
-    if status == 402 or (status in (0, 403, 429) and _quota(details, asked)):
+    is_spent = _says(_NO_CREDIT, details) if status == 400 else status in (0, 403, 429) and _quota(details, asked)
+    if status == 402 or is_spent:
         return ProviderRefused(
             f"{model} refused{number}: the account has no quota or credit left.{said} "
             "Check the plan and the billing at the provider, or choose another model."
@@ -439,8 +461,22 @@ class Unavailable(ProviderUnavailable):
     """Worth another try; `reason` is the short half of the sentence, for the notice of a wait."""
 
     def __init__(self, reason: str, rest: str, asked: float | None) -> None:
-        super().__init__(f"{reason}.{rest}", asked)
+        wish = f" and asks to wait {_duration(asked)}" if asked is not None and _waits_long(asked) else ""
+        super().__init__(f"{reason}{wish}.{rest}", asked)
         self.reason = reason
+
+
+def _waits_long(asked: float | None) -> bool:
+    return asked is not None and asked > WAIT_LIMIT
+
+
+def _duration(seconds: float) -> str:
+    """Rounded up, so that who waits that long has waited long enough."""
+    minutes = math.ceil(seconds / 60)
+    hours = math.ceil(seconds / 3600)
+    return (
+        f"{minutes} minutes" if minutes < 120 else f"{hours} hours" if hours < 72 else f"{math.ceil(hours / 24)} days"
+    )
 
 
 def _reason(error: ProviderUnavailable) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderUnavailable
+from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.events import Notice
 from nanoclaw.messages import AssistantMessage, ModelRequest
 from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, has_images, legal
@@ -71,7 +71,7 @@ class LiteLLM:
             await self._litellm.close_litellm_async_clients()
 
     async def _ask(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        return await tries(self._model, self._patience, lambda show: self._once(request, show), on_event)
+        return await tries(self._endpoint, self._patience, lambda show: self._once(request, show), on_event)
 
     async def _load(self, on_event: OnEvent) -> None:
         if self._litellm is None:
@@ -126,10 +126,16 @@ class LiteLLM:
         if type(error).__name__ == "ContextWindowExceededError":
             return ContextTooLong(f"The conversation is longer than {self._model} can read. Use /new to start afresh.")
         if type(error).__name__ == "LiteLLMUnknownProvider" or "LLM Provider NOT provided" in said:
-            return failure(self._endpoint, 404, b"litellm knows no such provider", None)
+            prefix = self._model.partition("/")[0]
+            return ProviderRefused(
+                f"{self._model} cannot be asked: litellm knows no such provider as {prefix!r}. "
+                "Check the spelling of model.name in config.toml; a server of your own needs model.api_base."
+            )
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
-            return ProviderError(f"{self._model} failed: {type(error).__name__}: {said[:300]}. Choose another model.")
+            return ProviderError(
+                f"{self._model} failed ({type(error).__name__}). It says: {said[:300]!r}. Choose another model."
+            )
         headers = getattr(getattr(error, "response", None), "headers", None)
         asked = retry_after(headers, self._patience.clock()) if isinstance(headers, Mapping) else None
         return failure(self._endpoint, status, said.encode("utf-8", "replace"), asked)

@@ -111,6 +111,7 @@ def provider_for(
         return Anthropic(model, api_key=key, api_base=base, wire_model=name, patience=patience)
     service = SERVICES.get(prefix)
     if service is None and not api_base:
+        _check_prefix(prefix)
         from nanoclaw.providers.litellm_provider import LiteLLM
 
         variables = _LITELLM_KEYS.get(prefix, ())
@@ -143,6 +144,32 @@ def _split(model: str, api_base: str) -> tuple[str, str]:
     if api_base and model.strip() and not slash:
         return "", model.strip()
     raise ConfigError(f"model.name is {model!r}, which names no provider: {_suggestion(model.strip('/ '))}")
+
+
+def _check_prefix(prefix: str) -> None:
+    """Raises ConfigError for a slip of the pen; litellm is asked for all other prefixes, once it is loaded."""
+    if prefix in _LITELLM_KEYS or prefix in _OTHER_ADAPTERS:
+        return
+    from difflib import get_close_matches
+
+    near = (
+        [_FAMILIES[prefix]] if prefix in _FAMILIES else get_close_matches(prefix, [*SERVICES, *_OTHER_ADAPTERS], 1, 0.7)
+    )
+    if near and not _litellm_has(prefix):
+        raise ConfigError(f"unknown provider {prefix!r}; did you mean {near[0]!r}?")
+
+
+def _litellm_has(prefix: str) -> bool:
+    """Whether litellm's list of providers has this one; the list is read as text, as the import takes seconds."""
+    import importlib.util
+    from pathlib import Path
+
+    spec = importlib.util.find_spec("litellm")
+    try:
+        text = (Path(spec.origin).parent / "types" / "utils.py").read_text("utf-8") if spec and spec.origin else ""
+    except OSError:  # another release may keep it elsewhere
+        return True
+    return f' = "{prefix}"' in text
 
 
 def _suggestion(name: str) -> str:

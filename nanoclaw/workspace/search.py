@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -32,9 +33,18 @@ class NoteSearch:
 
     def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]:
         """What a message brings up, the best first, each cut to LONGEST_NOTE characters; often nothing."""
+        if not self._has_notes():
+            return []
         from nanoclaw.workspace import recall
 
         return recall.recall(self._index(), query, talk, now, budget, LONGEST_NOTE)
+
+    def _has_notes(self) -> bool:
+        try:
+            with os.scandir(self._workspace.notes) as entries:
+                return any(entries)
+        except OSError:
+            return False
 
     def close(self) -> None:
         if self._made:

@@ -49,10 +49,11 @@ class Chatter:
             "main",
             history_file=folder / "history",
             clock=lambda: datetime.now(UTC),
-            greeting="nanoclaw with canned answers",
+            greeting="nanoclaw with canned answers, " + "and a greeting that is longer than a screen of eighty columns",
             commands={"/help": "what I can do", "/new": "start over", "/stop": "stop the turn"},
         )
         self.queue: asyncio.Queue[Inbound] = asyncio.Queue()
+        self.dropped: list[str] = []
 
     async def main(self) -> None:
         working = asyncio.create_task(self.work())
@@ -67,25 +68,34 @@ class Chatter:
         if text == "refuse":
             raise StoreError("the disk is full: free some space and say it again")
         if text == "/stop":
+            while not self.queue.empty():
+                self.dropped.append(self.queue.get_nowait().message.text)
             if self.turn:
                 self.turn.cancel()
-            await self.say("Stopped." if self.turn else "Nothing to stop.")
-        elif text == "/help":
-            await self.say("/help  what I can do\n/stop  stop the turn")
+            else:
+                await self.say("Nothing to stop.", inbound)
         else:
             self.queue.put_nowait(inbound)
 
     async def work(self) -> None:
         while True:
             inbound = await self.queue.get()
-            self.turn = asyncio.create_task(self.answer(inbound.message.text))
+            self.turn = asyncio.create_task(self.answer(inbound))
             await asyncio.wait([self.turn])
             if self.turn.cancelled():
-                self.show(TurnEnded("", "cancelled"))
+                said = f"Stopped. Not begun: {'; '.join(self.dropped)}." if self.dropped else "Stopped."
+                self.dropped.clear()
+                self.show(TurnEnded(said, "cancelled"))
+                await self.say(said, inbound)
             self.turn = None
 
-    async def answer(self, text: str) -> None:
-        said = ""
+    async def answer(self, inbound: Inbound) -> None:
+        text, said = inbound.message.text, ""
+        if text == "/help":
+            said = "- `/help`: what I can do\n- `/stop`: stop the turn"
+            self.show(TurnEnded(said, "answered"))
+            await self.say(said, inbound)
+            return
         async for event in events_of(text):
             if isinstance(event, TextDelta):
                 said += event.text
@@ -93,13 +103,13 @@ class Chatter:
                 said = ""
             self.show(event)
         self.show(TurnEnded(said, "answered"))
-        await self.say(said)
+        await self.say(said, inbound)
 
     def show(self, event: Event) -> None:
         self.terminal.show(self.address, event)
 
-    async def say(self, text: str) -> None:
-        await self.terminal.send(Outbound(self.address, text))
+    async def say(self, text: str, inbound: Inbound) -> None:
+        await self.terminal.send(Outbound(self.address, text, reply_to=inbound.external_id))
 
 
 async def events_of(text: str) -> AsyncIterator[Event]:
@@ -137,10 +147,16 @@ async def events_of(text: str) -> AsyncIterator[Event]:
     elif word == "slow":
         yield TextDelta("Wait for it")
         await asyncio.Event().wait()
+    elif word == "pause":
+        yield TextDelta("A moment.")
+        await asyncio.sleep(float(rest))
+    elif word == "warn":
+        yield Notice(f"a {'long ' * 20}notice")
     elif word == "load":
         for percent in range(0, 101, 5):
             yield Notice("loading the model", percent / 100)
             await asyncio.sleep(0.02)
+        yield Notice("loading the model")
         yield TextDelta("Loaded.")
     elif word == "evil":
         yield ToolStarted(call := ToolCall("1", "ex\x1b[31mec", '{"command": "\\u001b]0;owned\\u0007"}'))

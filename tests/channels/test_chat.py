@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.channels.base import Channel
-from nanoclaw.channels.terminal import Terminal
+from nanoclaw.channels.terminal import OWN_COMMANDS, Terminal
 from nanoclaw.channels.terminal.chat import Waiting
 from nanoclaw.events import Event, Notice, TextDelta, TurnEnded
 from nanoclaw.messages import Address, Inbound, Outbound
@@ -70,6 +70,17 @@ def test_a_stop_drops_what_was_queued() -> None:
     assert not one.busy
 
 
+def test_what_is_typed_after_a_stop_is_still_awaited() -> None:
+    one = waiting("a", "b", "/stop")
+    one.stop()
+    one.add("c")
+    one.saw(TurnEnded("Stopped.", "cancelled"))
+    one.sent(reply("Stopped.", reply_to="a"))
+    assert one.busy
+    one.sent(reply(reply_to="c"))
+    assert not one.busy
+
+
 def test_a_notice_and_a_reminder_begin_nothing() -> None:
     one = waiting()
     one.saw(Notice("loading"))
@@ -98,6 +109,9 @@ class FakeFace:
 
     def busy(self, busy: bool) -> None:
         self.is_busy = busy
+
+    def stopping(self) -> None:
+        self.seen.append("drop what waits")
 
     def leave(self) -> None:
         self.left.set()
@@ -165,6 +179,55 @@ def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
         face.interrupt()
         assert [(await heard.get()).message.text, (await heard.get()).message.text] == ["hi", "/stop"]
         face.interrupt()
+        await running
+
+    asyncio.run(main())
+
+
+def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path: Path) -> None:
+    async def main() -> None:
+        face, heard = FakeFace(), asyncio.Queue[Inbound]()
+        here = terminal(face, tmp_path)
+        running = asyncio.create_task(here.run(heard.put))
+        await face.ready.wait()
+        face.submit("hi")
+        hi = await heard.get()
+        face.interrupt()
+        here.show(HERE, TurnEnded("Stopped.", "cancelled"))
+        await here.send(reply("Stopped.", hi.external_id))
+        assert not face.is_busy
+        face.interrupt()
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(main())
+
+
+def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        face, heard = FakeFace(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
+        await face.ready.wait()
+        for text in ("hi", "/stop", "Stop"):
+            face.submit(text)
+        assert face.seen == ["drop what waits"] * 2
+        face.leave()
+        await running
+
+    asyncio.run(main())
+
+
+def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
+    async def main() -> None:
+        face, heard = FakeFace(), asyncio.Queue[Inbound]()
+        here = terminal(face, tmp_path)
+        running = asyncio.create_task(here.run(heard.put))
+        await face.ready.wait()
+        face.submit("/help")
+        question = await heard.get()
+        await here.send(reply("a reminder"))
+        await here.send(reply("- `/new`: start over", question.external_id))
+        assert face.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
+        face.leave()
         await running
 
     asyncio.run(main())

@@ -181,6 +181,16 @@ def test_progress_is_a_bar_on_a_terminal_and_a_few_lines_elsewhere() -> None:
     assert bar.endswith("\r████████████████████ 100 % loading\n") and bar.count("\n") == 1
 
 
+def test_a_notice_that_is_repeated_is_told_once() -> None:
+    fractions = (None, None, 0.5, None, 1.0, 1.0, None)
+    events: list[Event] = [*(Notice("reading", fraction) for fraction in fractions), TurnEnded("ok", "answered")]
+    assert ask(events)[1].splitlines() == ["· reading", "· reading 50 %", "· reading 100 %"]
+    bar = ask(events, tty=True)[1]
+    assert bar.count("· reading\n") == 1 and bar.count("100 %") == 1
+    again: list[Event] = [Notice("retrying"), ToolStarted(CALL), Notice("retrying"), TurnEnded("ok", "answered")]
+    assert ask(again)[1].splitlines() == ["· retrying", "· retrying"]
+
+
 def test_a_failure_outside_the_turn_is_said_in_the_same_form() -> None:
     for as_json in (True, False):
         out, err = Stream(False), Stream(False)

@@ -63,7 +63,7 @@ def test_progress_is_a_bar_and_then_a_line(start: Start) -> None:
     chat = start()
     chat.say("load")
     chat.expect("% loading the model")
-    assert "· loading the model" in ask(chat, "hi", "You said: hi").lines
+    assert ask(chat, "hi", "You said: hi").lines.count("· loading the model") == 1
 
 
 def test_no_control_byte_of_a_model_or_tool_reaches_the_terminal(start: Start) -> None:
@@ -124,15 +124,80 @@ def test_several_lines_make_one_message(start: Start) -> None:
 
 def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_place(start: Start) -> None:
     chat = start()
+    chat.say("pause 2")
+    chat.expect("A moment.")
+    chat.say("pause 1")
+    chat.say("/help")
+    chat.say("fourth")
+    chat.expect(lambda screen: screen.text.find("› fourth") > screen.text.find("A moment."))
+    lines = chat.expect(lambda screen: "You said: fourth" in screen.text and idle(screen)).lines
+    shown = ["› pause 2", "A moment.", "› pause 1", "A moment.", "› /help", "what I can do", "leave", "› fourth"]
+    places = [0]
+    for words in [*shown, "You said: fourth"]:
+        places.append(next(n for n, line in enumerate(lines) if n > places[-1] and words in line))
+    assert [sum(line == one for line in lines) for one in ("› pause 1", "› /help", "› fourth")] == [1, 1, 1]
+    assert [one["text"] for one in chat.delivered()] == ["pause 2", "pause 1", "/help", "fourth"]
+
+
+def test_what_a_stop_drops_is_not_shown_as_begun(start: Start) -> None:
+    chat = start()
     chat.say("slow")
     chat.expect("Wait for it")
     chat.say("second")
-    chat.expect(lambda screen: screen.text.find("› second") > screen.text.find("Wait for it"))
+    chat.expect("› second")
     chat.press("\x03")
-    chat.expect("You said: second")
+    screen = chat.expect(lambda screen: "Stopped. Not begun: second." in screen.lines and idle(screen))
+    assert "› second" not in screen.lines
+    ask(chat, "hello", "You said: hello")
+
+
+def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.say("second")
+    chat.expect("› second")
+    chat.say("/exit")
+    chat.expect_left()
     lines = chat.screen.lines
-    assert lines.index("Wait for it") < lines.index("› second") < lines.index("You said: second")
-    assert [one["text"] for one in chat.delivered()] == ["slow", "second", "/stop"]
+    assert lines.index("› /exit") < lines.index("· not begun: second") and "› second" not in lines
+
+
+def test_ctrl_c_stops_the_turn_though_something_is_typed(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.press("half a thou")
+    chat.expect("› half a thou")
+    chat.press("\x03")
+    chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
+    chat.press("\x1b[A")  # what was typed is not lost
+    chat.expect("› half a thou")
+
+
+def test_a_quick_second_ctrl_c_leaves_though_the_turn_has_stopped(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.press("\x03")
+    chat.expect("Stopped.")
+    chat.press("\x03")
+    chat.expect_left()
+
+
+def test_greeting_and_notices_break_between_words(start: Start) -> None:
+    chat = start(columns=40)
+    lines = ask(chat, "warn", "notice").lines
+    assert lines[:3] == [
+        "nanoclaw with canned answers, and a",
+        "greeting that is longer than a screen of",
+        "eighty columns",
+    ]
+    assert [line for line in lines if "long l" in line or line.endswith("notice")] == [
+        "· a long long long long long long long",
+        *["long long long long long long long long"],
+        "long long long long long notice",
+    ]
 
 
 def test_commands_are_completed_and_answered(start: Start) -> None:
@@ -140,7 +205,8 @@ def test_commands_are_completed_and_answered(start: Start) -> None:
     chat.press("/h")
     chat.expect("what I can do")
     chat.press("\t\r")
-    chat.expect(lambda screen: "/stop  stop the turn" in screen.lines and idle(screen))
+    chat.expect(lambda screen: "/stop: stop the turn" in screen.text and idle(screen))
+    assert "/exit: leave" in chat.screen.text
     assert [one["text"] for one in chat.delivered()] == ["/help"]
 
 
@@ -188,12 +254,14 @@ def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
 
     enter("markdown", "The end of the answer.")
     enter("tools", "It has three lines.")
-    enter("hang", "> hang")
+    enter("load", "Loaded.")
+    enter("hang", "⚙ exec sleep 60 …")
     chat.signal(signal.SIGINT)
     chat.expect("Stopped.")
     enter("one\\\ntwo", "You said: one\ntwo")
     chat.press("\x04")
     chat.expect_left()
     assert "\x1b" not in chat.raw
+    assert "· loading the model" not in chat.screen.lines  # the last of the percentages has said it
     assert chat.screen.text.count("The end of the answer.") == 1
     assert [one["text"] for one in chat.delivered()][-2:] == ["/stop", "one\ntwo"]

@@ -1,5 +1,5 @@
 """The interactive chat in a terminal; prompt_toolkit and rich are imported nowhere else."""
 
-from nanoclaw.channels.terminal.chat import Terminal
+from nanoclaw.channels.terminal.chat import OWN_COMMANDS, Terminal
 
-__all__ = ["Terminal"]
+__all__ = ["OWN_COMMANDS", "Terminal"]

@@ -19,16 +19,26 @@ from nanoclaw.errors import NanoclawError
 from nanoclaw.events import Event, Notice, TurnEnded
 from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
 
+OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
+"""What only a terminal understands, with its help."""
+
 _LEAVE = ("/exit", "/quit")
+_STOP = ("/stop", "stop")
+AT_ONCE = (*_LEAVE, *_STOP)
+"""What does not wait for the turn that runs."""
+
+AT_ONCE = (*_LEAVE, *_STOP)
+"""What does not wait for the turn that runs."""
+
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
-_AGAIN_SECONDS = 5.0  # within which a second Ctrl-C at the prompt leaves
+_AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
 
 class Face(Protocol):
     """What a person looks at: a window with a live part, or plain lines."""
 
     async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
-        """Read until the person leaves; hand on each message, and each Ctrl-C that has nothing typed to clear."""
+        """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line."""
         ...
 
     def show(self, event: Event) -> None: ...
@@ -41,6 +51,10 @@ class Face(Protocol):
 
     def busy(self, busy: bool) -> None:
         """Whether an answer is awaited."""
+        ...
+
+    def stopping(self) -> None:
+        """What waits will not be begun."""
         ...
 
     def leave(self) -> None: ...
@@ -63,12 +77,13 @@ class Terminal:
         self.hints = Hints(markup="markdown")
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting
-        commands = {**(commands or {}), "/exit": "leave"}
+        commands = {**(commands or {}), **OWN_COMMANDS}
         self._face = face or _choose_face(history_file, commands)
         self._waiting = Waiting()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
+        self._asked_help: set[str] = set()  # ids of messages
         self._stopping = False
-        self._warned = float("-inf")
+        self._warned = float("-inf")  # when it was said that Ctrl-C leaves
 
     async def run(self, deliver: Deliver) -> None:
         if self._greeting:
@@ -88,8 +103,12 @@ class Terminal:
 
     async def send(self, outbound: Outbound) -> str:
         self._waiting.sent(outbound)
-        if outbound.text.strip():
-            self._face.say(outbound.text)
+        text = outbound.text
+        if outbound.reply_to in self._asked_help:
+            self._asked_help.discard(outbound.reply_to)
+            text = "\n".join([text.rstrip(), *(f"- `{name}`: {line}" for name, line in OWN_COMMANDS.items())])
+        if text.strip():
+            self._face.say(text)
         for path in outbound.files:
             self._face.note(f"file: {one_line(path, 1000)}")
         self._settle()
@@ -119,6 +138,11 @@ class Terminal:
             self._face.note(f"attached {file.name}")
         inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
         self._waiting.add(inbound.external_id)
+        if text.lower() in _STOP:
+            self._waiting.stop()
+            self._face.stopping()
+        elif text == "/help":
+            self._asked_help.add(inbound.external_id)
         self._handed_in.put_nowait(inbound)
         self._settle()
 
@@ -134,17 +158,15 @@ class Terminal:
 
     def _interrupt(self) -> None:
         """The first Ctrl-C stops the turn or, without one, warns; the second leaves."""
+        if self._stopping or time.monotonic() - self._warned < _AGAIN_SECONDS:
+            self._face.leave()
+            return
+        self._warned = time.monotonic()
         if self._waiting.busy:
-            if self._stopping:
-                self._face.leave()
-                return
             self._stopping = True
             self._face.note("stopping … (Ctrl-C again leaves)")
             self._hand_in("/stop")
-        elif time.monotonic() - self._warned < _AGAIN_SECONDS:
-            self._face.leave()
         else:
-            self._warned = time.monotonic()
             self._face.note("Ctrl-C again, Ctrl-D or /exit leaves")
 
     def _give_up_waiting(self) -> None:
@@ -162,6 +184,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._open: list[str] = []
+        self._dropped: set[str] | None = None  # what was open when the stop was asked for
         self._turning = False
         self.answer_due = False
 
@@ -175,12 +198,17 @@ class Waiting:
     def drop(self, external_id: str) -> None:
         self._open = [one for one in self._open if one != external_id]
 
+    def stop(self) -> None:
+        """What is open now is dropped with the turn; what is typed from now on is not."""
+        self._dropped = set(self._open)
+
     def saw(self, event: Event) -> None:
         match event:
             case TurnEnded(_, reason):
                 self._turning, self.answer_due = False, True
                 if reason == "cancelled":  # a stop drops the queue
-                    self._open = []
+                    dropped, self._dropped = self._dropped or set(self._open), None
+                    self._open = [one for one in self._open if one not in dropped]
             case Notice():
                 pass
             case _:

@@ -34,7 +34,9 @@ def typing_area(
     )
 
 
-def typing_keys(area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None]) -> KeyBindings:
+def typing_keys(
+    area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None], busy: Callable[[], bool]
+) -> KeyBindings:
     keys = KeyBindings()
     typing = has_focus(area)  # and not in the search of the history
 
@@ -55,9 +57,10 @@ def typing_keys(area: TextArea, interrupt: Callable[[], None], leave: Callable[[
     @keys.add("c-c", filter=typing)
     @keys.add("<sigint>")
     def _(event: KeyPressEvent) -> None:
-        if area.text:
-            area.buffer.reset()
-        else:
+        """Clear the line or, without one, hand it on; while a turn runs do both, and the line is in the history."""
+        typed, running = bool(area.text), busy()
+        area.buffer.reset(append_to_history=typed and running)
+        if running or not typed:
             interrupt()
 
     @keys.add("c-z", filter=Condition(suspend_to_background_supported))

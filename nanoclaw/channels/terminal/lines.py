@@ -9,8 +9,8 @@ import signal
 import sys
 from collections.abc import Callable
 
-from nanoclaw.channels.text import PlainFlow, SparseProgress, printable
-from nanoclaw.events import Event, Notice
+from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, printable, tool_label
+from nanoclaw.events import Event, Notice, ToolStarted
 
 _PROMPT = "> "
 
@@ -21,6 +21,7 @@ class Lines:
     def __init__(self) -> None:
         self._flow = PlainFlow(_write, self._write_line, streams=True)
         self._progress = SparseProgress(self._flow.note)
+        self._repeated = Repeated()
         self._idle = asyncio.Event()
         self._idle.set()
         self._left = asyncio.Event()
@@ -39,11 +40,15 @@ class Lines:
             loop.remove_signal_handler(signal.SIGINT)
 
     def show(self, event: Event) -> None:
+        if self._repeated(event):
+            return
         self._break_prompt()
         if isinstance(event, Notice) and event.fraction is not None:
             self._progress.show(event)
         else:
             self._flow.show(event)
+        if isinstance(event, ToolStarted):
+            self._flow.note(f"⚙ {tool_label(event.call)} …")
 
     def say(self, text: str) -> None:
         self._break_prompt()
@@ -61,6 +66,9 @@ class Lines:
         else:
             self._idle.set()
             self._prompt()
+
+    def stopping(self) -> None:
+        pass
 
     def leave(self) -> None:
         self._left.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.blocks import Blocks
+from nanoclaw.channels.terminal.chat import AT_ONCE
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
 from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
@@ -61,7 +63,9 @@ class Window:
         self._last = ""  # what kind of thing was printed last
         self._tools: list[tuple[ToolCall, float]] = []
         self._bar = ""
+        self._noticed = ""  # the last notice, until something else happens
         self._queued: list[str] = []  # typed while a turn runs
+        self._unsaid = 0  # turns that have ended while their answer has not come
         self._thinking = False
         self._since: float | None = None  # when the wait for an answer began
         self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
@@ -83,8 +87,11 @@ class Window:
             warming.cancel()
 
     def show(self, event: Event) -> None:
-        if self._spoken.is_over and not isinstance(event, Notice):
-            self._echo_queued()
+        if not isinstance(event, Notice):
+            self._noticed = ""
+            if not isinstance(event, TurnEnded):  # a turn has begun: the answers before it come late or never
+                self._echo_queued(self._unsaid)
+                self._unsaid = 0
         self._thinking = isinstance(event, ReasoningDelta)
         match event:
             case TextDelta(text):
@@ -102,14 +109,16 @@ class Window:
                 self._forget(call)
                 self._print(tool_line(event), "line", _RED if event.is_error else _DIM)
             case Notice(text, None):
-                self._finish_blocks()
-                self._spoken.add("\n")
-                self._print(notice_line(text), "line", _DIM)
+                if text != self._noticed:
+                    self._finish_blocks()
+                    self._spoken.add("\n")
+                    self._print_notice(text)
             case Notice():
                 self._show_progress(event)
             case TurnEnded():
                 self._finish_blocks()
                 self._spoken.end_turn()
+                self._unsaid += 1
                 self._tools.clear()
                 self._bar = ""
                 if self._since is not None:
@@ -120,8 +129,9 @@ class Window:
         if rest := self._spoken.rest_of(printable(text)):
             self._finish_blocks()
             self._print_block(rest)
-        if self._spoken.is_over:
-            self._echo_queued()
+        if self._unsaid:
+            self._unsaid -= 1
+            self._echo_queued(1)
 
     def note(self, line: str) -> None:
         self._finish_blocks()
@@ -135,11 +145,18 @@ class Window:
         elif not busy and self._since is not None:
             self._since = None
             self._thinking = False
-            self._echo_queued()
+            self._unsaid = 0
+            if self._queued:
+                self._print(notice_line(f"not begun: {'; '.join(self._queued)}"), "line", _DIM)
+                self._queued.clear()
             if self._ticking:
                 self._ticking.cancel()
         else:
             return
+        self._redraw()
+
+    def stopping(self) -> None:
+        self._queued.clear()
         self._redraw()
 
     def leave(self) -> None:
@@ -171,11 +188,18 @@ class Window:
         self._joined = False
         self._print(render(markdown, self._columns(), self._colour), kind)
 
+    def _print_notice(self, text: str) -> None:
+        if text != self._noticed:
+            self._noticed = text
+            self._print(notice_line(text), "line", _DIM)
+
     def _print(self, text: str, kind: str, style: str = "") -> None:
         """Write above the live part. Lines of one kind stand together, blocks apart."""
         if not text.strip():
             return
         apart = kind == "block" or (kind != "joined" and kind != self._last)
+        if kind == "line":
+            text = _wrapped(text, self._columns())
         gap = "\n" if apart and self._last else ""
         self._last = "block" if kind == "joined" else kind
         if style and self._colour:
@@ -190,18 +214,19 @@ class Window:
         self._redraw()
 
     def _echo(self, typed: str) -> None:
-        """A message that has to wait its turn stays in the live part until then; a command is not made to wait."""
-        if self._since is not None and not typed.startswith("/"):
+        """A message that has to wait its turn stays in the live part until then."""
+        if self._since is not None and typed.strip().lower() not in AT_ONCE:
             self._queued.append(typed)
             self._redraw()
         else:
             self._finish_blocks()
             self._print(_prompted(typed), "typed", _BOLD)
 
-    def _echo_queued(self) -> None:
-        for typed in self._queued:
+    def _echo_queued(self, count: int) -> None:
+        """The first of what waits has begun."""
+        begun, self._queued = self._queued[:count], self._queued[count:]
+        for typed in begun:
             self._print(_prompted(typed), "typed", _BOLD)
-        self._queued.clear()
 
     # What changes
 
@@ -231,7 +256,7 @@ class Window:
                 ),
                 focused_element=area,
             ),
-            key_bindings=typing_keys(area, interrupt, self.leave),
+            key_bindings=typing_keys(area, interrupt, self.leave, lambda: self._since is not None),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
@@ -268,7 +293,7 @@ class Window:
             self._draw_soon()
         elif self._bar:
             self._bar = ""
-            self._print(notice_line(notice.text), "line", _DIM)
+            self._print_notice(notice.text)
 
     def _forget(self, call: ToolCall) -> None:
         for number, (running, _) in enumerate(self._tools):
@@ -304,6 +329,12 @@ class Window:
 
 def _prompted(typed: str) -> str:
     return PROMPT + printable(typed).strip().replace("\n", "\n" + " " * len(PROMPT))
+
+
+def _wrapped(text: str, columns: int) -> str:
+    """Broken between words; a word that is wider than the screen stays whole."""
+    wrapper = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
+    return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
 
 
 def _plain_output() -> Output:
