@@ -15,13 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.errors import ImageError
-from nanoclaw.messages import AssistantMessage, Image, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw import app, config
+from nanoclaw.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.providers.local import LocalProvider
-from nanoclaw.tools.files import file_tools
-from nanoclaw.tools.memory import memory_tools
-from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
@@ -36,14 +32,10 @@ Arguments = dict[str, Any]
 
 def specs() -> tuple[ToolSpec, ...]:
     """The tools as every chat has them."""
-    workspace = Workspace(Path("/nowhere"))
-    store = MemoryStore(workspace, lambda: NOW)
-    tools = [*file_tools(workspace, _no_image), *shell_tools(workspace, {}), *memory_tools(store)]
+    settings = config.load({"NANOCLAW_HOME": tempfile.mkdtemp()})
+    now = app.person_clock(settings)
+    tools = app.all_tools(settings, Workspace(settings.workspace_path), now, app.make_forgetter(settings, now, None))
     return tuple(tool.spec for tool in tools)
-
-
-def _no_image(data: bytes, name: str) -> Image:
-    raise ImageError("no images here")
 
 
 TOOLS = specs()

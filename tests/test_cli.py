@@ -11,6 +11,7 @@ import pytest
 
 from tests.agent.house import REPOSITORY
 from tests.journeys.command import KEY, Home
+from tests.model_server import ModelServer, failing
 
 NO_SERVER = """
 import sys
@@ -95,13 +96,19 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("frobnicate",), "invalid choice"),
+        (("frobnicate",), "there is no command 'frobnicate'; there are init, status, doctor"),
+        (("statsu",), "nanoclaw: there is no command 'statsu'; did you mean 'status'? Try"),
+        (("memory", "serch", "x"), "nanoclaw memory: there is no action 'serch'; did you mean 'search'?"),
         (("-m",), "expected one argument"),
         (("-m", ""), "nothing to answer"),
         (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),
         (("--session", "a\x1bb", "-m", "hi"), "is no name"),
         (("--nonsense",), "--nonsense"),
-        (("memory",), "Try nanoclaw"),
+        (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
+        (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
+        (("-m", "hi", "--file", "/dev/null/x"), "'/dev/null/x' cannot be attached: Not a directory"),
+        (("memory",), "nanoclaw: say what to do, one of search, add, forget, undo, log: nanoclaw memory --help"),
+        (("memory", "add"), "required: text"),
         (("sessions", "show", "nope"), "no conversation 'nope'"),
     ],
 )
@@ -148,6 +155,13 @@ def test_notes_added_on_the_command_line_are_found_there(home: Home) -> None:
     assert home.run("memory", "search", "zeppelin").out == "Nothing found.\n"
 
 
+def test_notes_need_no_quotes(home: Home) -> None:
+    assert home.run("memory", "add", "I", "like", "green", "tea").out.endswith("I like green tea\n")
+    assert "I like green tea" in home.run("memory", "search", "green", "tea", "--limit", "1").out
+    home.run("memory", "forget", "green", "tea", "--yes")
+    assert home.run("memory", "search", "green", "tea").out == "Nothing found.\n"
+
+
 def test_shipped_skills_are_listed(home: Home) -> None:
     assert ["memory", "shipped", "ready"] in [line.split() for line in home.run("skills", "list").out.splitlines()]
 
@@ -186,6 +200,27 @@ def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:
     home.root.mkdir()
     (home.root / "config.toml").write_text('[model]\nname = "ollama/x"\n[person]\ntimezone = "Europe/Berln"\n')
     assert "'Europe/Berlin'" in home.run("-m", "hi", check=2).err
+    assert "'Europe/Berlin'" in home.run("status", check=2).err
+    assert "'Europe/Berlin'" in json.loads(home.run("status", "--json", check=2).out)["error"]
+    checked = home.run("doctor", check=1).out
+    assert checked.count("'Europe/Berlin'") == 1
+    assert "model: not checked, as the time zone is wrong" in checked
+
+
+def test_failed_tries_reach_the_log_and_not_the_screen(home: Home) -> None:
+    server = ModelServer()
+    home.configure(server.base)
+    server.script(*[failing(401, {"error": {"message": f"no such key {KEY}"}})] * 2)
+    try:
+        told = [home.run("-m", "hi", check=1).err, home.run("doctor", check=1).err]
+    finally:
+        server.stop()
+    lines = (home.root / "logs" / "nanoclaw.log").read_text().splitlines()
+    tries = [line for line in lines if "nanoclaw.providers.http" in line]
+    assert len(tries) == 2
+    assert all("openai/scripted refused the key (401)" in line and str(server.port) in line for line in tries)
+    assert not any(KEY in line or "no such key" in line for line in lines)
+    assert not any("DEBUG" in text for text in told)
 
 
 def test_a_reader_who_leaves_is_no_error(home: Home) -> None:

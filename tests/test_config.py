@@ -160,6 +160,12 @@ def test_a_secrets_file_with_a_wrong_line_is_told_without_showing_it(tmp_path: P
     assert "words" not in str(raised.value)
 
 
+def test_a_home_that_is_no_folder_is_told_in_words() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load({"NANOCLAW_HOME": "/dev/null"})
+    assert str(caught.value) == "/dev/null/secrets.env cannot be read: Not a directory."
+
+
 def test_the_environment_wins_over_the_files(tmp_path: Path) -> None:
     secrets(tmp_path, "OPENAI_API_KEY=from-file\nNANOCLAW_TELEGRAM_TOKEN=from-file")
     loaded = load(tmp_path, CONTRACT, {"OPENAI_API_KEY": "from-env", "NANOCLAW_TELEGRAM_TOKEN": "from-env"})

@@ -154,7 +154,7 @@ async def tries(
         except ProviderError as error:
             failed += 1
             if not isinstance(error, ProviderUnavailable) or failed >= patience.tries or _waits_long(error.retry_after):
-                _log(endpoint, error, f"try {failed}, the last")
+                _log(endpoint, error, f"try {failed}, not repeated")
                 raise
             seconds = patience.wait_seconds(failed, error.retry_after)
             _log(endpoint, error, f"try {failed} of {patience.tries}, the next in {seconds:.1f} s")

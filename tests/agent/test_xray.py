@@ -94,6 +94,12 @@ def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
     assert "scripted/model" in after
 
 
+def test_context_says_nothing_of_a_cache_where_no_figures_came() -> None:
+    made_of = manifest.Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"})
+    last = xray.PastTurn(made_of, (), "m", "cancelled", Usage())
+    assert xray.remarks(made_of, last) == ["The request begins with the whole of the last one."]
+
+
 def past(*notes: Hit) -> xray.PastTurn:
     refs = tuple(manifest.NoteRef(note.file, note.start, note.end, note.score) for note in notes)
     return xray.PastTurn(manifest.Manifest("full", (), {}, notes=refs), (), "m", "answered", Usage())

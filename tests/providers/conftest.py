@@ -68,6 +68,18 @@ def server() -> Iterator[ModelServer]:
     server.stop()
 
 
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[list[str]]:
+    """Lines of the log, which go nowhere else."""
+    from loguru import logger
+
+    lines: list[str] = []
+    logger.remove()
+    sink = logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")
+    yield lines
+    logger.remove(sink)
+
+
 @pytest.fixture
 def heard() -> Heard:
     return Heard()

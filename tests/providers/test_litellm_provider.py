@@ -100,8 +100,9 @@ def test_images_become_a_note_for_a_model_that_cannot_see(server: ModelServer, w
 
 def test_an_unknown_provider_is_a_sentence(waits: Waits, heard: Heard) -> None:
     provider = LiteLLM("nosuch/model", patience=waits.patience)
-    with pytest.raises(ProviderRefused, match="litellm knows no such provider"):
+    with pytest.raises(ProviderRefused, match="litellm knows no such provider as 'nosuch'") as caught:
         asyncio.run(provider.complete(request(), heard))
+    assert "404" not in str(caught.value)
 
 
 def test_nothing_is_written_to_stdout(

@@ -378,7 +378,7 @@ def test_a_wrong_key_names_the_variable_and_never_the_key(server: ModelServer, w
         ({}, [1.0, 2.0]),
         ({"retry-after": "7"}, [7.0, 7.0]),
         ({"retry-after": "Sun, 01 Mar 2026 12:00:30 GMT"}, [30.0, 30.0]),
-        ({"retry-after": "86400"}, [60.0, 60.0]),
+        ({"retry-after": "60"}, [60.0, 60.0]),
         ({"retry-after": "soon"}, [1.0, 2.0]),
         ({"retry-after": "-5"}, [1.0, 2.0]),
     ],
@@ -398,6 +398,44 @@ def test_a_model_that_stays_busy_ends_in_a_sentence(server: ModelServer, waits: 
     error = error_of(server, waits, heard)
     assert isinstance(error, ProviderUnavailable) and error.retry_after == 9.0
     assert str(error) == ("openai/gpt-5 is busy (429). It says: 'Slow down'. Try again later or choose another model.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [("61", "2 minutes"), ("3600", "60 minutes"), ("86400", "24 hours"), ("1000000", "12 days")]
+)
+def test_a_wait_that_is_too_long_is_told_at_once(
+    server: ModelServer, waits: Waits, heard: Heard, asked: str, told: str
+) -> None:
+    server.script(failing(429, {"error": {"message": "Slow down"}}, {"retry-after": asked}))
+    assert str(error_of(server, waits, heard)).startswith(
+        f"openai/gpt-5 is busy (429) and asks to wait {told}. It says"
+    )
+    assert (waits.seconds, heard.notices, len(server.asked)) == ([], [], 1)
+
+
+def test_every_failed_try_is_logged_without_what_was_said(
+    server: ModelServer, waits: Waits, heard: Heard, logged: list[str]
+) -> None:
+    words = {"error": {"message": f"Slow down, {KEY}"}}
+    server.script(failing(429, words), Scripted((b'data: {"private', b" words"), cut=True), failing(404, words))
+    error_of(server, waits, heard)
+    host = f"127.0.0.1:{server.port}"
+    first, second, third = logged
+    assert first == f"DEBUG: openai/gpt-5 is busy (429); openai/gpt-5 at {host}: try 1 of 3, the next in 1.0 s"
+    assert "RemoteProtocolError" in second and second.endswith("try 2 of 3, the next in 2.0 s")
+    assert third == f"DEBUG: openai/gpt-5 was not found (404) at {host}; openai/gpt-5 at {host}: try 3, not repeated"
+    assert not any(word in " ".join(logged) for word in ("Slow", "private", KEY))
+
+
+def test_an_answer_that_came_is_not_logged(server: ModelServer, waits: Waits, heard: Heard, logged: list[str]) -> None:
+    server.script(says("Hello"))
+    ask(server, waits, heard)
+    assert logged == []
+
+
+def test_a_400_that_only_speaks_of_billing_is_no_empty_account(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    server.script(failing(400, {"error": {"message": "tools[0].name: 'billing' is reserved"}}))
+    assert "refused the request (400)" in str(error_of(server, waits, heard))
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,6 @@ _STOP = ("/stop", "stop")
 AT_ONCE = (*_LEAVE, *_STOP)
 """What does not wait for the turn that runs."""
 
-AT_ONCE = (*_LEAVE, *_STOP)
-"""What does not wait for the turn that runs."""
-
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
