@@ -71,13 +71,13 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[list[str]]:
     """Lines of the log, which go nowhere else."""
-    from loguru import logger
+    from nanoclaw.log import logger  # ends what an earlier test's start left to be set up
 
     lines: list[str] = []
     logger.remove()
-    sink = logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")
+    logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")
     yield lines
-    logger.remove(sink)
+    logger.remove()
 
 
 @pytest.fixture
