@@ -221,7 +221,7 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.channels.terminal import Terminal
 
     async def talk() -> int:
-        first = bool(app.make_home(config))
+        first = bool(app.make_home(config)) or not (config.home / "history").exists()
         model = await app.choose_model(config, options.model)
         terminal = Terminal(
             options.session,
