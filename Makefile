@@ -1,6 +1,7 @@
 # The two commands of the README are `make chat` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+LIVE_MODEL := qwen2.5-coder-1.5b
 export MSG
 
 chat: .venv/chat
@@ -11,7 +12,8 @@ test: lint types
 	$(BIN)/pytest
 
 live: .venv/chat .venv/dev
-	$(BIN)/pytest -m live
+	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
+	NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -m live
 
 lint: .venv/dev
 	$(BIN)/ruff format --check
