@@ -26,7 +26,7 @@ from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, Usage, UserMessage
-from nanoclaw.providers.base import Provider, chat_messages, chat_tools
+from nanoclaw.providers.base import Provider, chat_tools
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
@@ -103,25 +103,22 @@ class App:
 
     async def run(self) -> None:
         """Serve the channel until it is done; a cancelled run ends what it was doing as the person's own stop."""
+        self.assistant.resume(self._is_served)
         delivering = asyncio.create_task(self.delivery.run())
+        serving = asyncio.create_task(self._channel.run(self.assistant.deliver))
         try:
-            self.assistant.resume(self._is_served)
-            serving = asyncio.create_task(self._channel.run(self.assistant.deliver))
-            try:
-                await asyncio.wait([serving, delivering], return_when=asyncio.FIRST_COMPLETED)
-                for task in (serving, delivering):
-                    if task.done():
-                        task.result()
-            finally:
-                serving.cancel()
-                with suppress(asyncio.CancelledError):
-                    await serving
-                await self.assistant.close()
-                delivering.cancel()
-                await asyncio.gather(delivering, return_exceptions=True)
-                await self.delivery.flush(self._channel.name)
+            await asyncio.wait([serving, delivering], return_when=asyncio.FIRST_COMPLETED)
+            for task in (serving, delivering):
+                if task.done():
+                    task.result()
         finally:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+            await self.assistant.close()
             delivering.cancel()
+            await asyncio.gather(delivering, return_exceptions=True)
+            await self.delivery.flush(self._channel.name)
 
     async def aclose(self) -> None:
         await self._providers.aclose()
@@ -407,10 +404,12 @@ def look_inside(config: Config, store: Store | None, session: str, message: str,
         opening, late = builder.open(message, mode), ()
     made_of = manifest(mode, builder.sections(mode, opening), opening, late, specs)
     new = builder.user_messages(message, channel=address.channel, chat_id=session, sender="owner", notes=late)
-    request = ModelRequest(builder.system(mode, opening), (*history, *new))
+    messages = builder.build_messages(
+        history, message, (), address.channel, session, sender="owner", mode=mode, opening=opening, notes=late
+    )
     last = xray.past(last_turn(store, str(address))) if store else None
     shown = xray.rows(made_of, history, new)
-    return View(made_of, shown, xray.remarks(made_of, last), chat_messages(request), chat_tools(specs))
+    return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
 
 
 def person_clock(config: Config) -> Clock:

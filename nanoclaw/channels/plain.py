@@ -70,16 +70,6 @@ class Plain:
         if self._as_json:
             self._print_object()
 
-    def fail(self, sentence: str) -> None:
-        """Say that there is no answer, and why: what went wrong outside the turn."""
-        self.reason = "failed"
-        self._clear_bar()
-        if self._as_json:
-            self._print_object(sentence)
-        else:
-            self._flow.end_line()
-            self._err.write(printable(sentence) + "\n")
-
     @property
     def write_error(self) -> str:
         """Why stdout took no more, if so; a reader who left (`| head`) is no error."""
@@ -160,7 +150,7 @@ class Plain:
             self._err.write("\n")
             self._bar = ""
 
-    def _print_object(self, error: str = "") -> None:
+    def _print_object(self) -> None:
         usage = self._ended.usage if self._ended else Usage()
         failed, answer = self.reason == "failed", "\n\n".join(self._texts)
         fields: dict[str, Any] = {
@@ -176,7 +166,7 @@ class Plain:
             },
         }
         if failed:
-            fields["error"] = printable(error or answer)
+            fields["error"] = printable(answer)
         self._out.write(printable(json.dumps(fields, ensure_ascii=False)) + "\n")
 
 

@@ -191,16 +191,6 @@ def test_a_notice_that_is_repeated_is_told_once() -> None:
     assert ask(again)[1].splitlines() == ["· retrying", "· retrying"]
 
 
-def test_a_failure_outside_the_turn_is_said_in_the_same_form() -> None:
-    for as_json in (True, False):
-        out, err = Stream(False), Stream(False)
-        clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)  # noqa: E731
-        plain = Plain("main", "hi", clock=clock, as_json=as_json, stdout=out, stderr=err)
-        plain.fail("no model")
-        assert plain.reason == "failed"
-        assert json.loads(out.getvalue())["error"] == "no model" if as_json else err.getvalue() == "no model\n"
-
-
 PROGRAM = """
 import asyncio, sys
 from datetime import UTC, datetime
