@@ -10,10 +10,11 @@ import sqlite3
 import threading
 import time
 from array import array
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.tokens import fold, tokens
 from nanoclaw.workspace.watch import Watch
 
-FORMAT = 1
+FORMAT = 2
 """Raised when an index of before means something else; another number is thrown away and built anew."""
 
 PIECE_LINES = 64
@@ -34,6 +35,12 @@ CACHED_PIECES = 128
 
 MOST_UNWRITTEN = 200_000
 """Words of lines that are gathered before they are written: bounds the memory that a first build takes."""
+
+MOST_AT_ONCE = 32_000
+"""Bytes of changed notes that somebody who asks waits for, when there is another to take up the rest."""
+
+MOST_GONE_AT_ONCE = 8
+"""Files that are no longer there, the same."""
 
 
 class Line(NamedTuple):
@@ -60,11 +67,29 @@ class Piece(NamedTuple):
     terms: str  # of all its lines, each between blanks
 
 
+class Stopped(Exception):
+    """Raised by `between`; all that was taken up in whole steps is kept."""
+
+
 class Index:
     """The notes of one workspace by their words. One thread at a time: hold `lock`."""
 
-    def __init__(self, workspace: Workspace, path: Path) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        path: Path,
+        elsewhere: Callable[[], None] | None = None,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`elsewhere` is called when much has changed, to have another index of the same file take it up; until
+        `resume` this one leaves changes alone. `between` is called every few milliseconds of taking up: it may wait,
+        or raise Stopped.
+        """
         self.workspace, self.path = workspace, path
+        self._root = os.fspath(workspace.root)  # joined thousands of times
+        self._elsewhere = elsewhere
+        self._between = between
+        self._handed_over = False
         self.lock = threading.RLock()
         self.lines, self.average, self.pieces = 0, 1.0, 0
         self._watch = Watch(workspace.notes)
@@ -72,6 +97,10 @@ class Index:
         self._stamps: dict[str, tuple[int, int]] = {}
         self._cache: OrderedDict[int, Piece] = OrderedDict()
         self._version = self._inode = 0
+
+    def resume(self) -> None:
+        """What was left to another is done."""
+        self._handed_over = False
 
     def close(self) -> None:
         with self.lock:
@@ -87,8 +116,10 @@ class Index:
                     self.path.with_name(self.path.name + suffix).unlink()
 
     def refresh(self) -> None:
-        """Take up what changed on disk since the last time."""
+        """Take up what changed on disk since the last time. Raises Stopped."""
         db = self._connected()
+        if self._handed_over:
+            return
         names = self._watch.changed()
         if names is None:
             found = {name: stamp for name in memory_files(self.workspace) if (stamp := self._stamp(name))}
@@ -99,26 +130,54 @@ class Index:
         gone = [name for name in within if name not in found]
         if not stale and not gone:
             return
-        try:
-            db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:  # another process is at it: what is there will do
-            self._watch.forget()
-            return
-        with db:
-            changes = _Changes(db)
-            for name in gone:
-                changes.replace(name, [])
-                db.execute("DELETE FROM files WHERE name = ?", (name,))
-            for name in stale:
-                self._take_up(changes, name, found[name])
-                if changes.size > MOST_UNWRITTEN:
-                    changes.write()
-            changes.write()
-        for name in gone:
-            del self._stamps[name]
-        self._stamps.update({name: found[name] for name in stale})
+        newest_last = sorted(stale, key=lambda name: ("/" not in name, name))
+        later = self._later([(name, found[name][1]) for name in newest_last]) if self._elsewhere else 0
+        many_gone = self._elsewhere is not None and len(gone) > MOST_GONE_AT_ONCE and self._inode != 0
+        self._take_up(db, newest_last[later:], [] if many_gone else gone, found)
         self._cache.clear()
         self._measure()
+        if later or many_gone:
+            self._watch.forget()
+            if self._elsewhere and self._inode:
+                self._handed_over = True
+                self._elsewhere()
+
+    def _later(self, files: Sequence[tuple[str, int]]) -> int:
+        """How many of the files, the newest last, are too much for now."""
+        room = MOST_AT_ONCE
+        for left in range(len(files), 0, -1):
+            room -= files[left - 1][1]
+            if room < 0:
+                alone = left == len(files) and not self._inode  # nobody else can see an index in memory
+                return left - alone
+        return 0
+
+    def _take_up(
+        self, db: sqlite3.Connection, left: list[str], gone: Sequence[str], found: Mapping[str, tuple[int, int]]
+    ) -> None:
+        """The last file first and in several steps, so that who asks meanwhile finds the newest notes."""
+        room = _Room(db, {name: found[name][1] for name in left})
+        while left or gone:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:  # another is at it: what is there will do
+                self._watch.forget()
+                return
+            with db:
+                changes = _Changes(db, self._between)
+                for name in gone:
+                    changes.replace(name, [])
+                    db.execute("DELETE FROM files WHERE name = ?", (name,))
+                done = []
+                while left and changes.size < MOST_UNWRITTEN:
+                    self._between()
+                    done.append(left.pop())
+                    self._read(changes, done[-1], found[done[-1]], room)
+                changes.write()
+            for name in gone:
+                del self._stamps[name]
+            self._stamps.update({name: found[name] for name in done})
+            gone = ()
 
     def postings(self, term: str) -> array[int]:
         """The ids of the lines that have the term."""
@@ -151,14 +210,14 @@ class Index:
 
     def _stamp(self, name: str) -> tuple[int, int] | None:
         try:
-            found = (self.workspace.root / name).lstat()
+            found = os.lstat(f"{self._root}/{name}")
         except OSError:
             return None
         # a file that was just written may be written again within the clock's grain: look again next time
         fresh = abs(time.time_ns() - found.st_mtime_ns) < 50_000_000
         return (0 if fresh else found.st_mtime_ns, found.st_size)
 
-    def _take_up(self, changes: _Changes, name: str, stamp: tuple[int, int]) -> None:
+    def _read(self, changes: _Changes, name: str, stamp: tuple[int, int], room: _Room) -> None:
         try:
             text = read_memory_file(self.workspace, name) or ""
         except WorkspaceError:
@@ -166,7 +225,7 @@ class Index:
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
         known = changes.db.execute("SELECT digest FROM files WHERE name = ?", (name,)).fetchone()
         if not known or known[0] != digest:
-            changes.replace(name, list(_pieces(text, name)))
+            changes.replace(name, list(_pieces(text, name)), room.of(name))
         changes.db.execute("REPLACE INTO files VALUES (?, ?, ?, ?)", (name, *stamp, digest))
 
     def _connected(self) -> sqlite3.Connection:
@@ -185,6 +244,8 @@ class Index:
             except (sqlite3.Error, OSError):  # a full disk, a home that is read-only: do without the file
                 self._db = _open(Path(":memory:"))
         self._inode = _inode(self.path)
+        if self._elsewhere:
+            self._db.execute("PRAGMA busy_timeout = 20")  # who asks does not wait for who writes
         self._watch.forget()
         self._load(self._db)
         return self._db
@@ -212,14 +273,14 @@ class Index:
 class _Changes:
     """Pieces replaced in one transaction; the words' lists are written once, at the end."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
+    def __init__(self, db: sqlite3.Connection, between: Callable[[], None]) -> None:
+        self.db, self._between = db, between
         self.size = 0
-        self._added: dict[str, array[int]] = {}
+        self._added: defaultdict[str, array[int]] = defaultdict(_no_lines)
         self._removed: dict[str, list[int]] = {}
 
-    def replace(self, file: str, pieces: Sequence[tuple[int, list[Line]]]) -> None:
-        """A file's pieces; those that are as before stay, at the beginning and at the end."""
+    def replace(self, file: str, pieces: Sequence[tuple[int, list[Line]]], numbers: Iterable[int] = ()) -> None:
+        """A file's pieces; those that are as before stay, at the beginning and at the end. New ones get `numbers`."""
         sql = "SELECT id, row, data FROM pieces WHERE file = ? ORDER BY row"
         old = self.db.execute(sql, (file,)).fetchall()
         new = [(row, lines, marshal.dumps([tuple(line) for line in lines])) for row, lines in pieces]
@@ -234,24 +295,42 @@ class _Changes:
             else:
                 self.db.execute("DELETE FROM pieces WHERE id = ?", (number,))
                 self._count(number, before, [])
+        free = iter(numbers)
         for piece in new[len(old) :]:
-            cursor = self.db.execute("INSERT INTO pieces (file, row, first, last, lines, words) VALUES ('',0,0,0,0,0)")
-            self._put(cursor.lastrowid or 0, file, piece, [])
+            self._put(self._new_piece(next(free, None)), file, piece, [])
+
+    def _new_piece(self, number: int | None) -> int:
+        """The number of a new piece: the given one unless another process was faster, else the next."""
+        sql = "INSERT OR IGNORE INTO pieces (id, file, row, first, last, lines, words) VALUES (?,'',0,0,0,0,0)"
+        cursor = self.db.execute(sql, (number,))
+        if not cursor.rowcount:
+            cursor = self.db.execute(sql, (None,))
+        return cursor.lastrowid or 0
 
     def write(self) -> None:
+        terms = [*(self._added.keys() | self._removed.keys())]
+        for at in range(0, len(terms), _WRITTEN_AT_ONCE):
+            self._between()
+            self._write(terms[at : at + _WRITTEN_AT_ONCE])
+        self._added.clear()
+        self._removed.clear()
+        self.size = 0
+
+    def _write(self, terms: Sequence[str]) -> None:
         rows = []
-        for term in self._added.keys() | self._removed.keys():
+        for term in terms:
             found = self.db.execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
             lines = array("I", found[0] if found else b"")
             for number in self._removed.get(term, ()):
                 lines.remove(number)
-            lines.extend(self._added.get(term, ()))
+            added = sorted(self._added.get(term, ()))
+            if added and lines and added[0] < lines[-1]:
+                lines = array("I", sorted([*lines, *added]))
+            else:
+                lines.extend(added)
             rows.append((term, lines.tobytes()))
         self.db.executemany("REPLACE INTO terms VALUES (?, ?)", [row for row in rows if row[1]])
         self.db.executemany("DELETE FROM terms WHERE term = ?", [(term,) for term, lines in rows if not lines])
-        self._added.clear()
-        self._removed.clear()
-        self.size = 0
 
     def _put(self, number: int, file: str, piece: tuple[int, list[Line], bytes], before: list[Line]) -> None:
         """Write a piece; a line that it had before keeps its id, so that only changed lines cost."""
@@ -266,13 +345,40 @@ class _Changes:
         self._count(number, before, lines)
 
     def _count(self, number: int, before: list[Line], lines: list[Line]) -> None:
-        old = {(term, line.serial) for line in before for term in (*line.terms.split(), *line.heading.split())}
-        new = {(term, line.serial) for line in lines for term in (*line.terms.split(), *line.heading.split())}
-        for term, serial in old - new:
-            self._removed.setdefault(term, []).append(number << 8 | serial)
-        for term, serial in new - old:
-            self._added.setdefault(term, array("I")).append(number << 8 | serial)
+        old = _occurrences(number, before)
+        new = _occurrences(number, lines)
+        for term, serial in old - new if old else ():
+            self._removed.setdefault(term, []).append(serial)
+        for term, serial in new - old if old else new:
+            self._added[term].append(serial)
         self.size += len(new)
+
+
+class _Room:
+    """Numbers for pieces of files that are taken up together: the newest note's are the highest, whichever is first."""
+
+    def __init__(self, db: sqlite3.Connection, sizes: Mapping[str, int]) -> None:
+        """`sizes` are bytes, the oldest file first."""
+        begin = db.execute("SELECT coalesce(max(id), 0) FROM pieces").fetchone()[0] + 1
+        self._ranges: dict[str, range] = {}
+        for name, size in sizes.items():
+            self._ranges[name] = range(begin, begin + size // _PIECE_BYTES + 1)
+            begin = self._ranges[name].stop
+
+    def of(self, name: str) -> Iterable[int]:
+        return self._ranges[name]
+
+
+def _no_lines() -> array[int]:
+    return array("I")
+
+
+def _occurrences(number: int, lines: Sequence[Line]) -> set[tuple[str, int]]:
+    """Each word of a piece's lines with the line's id."""
+    found: set[tuple[str, int]] = set()
+    for line in lines:
+        found.update(zip({*line.terms.split(), *line.heading.split()}, repeat(number << 8 | line.serial)))
+    return found
 
 
 def _with_serials(lines: list[Line], before: list[Line]) -> list[Line]:
@@ -388,6 +494,9 @@ def _day(text: str) -> date | None:
         return None
 
 
+_WRITTEN_AT_ONCE = 200
+_PIECE_BYTES = 512
+"""A piece has more as a rule; where it has less, the file's last pieces are numbered after all others."""
 BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")

@@ -15,7 +15,7 @@ from nanoclaw.errors import WorkspaceError
 from nanoclaw.workspace.dates import Span, find_dates
 from nanoclaw.workspace.index import Index, Line, Piece, clean
 from nanoclaw.workspace.notes import lines_of, read_memory_file
-from nanoclaw.workspace.tokens import FRAME, PHATIC, SAME, STOP_WORDS, fold, is_cjk, stem, tokens, words
+from nanoclaw.workspace.tokens import FRAME, PHATIC, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +61,27 @@ _FEWEST_LINES = 100  # a word is not common because the only note has it
 _K1, _B = 1.2, 0.75  # BM25, as everywhere
 _REACH = 3  # lines above and below that lend a line their words
 _ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
-_QUESTION = 0.75  # a line that only asks
+_QUESTION, _FULL_QUESTION = 0.75, 15  # a line that only asks; one of so many words says something besides
 _FEW_WORDS, _SHORT = 11, 0.7  # a line of fewer words says less, down to this share
+_LONG, _CROWDING = 300, 0.25  # a line of more characters counts less, by this power of how many times as long it is
 _PIECE = 0.15  # share of the top score for all lines of a piece that has many of the words
 _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
-_FRAME_WEIGHT, _SAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.5, 0.8, 0.5, 0.5  # of a word's weight
+_FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a word's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
 _FEWEST_PIECES = 24  # that are looked at closely, however small the budget
-_MOST_POSTINGS = 5_000  # lines that have a word, the rarest words first: bounds the time in a large memory
+_SHORTEST = 60  # characters of a line and of what it costs to name it: so many fit a budget at most
+_MOST_POSTINGS = 4_000  # lines that have a word, the rarest words first: bounds the time in a large memory
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
-_ENOUGH = 0.3  # what the best line has of a message, times that in words that no note has: less is chance
+_ENOUGH = 0.35  # what the best line has of a message, times that in words that no note has: less is chance
 
 
 @dataclass(slots=True)
 class _Question:
-    """A query taken apart: each word (or word for the same) with its concept and what it is worth, and the days."""
+    """A query taken apart: its words with what each is worth, and the days it names."""
 
     words: frozenset[str]
-    values: dict[str, tuple[str, float]]
+    values: dict[str, float]
     postings: dict[str, array[int]]
     spans: list[Span]
     idf_of_none: float
@@ -112,15 +114,15 @@ def _looked_up(
 ) -> list[Hit]:
     with index.lock:
         try:
-            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, careful)
+            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, longest, careful)
         except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
             index.discard()
-            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, careful)
+            found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, longest, careful)
         return _single(index, found, values, limit) if limit else _packed(index, found, values, budget, longest)
 
 
 def _found(
-    index: Index, query: str, talk: Sequence[str], now: datetime, budget: int, careful: bool
+    index: Index, query: str, talk: Sequence[str], now: datetime, budget: int, longest: int, careful: bool
 ) -> tuple[list[_Found], Mapping[str, object]]:
     index.refresh()
     if not index.lines:
@@ -128,8 +130,8 @@ def _found(
     question = _taken_apart(index, query, talk, now.date())
     if not question.values and not question.spans:
         return [], {}
-    pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // 60))
-    found, top = _scored(index, question, pieces)
+    pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // (longest or _SHORTEST)))
+    found, top = _scored(index, question, pieces, longest)
     if careful and not _is_enough(question, top):
         return [], {}
     today = now.toordinal()
@@ -154,12 +156,7 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
     postings = {term: index.postings(term) for term in weights}
     idf = {term: _idf(index, len(postings[term])) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
-    values = {term: (term, weights[term] * idf[term]) for term in best if term in idf}
-    for term in best:
-        for other in index.known(SAME[term] - values.keys()) if term in SAME else ():
-            postings[other] = index.postings(other)
-            rarity = min(idf[term], _idf(index, len(postings[other])))
-            values[other] = (term, weights[term] * _SAME_WEIGHT * rarity)
+    values = {term: weights[term] * idf[term] for term in best}
     if spans and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
     unknown = _idf(index, 0)
@@ -196,7 +193,7 @@ def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], re
             for term in near:
                 weights.setdefault(term, weight * _REPAIRED)
             if near and own.pop(stem(word), 0):
-                own[near[0]] = weight
+                own[near[0]] = weight * _REPAIRED
     return own
 
 
@@ -229,7 +226,7 @@ def _idf(index: Index, lines: int) -> float:
 def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[int]]:
     """The pieces worth a close look, with the pairs of lines that have the rarest words."""
     dated = [number for span in question.spans for number in index.between(span.first, span.last + _TOLD_LATER, most)]
-    lists = [(question.postings[term], value) for term, (_, value) in question.values.items()]
+    lists = [(question.postings[term], value) for term, value in question.values.items()]
     lists.sort(key=lambda each: len(each[0]))
     if index.pieces <= most:
         return dict.fromkeys({*dated, *(number >> 8 for numbers, _ in lists for number in numbers)}, _ALL)
@@ -251,22 +248,25 @@ def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[i
     return found
 
 
-def _scored(index: Index, question: _Question, candidates: Mapping[int, Set[int]]) -> tuple[list[_Found], float]:
-    """The lines with their scores, and the best score of words alone."""
-    found: list[_Found] = []
+def _scored(
+    index: Index, question: _Question, candidates: Mapping[int, Set[int]], longest: int
+) -> tuple[list[_Found], float]:
+    """The lines with their scores, and the best score of words alone, whatever the line that has them is worth."""
+    found, most = list[_Found](), 0.0
     pieces = {number: index.piece(number) for number in candidates}
     shares = _piece_shares(question, pieces)
     for number, pairs in candidates.items():
         lines = pieces[number].lines
         wanted = _around(lines, pairs)
         for at, score in _line_scores(lines, wanted, question.values, index.average).items():
-            found.append(_Found(lines[at], pieces[number], score * _fullness(lines[at]), shares[number]))
+            found.append(_Found(lines[at], pieces[number], score * _worth(lines[at], longest), shares[number]))
+            most = max(most, score)
     top = max((each.score for each in found), default=0.0)
     for each in found:
         each.score += (top or 1.0) * (
             _bonus(question, each.line, each.score > 0) + (_PIECE * each.share if each.score else 0.0)
         )
-    return found, top
+    return found, most
 
 
 def _around(lines: Sequence[Line], pairs: Set[int]) -> Sequence[int]:
@@ -284,7 +284,7 @@ def _around(lines: Sequence[Line], pairs: Set[int]) -> Sequence[int]:
 
 
 def _line_scores(
-    lines: Sequence[Line], wanted: Sequence[int], values: dict[str, tuple[str, float]], average: float
+    lines: Sequence[Line], wanted: Sequence[int], values: dict[str, float], average: float
 ) -> dict[int, float]:
     """BM25 of each line, where a word also counts for the lines near the one it stands in."""
     scores: dict[int, dict[str, float]] = {at: {} for at in wanted}
@@ -297,18 +297,16 @@ def _line_scores(
         norm = _K1 * (1 - _B + _B * line.words / average)
         own: dict[str, float] = {}
         for term in matching:
-            concept, value = values[term]
             count = said.count(term)
-            own[concept] = max(own.get(concept, 0.0), value * count * (_K1 + 1) / (count + norm))
+            own[term] = values[term] * count * (_K1 + 1) / (count + norm)
         for term in line.heading.split():
             if term in values:
-                concept, value = values[term]
-                own.setdefault(concept, value * (_K1 + 1) / (1 + norm))
+                own.setdefault(term, values[term] * (_K1 + 1) / (1 + norm))
         for other, share in _near(lines, at) if own else ():
             into = scores.get(other, {})
-            for concept, value in own.items():
-                if value * share > into.get(concept, 0.0):
-                    into[concept] = value * share
+            for term, value in own.items():
+                if value * share > into.get(term, 0.0):
+                    into[term] = value * share
     return {at: sum(each.values()) for at, each in scores.items()}
 
 
@@ -324,15 +322,18 @@ def _near(lines: Sequence[Line], at: int) -> Iterator[tuple[int, float]]:
             other += step
 
 
-def _fullness(line: Line) -> float:
+def _worth(line: Line, longest: int) -> float:
+    """Less for a line that says little, that only asks, or that takes the room of others."""
     share = min(1.0, _SHORT + (1 - _SHORT) * line.words / _FEW_WORDS)
-    return share * _QUESTION if line.is_question and line.words < 15 else share
+    shown = min(line.characters, longest or line.characters)
+    share /= math.pow(max(1.0, shown / _LONG), _CROWDING)
+    return share * _QUESTION if line.is_question and line.words < _FULL_QUESTION else share
 
 
 def _piece_shares(question: _Question, pieces: dict[int, Piece]) -> dict[int, float]:
     """How much of the question each piece has anywhere, from 0 to 1."""
     shares = {
-        number: sum(value for term, (_, value) in question.values.items() if f" {term} " in piece.terms)
+        number: sum(value for term, value in question.values.items() if f" {term} " in piece.terms)
         for number, piece in pieces.items()
     }
     top = max(shares.values(), default=0.0) or 1.0

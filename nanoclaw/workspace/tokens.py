@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -39,55 +40,96 @@ def is_cjk(term: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """An English word without its ending, an irregular one as its root; words of other languages mostly as they are."""
+    """An English word's stem (Porter's second stemmer, an irregular form as its root); other words as they are."""
     word = word.removesuffix("'s").replace("'", "")
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if not word.isascii() or len(word) < 4 or not word.isalpha():
+    word = _IRREGULAR.get(word, word)
+    if len(word) < 3 or not word.isascii() or not word.isalpha() or word in _KEPT:
         return word
-    root = _without_plural(word)
-    for ending in _ENDINGS:
-        if root.endswith(ending) and _has_vowel(root[: -len(ending)]):
-            root = _undoubled(root[: -len(ending)])
-            break
-    root = _IRREGULAR.get(root, root)
-    if len(root) > 4:
-        match = _DERIVED_ENDING.search(root, 4)
-        if match:
-            return root[: match.start()] + _DERIVED[match[0]]
-    if len(root) > 3:
-        root = root[:-1] + "i" if root.endswith("y") else root.removesuffix("e")
-    return root
+    word = _CONSONANT_Y.sub("Y", word)
+    if match := _PREFIX.match(word) or _REGION.match(word):
+        first = match.end()
+        second = again.end() if (again := _REGION.match(word, first)) else len(word)
+    else:
+        first = second = len(word)
+    word = _without_plural(word)
+    if word not in _KEPT_SINGULAR:
+        word = _without_tense(word, first)
+        word = _Y_AT_END.sub("i", word)
+        word = _without_suffix(word, first, second)
+    return word.lower()
 
 
 def _without_plural(word: str) -> str:
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith("sses"):
         return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+    if word.endswith(("ied", "ies")):
+        return word[:-2] if len(word) > 4 else word[:-1]
+    if word.endswith("s") and not word.endswith(("us", "ss")) and _VOWEL.search(word, 0, len(word) - 2):
         return word[:-1]
     return word
 
 
-def _undoubled(root: str) -> str:
-    if root.endswith("i") and len(root) > 2:
-        return root[:-1] + "y"
-    return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] in "bdgmnprt" else root
+def _without_tense(word: str, first: int) -> str:
+    match = _TENSE.search(word)
+    if not match:
+        return word
+    if match[0].startswith("eed"):
+        return word[: match.start() + 2] if match.start() >= first else word
+    root = word[: match.start()]
+    if not _VOWEL.search(root):
+        return word
+    if root.endswith(("at", "bl", "iz")):
+        return root + "e"
+    if _DOUBLE.search(root):
+        return root[:-1]
+    return root + "e" if first >= len(root) and _SHORT.search(root) else root
 
 
-def _has_vowel(root: str) -> bool:
-    return len(root) >= 3 and not _VOWELS.isdisjoint(root)
+def _without_suffix(word: str, first: int, second: int) -> str:
+    for endings, pattern in _STEPS:
+        if (match := pattern.search(word)) and match.start() >= first:
+            word = word[: match.start()] + endings[match[0]]
+    if word.endswith("ative") and len(word) - 5 >= second:
+        word = word[:-5]
+    if (match := _LAST.search(word)) and match.start() >= second:
+        word = word[: match.start()]
+    end = len(word) - 1
+    if word.endswith("e") and (end >= second or (end >= first and not _SHORT.search(word, 0, end))):
+        return word[:-1]
+    return word[:-1] if word.endswith("ll") and end >= second else word
 
 
-_VOWELS = frozenset("aeiouy")
-_ENDINGS = ("ingly", "edly", "ings", "ing", "ed")
-_SUFFIXES = """
-fulness: ousness: iveness: ization: ational:at ation:at fully: ously: ments: ment: ness: tion:t sion:s ful: ily:y ly:
-ious: ous: ive: able: ible: ally: al: ance: ence: ist: ism: ers: er: ors: or:
-"""
-_DERIVED = {ending: other for ending, _, other in (pair.partition(":") for pair in _SUFFIXES.split())}
-_DERIVED_ENDING = re.compile(f"(?:{'|'.join(_DERIVED)})$")
+_CONSONANT_Y = re.compile(r"^y|(?<=[aeiouy])y")
+_PREFIX = re.compile("gener|commun|arsen|univers|emerg|organ|inter")  # would run into words of another meaning
+_REGION = re.compile("[^aeiouy]*[aeiouy]+[^aeiouy]")
+_VOWEL = re.compile("[aeiouy]")
+_TENSE = re.compile("(?:eedly|eed|ingly|edly|ing|ed)$")
+_DOUBLE = re.compile("(?<=..)(?:bb|dd|ff|gg|mm|nn|pp|rr|tt)$")
+_SHORT = re.compile("(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy])$")
+_Y_AT_END = re.compile("(?<=.[^aeiouy])[yY]$")
+_KEPT = frozenset(["sky", "news", "howe", "atlas", "cosmos", "bias", "andes", "early", "only"])
+_KEPT_SINGULAR = frozenset(
+    ["inning", "outing", "canning", "herring", "earring", "evening", "proceed", "exceed", "succeed"]
+)
+
+
+def _step(endings: str, after: Mapping[str, str] = MappingProxyType({})) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Endings with what takes their place; `after` are patterns of those that only count after certain letters."""
+    pairs = dict(ending.partition(":")[::2] for ending in endings.split())
+    longest_first = sorted(pairs, key=len, reverse=True)
+    return pairs, re.compile(f"(?:{'|'.join(after.get(ending, ending) for ending in longest_first)})$")
+
+
+_STEPS = (
+    _step(
+        "tional:tion enci:ence anci:ance abli:able entli:ent izer:ize ization:ize ational:ate ation:ate ator:ate "
+        "alism:al aliti:al alli:al fulness:ful ousli:ous ousness:ous iveness:ive iviti:ive biliti:ble bli:ble "
+        "fulli:ful lessli:less li: ogi:og",
+        {"li": "(?<=[cdeghkmnrt])li", "ogi": "(?<=l)ogi"},
+    ),
+    _step("tional:tion ational:ate alize:al icate:ic iciti:ic ical:ic ful: ness:"),
+)
+_LAST = re.compile("(?:ance|ence|able|ible|ement|ment|ant|ent|ism|ate|iti|ous|ive|ize|(?<=[st])ion|al|er|ic)$")
 _CJK_FIRST = "\u3040"
 _CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -106,16 +148,16 @@ go went gone goes going|see saw seen|buy bought|bring brought|think thought|teac
 eat ate eaten|drink drank drunk|drive drove driven|write wrote written|ride rode ridden|run ran|swim swam swum|
 begin began begun|sing sang sung|give gave given|take took taken|make made|speak spoke spoken|break broke broken|
 choose chose chosen|wear wore worn|tell told|sell sold|hold held|meet met|feel felt|keep kept|sleep slept|leave left|
-lose lost|send sent|spend spent|build built|lend lent|say said|pay paid|lie lay lain|hear heard|stand stood|
+lose lost|send sent|spend spent|build built|lend lent|say said|pay paid|lie lay lain lying|hear heard|stand stood|
 understand understood|win won|fall fell fallen|fly flew flown|grow grew grown|know knew known|throw threw thrown|
 draw drew drawn|show shown|read|come came|become became|sit sat|get got gotten|forget forgot forgotten|fight fought|
 seek sought|light lit|shoot shot|steal stole stolen|wake woke woken|rise rose risen|hide hid hidden|bite bit bitten|
 sew sewn|mean meant|lead led|feed fed|bleed bled|breed bred|hang hung|stick stuck|strike struck|swing swung|dig dug|
 sink sank sunk|shrink shrank shrunk|ring rang rung|blow blew blown|tear tore torn|bear bore born|freeze froze frozen|
 child children|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|life lives|
-knife knives|leaf leaves|shelf shelves|wolf wolves|loaf loaves|half halves|die died dying dies|
+knife knives|leaf leaves|shelf shelves|tie tying|wolf wolves|loaf loaves|half halves|die died dying dies|
 mother mom mum mommy mummy moms mums|father dad daddy dads|photo photograph picture pic photos pics pictures|
-television tv|bicycle bike bikes|movie film movies films|grandmother grandma|grandfather grandpa|
+television tv|bike bicycle bicycles bikes|movie film movies films|grandmother grandma|grandfather grandpa|
 """
 _IRREGULAR = {form: group.split()[0] for group in _ROOTS.replace("\n", "").split("|") for form in group.split()}
 
@@ -124,7 +166,8 @@ anything diary note notes everything ask asked call called conversation describe
 example explain explained happen happened happening kind kinds many mention mentioned much name names named often old
 remember remind say says said sort sorts talk talked talking tell told type types according certain various different
 specific particular list order give information likely might may would current currently recent recently ever usually
-typically
+typically after again against before below between both down during each few further here himself herself itself now
+once only other same such themselves through under until yourself above
 """
 FRAME = frozenset(stem(word) for word in _FRAME.split())
 """Words that ask rather than say what about."""
@@ -139,36 +182,3 @@ happy sad tired
 """
 PHATIC = frozenset(stem(word) for word in _PHATIC.split())
 """Words to greet, thank, agree and wait with: a message of nothing else is small talk."""
-
-_SAME = """
-begin start launch|buy purchase get acquire|job work career profession occupation employ|kid child|
-doctor physician medic|car vehicle auto|trip travel journey vacation holiday visit tour|home house apartment flat|
-hobby pastime interest passion leisur|pet animal|dog puppy pup doggy|cat kitten kitty|exercise workout gym fit train|
-friend buddy pal|happy glad joy delight|sad upset unhappy|afraid scare fear anxious nervous|angry mad furious|
-ill sick disease illness|money cash fund financ|cost price pay|shop store boutique|film movie cinema|
-picture photo image|song music tune|book novel read|school class course lesson|college university|
-teacher professor instructor|exam test quiz|meal dinner lunch breakfast food eat|cook bake recipe|dish meal|
-sport game match|win victory award prize|competition contest tournament|present gift|party celebrate|
-marry wedding bride groom spouse|husband wife partner spouse|girlfriend boyfriend partner date|parent mother father|
-sibling brother sister|grandparent grandmother grandfather|move relocate|live reside|plan intend goal aim|
-want wish hope desire|like enjoy love favorit prefer|hate dislike|help support assist aid|
-advice tip suggest recommend|problem issue trouble difficulty challeng|idea concept|big large huge|small little tiny|
-fast quick speedy|stress anxiety tension destress|relax unwind calm|art paint draw|paper article|script screenplay|
-write author|computer laptop|phone mobile cell call|accident crash|storm hurricane|city town|country nation|
-road street|flower plant garden|volunteer charity|church faith relig|bank loan|boss manager|
-employee colleague coworker|company business firm startup|meet encounter|end finish complet|stop quit|fix repair|
-learn study|teach educat|allergy allergic|medicine medication drug pill|drink beverag|clothes cloth outfit dress wear|
-"""
-
-
-def _same() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for group in _SAME.replace("\n", "").split("|"):
-        stems = {stem(word) for word in group.split()}
-        for each in stems:
-            found.setdefault(each, set()).update(stems - {each})
-    return {word: frozenset(others) for word, others in found.items()}
-
-
-SAME = _same()
-"""Everyday words for the same thing, by their stems."""

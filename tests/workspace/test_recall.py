@@ -113,8 +113,8 @@ def test_struck_words_are_not_returned(tmp_path: Path) -> None:
 
 
 def test_the_same_words_are_returned_once(tmp_path: Path) -> None:
-    ws = workspace(tmp_path, _2026_05_01="- same thing\n", _2026_05_02="- same thing\n")
-    assert [hit.file for hit in search(ws, "same thing", 5, NOW)] == ["memory/2026-05-02.md"]
+    ws = workspace(tmp_path, _2026_05_01="- spare keys\n", _2026_05_02="- spare keys\n")
+    assert [hit.file for hit in search(ws, "spare keys", 5, NOW)] == ["memory/2026-05-02.md"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_tokens() -> None:
         "3",
         "dog",
         "kennel",
-        "fil",
+        "file",
         "東",
         "京",
         "東京",
