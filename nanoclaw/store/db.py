@@ -6,11 +6,13 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from nanoclaw.drafts import drafted
 from nanoclaw.errors import StoreBusy, StoreError
+from nanoclaw.store.rescue import is_damage, is_whole, rescue, version_in_header
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -39,7 +41,7 @@ MIGRATIONS: tuple[str, ...] = (
         started TEXT NOT NULL,
         ended TEXT,
         reason TEXT,
-        running TEXT NOT NULL DEFAULT '[]',    -- the calls under way, so that a crash can be told
+        running TEXT NOT NULL DEFAULT '[]',    -- the answer whose calls are under way, as JSON
         manifest TEXT NOT NULL DEFAULT '',     -- what its requests were made of, without the text
         model TEXT NOT NULL DEFAULT '',
         input_tokens INTEGER NOT NULL DEFAULT 0,
@@ -89,25 +91,141 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE INDEX usage_of_model ON usage (model, id);
     """,
+    """
+    ALTER TABLE inbox ADD COLUMN turn INTEGER REFERENCES turns;       -- the turn that took it up
+    ALTER TABLE inbox ADD COLUMN told TEXT NOT NULL DEFAULT '';       -- since when it waits for a model, as was said
+    ALTER TABLE turns ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;  -- how often it went on after a crash
+    CREATE INDEX turns_open ON turns (id) WHERE ended IS NULL;
+    CREATE TABLE compactions (                 -- what a model is shown in place of a context's older messages
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions,
+        context INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('summary', 'short')),
+        upto INTEGER NOT NULL REFERENCES messages,  -- the last message that it stands for, or that is shown shortened
+        summary TEXT NOT NULL DEFAULT ''
+    ) STRICT;
+    CREATE TABLE pins (                        -- standing rules
+        id INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,
+        text TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE ledger (                      -- what tools did
+        id INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,
+        address TEXT NOT NULL,                 -- channel:chat
+        turn INTEGER REFERENCES turns,
+        tool TEXT NOT NULL,
+        kind TEXT NOT NULL,                    -- file, note, fact, command …
+        target TEXT NOT NULL,                  -- a path in the workspace, a command
+        text TEXT NOT NULL,                    -- in words
+        state TEXT NOT NULL CHECK (state IN ('begun', 'done', 'failed', 'undone')),
+        before TEXT,                           -- SHA-256 of what was there, '' for nothing, NULL: not undoable
+        after TEXT,
+        told INTEGER NOT NULL DEFAULT 0        -- 1: the model knows that it was undone
+    ) STRICT;
+    CREATE INDEX ledger_untold ON ledger (id) WHERE state = 'undone' AND told = 0;
+    CREATE TABLE flags (                       -- switches that outlive the process
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE models (                      -- what was learned of each
+        name TEXT PRIMARY KEY,
+        window_tokens INTEGER,
+        sees_images INTEGER
+    ) STRICT;
+    ALTER TABLE usage ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;  -- 1: answered on the person's own machine
+    CREATE INDEX usage_of_day ON usage (at);
+    CREATE TABLE reservations (                -- the most that requests under way may cost
+        id INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        usd REAL NOT NULL
+    ) STRICT;
+    """,
+    """
+    CREATE TABLE jobs (                        -- what is to happen later; times are UTC
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('reminder', 'task')),
+        text TEXT NOT NULL,
+        words TEXT NOT NULL,                   -- how the time was asked for
+        schedule TEXT NOT NULL CHECK (schedule IN ('at', 'every', 'cron')),
+        rule TEXT NOT NULL,                    -- a time, seconds, or a cron expression
+        zone TEXT NOT NULL,
+        anchor TEXT NOT NULL,                  -- "every" counts from here
+        channel TEXT NOT NULL,                 -- the conversation that hears of it
+        chat TEXT NOT NULL,
+        creator TEXT NOT NULL,
+        on_miss TEXT NOT NULL CHECK (on_miss IN ('once', 'skip')),
+        state TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused', 'done', 'removed')),
+        next_due TEXT,                         -- NULL: not again
+        nag_seconds INTEGER NOT NULL DEFAULT 0,
+        nag_times INTEGER NOT NULL DEFAULT 0,
+        may_schedule INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0    -- since it last worked
+    ) STRICT;
+    CREATE INDEX jobs_due ON jobs (next_due) WHERE state = 'active' AND next_due IS NOT NULL;
+    CREATE TABLE occurrences (
+        id INTEGER PRIMARY KEY,
+        job INTEGER NOT NULL REFERENCES jobs,
+        due TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('planned', 'firing', 'sent', 'acknowledged', 'missed', 'failed')),
+        number INTEGER,                        -- what the person calls it while it is open
+        fired TEXT,
+        late INTEGER NOT NULL DEFAULT 0,       -- seconds
+        error TEXT NOT NULL DEFAULT '',
+        again TEXT,                            -- when it is sent or tried again
+        nags_left INTEGER NOT NULL DEFAULT 0,
+        tries INTEGER NOT NULL DEFAULT 0,
+        inbox INTEGER REFERENCES inbox,        -- the message to the model that a task is
+        outbox INTEGER REFERENCES outbox,      -- the newest message to the person
+        UNIQUE (job, due)
+    ) STRICT;
+    CREATE INDEX occurrences_again ON occurrences (again) WHERE again IS NOT NULL;
+    CREATE INDEX occurrences_open ON occurrences (number) WHERE number IS NOT NULL;
+    CREATE INDEX occurrences_of_inbox ON occurrences (inbox) WHERE inbox IS NOT NULL;
+    CREATE INDEX occurrences_firing ON occurrences (job) WHERE state = 'firing';
+    CREATE TABLE checklist (                   -- items of HEARTBEAT.md
+        key TEXT PRIMARY KEY,                  -- SHA-256 of the item's text
+        at TEXT NOT NULL,                      -- when it came up, or was looked at last; UTC
+        sha256 TEXT NOT NULL,                  -- of what it watches
+        seen TEXT NOT NULL                     -- the beginning of that
+    ) STRICT;
+    CREATE TABLE alerts (                      -- what heartbeats had to tell
+        id INTEGER PRIMARY KEY,
+        at TEXT NOT NULL,
+        text TEXT NOT NULL,                    -- '' once it is told
+        sha256 TEXT NOT NULL,                  -- of its words
+        kind TEXT NOT NULL CHECK (kind IN ('low', 'normal', 'high')),
+        fired TEXT                             -- when it was told; NULL: it waits
+    ) STRICT;
+    """,
 )
 
 
 FULL_BYTES = 1_000_000
 """With less room than this a disk counts as full."""
 
-_ASIDE = "Move it aside to start anew, or put a copy in its place; nothing was changed."
+_ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and goes on with what can be read of it."
 
 
 class Store:
     """The open database. Whoever opens it for writing owns it until `close`."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Raises StoreBusy naming the owner's pid, and StoreError for a damaged or newer file, which stays as it is."""
+    def __init__(self, path: Path, *, read_only: bool = False, beside: bool = False) -> None:
+        """The owner keeps a damaged file aside, goes on with what can be read of it, and a warning says so.
+
+        One opened `beside` is no owner where there is another: it may write only what no owner keeps in memory.
+
+        Raises StoreBusy naming the owner's pid, StoreError for a newer file, which stays as it is, and to a reader of
+        a damaged one.
+        """
         self.path = path
-        self._lock = None if read_only else _own(path)
+        self._lock = None if read_only else _own_if_free(path) if beside else own(path)
         try:
-            self.db = _connect(path, read_only)
-            if not read_only:
+            self.db = _connect(path, read_only, is_owner=self._lock is not None)
+            if self._lock:
                 _migrate(self.db, path)
         except BaseException:
             if self._lock:
@@ -160,8 +278,8 @@ def owner(path: Path) -> int | None:
     return None
 
 
-def _own(path: Path) -> IO[str]:
-    """An OS lock: it ends with the process, however the process ends."""
+def own(path: Path) -> IO[str]:
+    """An OS lock, held until it is closed or the process ends, however it ends. Raises StoreBusy and StoreError."""
     try:
         descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -182,12 +300,23 @@ def _own(path: Path) -> IO[str]:
     return lock
 
 
-def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+def _own_if_free(path: Path) -> IO[str] | None:
+    try:
+        return own(path)
+    except StoreBusy:
+        return None
+
+
+def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connection:
     try:
         if read_only:
             return _connect_to_read(path)
-        if path.exists():
-            _connect_to_read(path).close()  # opened for writing, even a file that is refused would change
+        if not is_owner:
+            _check_version(path, version_in_header(path))
+        elif path.exists() and not _is_whole(path):
+            from nanoclaw.log import logger
+
+            logger.warning(rescue(path, MIGRATIONS))
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
@@ -210,25 +339,49 @@ def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
 
 
 def _advice(error: Exception) -> str:
-    damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-    return _ASIDE if damaged else "Nothing was changed; free some space, or check its permissions, and start again."
+    return (
+        _ASIDE
+        if is_damage(error)
+        else "Nothing was changed; free some space, or check its permissions, and start again."
+    )
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
     """Raises StoreError for a format that this program does not know."""
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(MIGRATIONS):
+    try:
+        _check_version(path, db.execute("PRAGMA user_version").fetchone()[0])
+    except BaseException:
         db.close()
-        raise StoreError(f"{path} was written by a newer nanoclaw (format {version}): update nanoclaw.")
+        raise
     return db
+
+
+def _is_whole(path: Path) -> bool:
+    """Looks without writing: opened for writing, even a file that is refused would change."""
+    _check_version(path, version_in_header(path))
+    if not path.stat().st_size:  # SQLite would throw its journal away
+        wal = path.with_name(path.name + "-wal")
+        return not wal.exists() or not wal.stat().st_size
+    try:
+        with closing(_connect_to_read(path)) as db:
+            return is_whole(db)
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            return False
+        raise
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > len(MIGRATIONS):
+        raise StoreError(f"{path} was written by a newer nanoclaw (format {version}): update nanoclaw.")
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
+    if 0 < version < len(MIGRATIONS):
+        _keep_copy(db, path, version)
     for number in range(version, len(MIGRATIONS)):
-        if number:
-            _keep_copy(db, path.with_name(f"{path.name}.v{number}"))
         try:
             db.executescript(f"BEGIN;\n{MIGRATIONS[number]};\nPRAGMA user_version = {number + 1};\nCOMMIT;")
         except sqlite3.Error as error:
@@ -237,9 +390,22 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
             raise StoreError(f"cannot bring {path} to format {number + 1}: {error}. It is as it was.") from error
 
 
-def _keep_copy(db: sqlite3.Connection, copy: Path) -> None:
-    copy.unlink(missing_ok=True)
-    with sqlite3.connect(copy) as target:
+def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
+    """The whole database as it is, checked, as one file beside it."""
+    try:
+        copy_database(db, path.with_name(f"{path.name}.v{version}"))
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(
+            f"{path} has format {version}, and no copy of it could be kept before it is brought to format "
+            f"{len(MIGRATIONS)}: {_reason(path, error)}. It is as it was; free some space and start again."
+        ) from error
+
+
+def copy_database(db: sqlite3.Connection, path: Path) -> None:
+    """What is in the database at this moment, checked, as one new file. Raises sqlite3.Error and OSError."""
+    with drafted(path) as draft, closing(sqlite3.connect(draft, isolation_level=None)) as target:
+        target.execute("PRAGMA synchronous = OFF")  # the finished draft is synced as a whole
         db.backup(target)
-    target.close()
-    copy.chmod(0o600)
+        target.execute("PRAGMA journal_mode = DELETE")
+        if not is_whole(target):
+            raise sqlite3.DatabaseError("the copy is damaged")

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from nanoclaw.drafts import reason, sync_folder, write_atomically
 from nanoclaw.errors import WorkspaceError
+from nanoclaw.workspace.notes import is_struck
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
 
@@ -23,14 +25,13 @@ READ_LIMIT = 20_000_000
 
 HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-
 
 @dataclass(frozen=True, slots=True)
 class BootstrapFile:
     """`problem` is missing_file, file_read_error, file_truncated or total_budget_truncated, '' when the text is whole.
 
-    `sha256` is that of the file's own text, however much of it is shown.
+    `sha256` and `characters` are those of the file's own text, however much of it is shown; `struck` lines of MEMORY.md
+    are never shown.
     """
 
     name: str
@@ -38,6 +39,7 @@ class BootstrapFile:
     problem: str = ""
     sha256: str = ""
     characters: int = 0
+    struck: int = 0
 
 
 def seed(root: Path, template: Path) -> list[str]:
@@ -46,30 +48,30 @@ def seed(root: Path, template: Path) -> list[str]:
     Raises WorkspaceError when the folder cannot be made or written.
     """
     made: list[str] = []
-    is_new = not root.exists()
+    is_new = not os.path.lexists(root)
+    place = root.with_name(f".draft-of-{root.name}") if is_new else root
     try:
-        (root / "memory").mkdir(parents=True, exist_ok=True)
+        if is_new:  # half a workspace would count as one, and never be completed
+            shutil.rmtree(place, ignore_errors=True)
+        (place / "memory").mkdir(parents=True, exist_ok=True)
         for source in sorted(template.glob("*.md")):
-            if not os.path.lexists(root / source.name):
+            if not os.path.lexists(place / source.name):
+                write_atomically(place / source.name, source.read_bytes())
                 made.append(source.name)
-                _copy(source, root / source.name)
-    except OSError as error:
-        for name in made:  # half a workspace would count as one, and never be completed
-            (root / name).unlink(missing_ok=True)
         if is_new:
-            shutil.rmtree(root, ignore_errors=True)
+            place.rename(root)
+            sync_folder(root.parent)
+    except (OSError, WorkspaceError) as error:
+        if is_new:
+            shutil.rmtree(place, ignore_errors=True)
+        for name in made:
+            (root / name).unlink(missing_ok=True)
+        why = reason(error) if isinstance(error, OSError) else str(error)
         raise WorkspaceError(
-            f"cannot write to the workspace {root}: {error.strerror}. Check its permissions and the free space, "
+            f"cannot write to the workspace {root}: {why.rstrip('.')}. Check its permissions and the free space, "
             "or choose another folder ([workspace] path in config.toml)."
         ) from error
     return made
-
-
-def _copy(source: Path, target: Path) -> None:
-    with target.open("xb") as file:
-        file.write(source.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read(
@@ -80,7 +82,7 @@ def read(
     file_limit: int = FILE_LIMIT,
     total_limit: int = TOTAL_LIMIT,
 ) -> dict[str, BootstrapFile]:
-    """The files as they are now, cut to the limits; a small file is never starved by a large one.
+    """The files as they are now without comments, cut to the limits; a small file is never starved by a large one.
 
     One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md.
     """
@@ -109,8 +111,17 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 def says_something(text: str) -> bool:
     """Whether there is more than headings, comments and blank lines."""
-    lines = _COMMENT.sub("", text).splitlines()
+    lines = without_comments(text).splitlines()
     return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def without_comments(text: str) -> str:
+    """What is meant for a model: the comments of a Markdown file are for the person who edits it."""
+    kept, position = list[str](), 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[position:start])
+        position = end + 3
+    return re.sub(r"\n{3,}", "\n\n", "".join([*kept, text[position:]])).strip() if kept else text
 
 
 def cut(name: str, text: str, limit: int) -> str:
@@ -155,8 +166,19 @@ def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode:
         return BootstrapFile(name, "", "file_read_error")
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
-    shown = "" if untouched or not says_something(text) else text
-    return BootstrapFile(name, shown, "", sha256, len(text))
+    shown, struck = without_comments(text), 0
+    if name == "MEMORY.md":
+        shown, struck = _without_struck(shown)
+    if untouched or not says_something(shown):
+        shown = ""
+    return BootstrapFile(name, shown, "", sha256, len(text), struck)
+
+
+def _without_struck(text: str) -> tuple[str, int]:
+    """Facts without those that a later one corrects, and how many these are: no model need ever take them for true."""
+    lines = text.split("\n")
+    current = [line for line in lines if not is_struck(line)]
+    return ("\n".join(current) if len(current) < len(lines) else text), len(lines) - len(current)
 
 
 def _template_text(template: Path) -> str:

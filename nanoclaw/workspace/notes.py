@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import PurePosixPath
 
+from nanoclaw.drafts import append_in, reason, replace_in
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.paths import Workspace, append_in, reason, replace_in
+from nanoclaw.workspace.paths import Workspace
 
 LARGEST_FILE_BYTES = 5_000_000
 """More of one memory file is not read."""
@@ -160,12 +161,12 @@ def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[st
     try:
         content = _whole(workspace, name)
         encoding = _encoding(content)
-        lines = content.decode(encoding, "surrogateescape").split("\n")
+        lines = content.decode(encoding, _kept(encoding)).split("\n")
         for number, (old, new) in sorted(changes.items(), reverse=True):
             line = lines[number - 1] if number <= len(lines) else ""
             start = "\ufeff" if number == 1 and line.startswith("\ufeff") else ""
             bare = line.removesuffix("\r").removeprefix(start)
-            if bare.encode(encoding, "surrogateescape").decode(encoding, "replace") != old:
+            if bare.encode(encoding, _kept(encoding)).decode(encoding, "replace") != old:
                 raise WorkspaceError(f"line {number} of {name} changed meanwhile; nothing was done. Look again.")
             if new is not None:
                 lines[number - 1] = start + new + line[len(start) + len(bare) :]
@@ -173,7 +174,7 @@ def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[st
                 lines[number - 1 : number] = [start] if start and number == len(lines) else []
                 if start and lines and number == 1 and not lines[0].startswith(start):
                     lines[0] = start + lines[0]
-        replace_in(descriptor, file, "\n".join(lines).encode(encoding, "surrogateescape"))
+        replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
     finally:
         os.close(descriptor)
 
@@ -185,12 +186,12 @@ def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> N
     try:
         content = _whole(workspace, name) if (workspace.root / name).exists() else b""
         encoding = _encoding(content)
-        text = content.decode(encoding, "surrogateescape")
+        text = content.decode(encoding, _kept(encoding))
         end = "\r" if "\r\n" in text else ""
         every = text.split("\n")
         for number, line in sorted(lines.items()):
             every.insert(min(number - 1, len(every) - 1), line + end)
-        replace_in(descriptor, file, "\n".join(every).encode(encoding, "surrogateescape"))
+        replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
     finally:
         os.close(descriptor)
 
@@ -232,16 +233,23 @@ def _struck(line: str, day: date) -> str:
 
 
 def _whole(workspace: Workspace, name: str) -> bytes:
+    """All its bytes; half a character at the end of a UTF-16 file is made whole."""
     try:
         descriptor = os.open(workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+            content = file.read()
+            return content + b"\0" if len(content) % 2 and _encoding(content) != "utf-8" else content
     except OSError as error:
         raise WorkspaceError(f"{name} cannot be read: {reason(error)}.") from None
 
 
 def _encoding(content: bytes) -> str:
     return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
+
+
+def _kept(encoding: str) -> str:
+    """How bytes that are no text in this encoding come back as they were."""
+    return "surrogateescape" if encoding == "utf-8" else "surrogatepass"
 
 
 def _content(descriptor: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import signal
@@ -9,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def filled(path: Path, messages: int = 200) -> None:
     store = Store(path)
     row = Inbox(store, lambda: NOW).accept(Inbound(MAIN, "me", "1", UserMessage("hi", NOW)))
     assert row
-    turn = Sessions(store, lambda: NOW).of(MAIN).begin_turn(row, [UserMessage("hi", NOW)])
+    turn = Sessions(store, lambda: NOW).of(MAIN).begin_turn([row], [UserMessage("hi", NOW)])
     for number in range(messages):
         call = ToolCall(f"c{number}", "exec", "{}")
         turn.step(
@@ -84,11 +85,11 @@ def test_after_a_kill_the_next_process_starts_at_once(tmp_path: Path) -> None:
 
 def test_a_store_that_could_not_be_opened_has_no_owner(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    path.write_bytes(b"not a database at all, but long enough to look at" * 50)
+    path.mkdir()
     for _ in range(2):
         with pytest.raises(StoreError):
             Store(path)
-    path.unlink()
+    path.rmdir()
     Store(path).close()
 
 
@@ -139,9 +140,8 @@ def test_a_newer_state_whose_last_writes_are_still_beside_it_is_untouched(tmp_pa
     assert (path.read_bytes(), (tmp_path / "state.db-wal").read_bytes()) == before
 
 
-@pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("damage", ["text", "zeros", "header", "folder"])
-def test_a_file_that_is_no_database_is_told_and_untouched(tmp_path: Path, damage: str, read_only: bool) -> None:
+def test_a_file_that_is_no_database_is_told_to_a_reader_and_untouched(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "state.db"
     if damage == "folder":
         path.mkdir()
@@ -149,42 +149,15 @@ def test_a_file_that_is_no_database_is_told_and_untouched(tmp_path: Path, damage
         path.write_bytes({"text": b"dear diary\n" * 500, "zeros": bytes(9000), "header": b"SQLite format 3\0"}[damage])
     before = b"" if damage == "folder" else path.read_bytes()
     with pytest.raises(StoreError, match=r"state\.db"):
-        Store(path, read_only=read_only)
+        Store(path, read_only=True)
     if damage != "folder":
         assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("cut", [0.02, 0.2, 0.5, 0.8, 0.99])
-def test_a_file_cut_anywhere_is_told_in_a_sentence_and_untouched(tmp_path: Path, cut: float) -> None:
-    path = tmp_path / "state.db"
-    filled(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * cut)])
-    before = path.read_bytes()
+def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state.db").mkdir()
     with pytest.raises(StoreError, match=r"state\.db"):
-        store = Store(path)
-        try:
-            Inbox(store, lambda: NOW).waiting()
-            Inbox(store, lambda: NOW).interrupted()
-            Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
-            Sessions(store, lambda: NOW).of(MAIN)
-        finally:
-            store.close()
-    assert path.read_bytes() == before
-
-
-def test_pages_overwritten_in_the_middle_are_told_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    filled(path)
-    content = bytearray(path.read_bytes())
-    content[4096 * 3 : len(content) - 4096] = b"\xff" * (len(content) - 4096 * 4)
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"state\.db"):
-        store = Store(path)
-        try:
-            Sessions(store, lambda: NOW).of(MAIN)
-        finally:
-            store.close()
+        Store(tmp_path / "state.db")
 
 
 # -- formats
@@ -208,6 +181,52 @@ def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkey
     old = Store(path)
     assert len(Sessions(old, lambda: NOW).of(MAIN).history) == 5
     old.close()
+
+
+def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((Path(__file__).parent / "format_1.sql").read_text())
+        held_before = list(db.iterdump())
+    store = Store(path)
+    session = Sessions(store, lambda: NOW).of(MAIN)
+    assert [message.text for message in session.history] == ["hi", "Hello."]
+    assert session.model == "ollama/x"
+    assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
+    assert [row.outbound.text for row in Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")] == ["Hello."]
+    assert store.rows("PRAGMA user_version") == [(len(module.MIGRATIONS),)]
+    assert store.rows("PRAGMA foreign_key_check") == []
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "state.db.v1")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert list(db.iterdump()) == held_before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.db.v1", "state.lock"]
+
+
+def test_without_room_for_a_copy_an_older_format_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((Path(__file__).parent / "format_1.sql").read_text())
+        held_before = list(db.iterdump())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match=r"no copy of it could be kept .* free some space"):
+            Store(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert list(db.iterdump()) == held_before
+    assert not list(tmp_path.glob("state.db.v*"))
+    assert not list(tmp_path.glob(".draft*"))
+
+
+def test_a_new_state_has_no_copy_beside_it(tmp_path: Path) -> None:
+    Store(tmp_path / "state.db").close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.lock"]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

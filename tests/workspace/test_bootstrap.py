@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,61 @@ def test_a_file_of_headings_and_comments_costs_nothing(tmp_path: Path) -> None:
     assert (found["SOUL.md"].text, found["USER.md"].text) == ("", "# The person\nAnna")
 
 
+def test_comments_are_for_the_person_and_not_sent(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        AGENTS="# Rules\n\n<!-- For example:\n- Answer in German.\n-->\n\nBe quick. <!-- why not -->\n",
+        SOUL="<!-- never closed\nDry.",
+    )
+    found = read(root, tmp_path)
+    assert found["AGENTS.md"].text == "# Rules\n\nBe quick."
+    assert found["SOUL.md"].text == "<!-- never closed\nDry."
+
+
+@pytest.mark.parametrize("sign", ["<!--", "<!-- -->", "--><!--", "\n", "- ~~x~~\n", "# Skills\n", "[runtime\n"])
+def test_five_megabytes_of_one_sign_take_no_time(tmp_path: Path, sign: str) -> None:
+    root = files(tmp_path, MEMORY=sign * (5_000_000 // len(sign)) + "end")
+    started = time.process_time()
+    found = read(root, tmp_path)
+    assert time.process_time() - started < 3
+    assert found["MEMORY.md"].text.endswith("end")
+
+
+def test_struck_facts_are_left_out_and_counted_and_a_cut_counts_what_is_left(tmp_path: Path) -> None:
+    facts = "# Memory\n- ~~2026-01-10: Anna is 30~~ (2026-05-03)\n- 2026-05-03: Anna is 31\n  * ~~old~~ (2026-01-01).\n"
+    root = files(tmp_path, MEMORY=facts, SOUL="- ~~struck in another file~~ (2026-05-03)")
+    found = read(root, tmp_path)
+    assert found["MEMORY.md"].text == "# Memory\n- 2026-05-03: Anna is 31"
+    assert (found["MEMORY.md"].struck, found["MEMORY.md"].characters) == (2, len(facts.strip()))
+    assert "struck in another file" in found["SOUL.md"].text
+    (root / "MEMORY.md").write_text("- ~~x~~ (2026-05-03)\n" * 500 + "- y\n" * 7_500)
+    found = read(root, tmp_path)
+    assert (found["MEMORY.md"].problem, found["MEMORY.md"].struck) == ("file_truncated", 500)
+    assert "kept 14000+4000 of 29999 characters" in found["MEMORY.md"].text
+    (root / "MEMORY.md").write_text("# Memory\n- ~~x~~ (2026-05-03)\n")
+    assert read(root, tmp_path)["MEMORY.md"].text == ""
+
+
+@pytest.mark.parametrize("kind", ["folder", "bytes", "pipe", "loop", "too large"])
+def test_what_is_no_text_in_the_place_of_a_file_is_a_read_error(tmp_path: Path, kind: str) -> None:
+    root = files(tmp_path, USER="Anna")
+    match kind:
+        case "folder":
+            (root / "SOUL.md").mkdir()
+        case "bytes":
+            (root / "SOUL.md").write_bytes(b"caf\xe9 \xff\xfe")
+        case "pipe":
+            os.mkfifo(root / "SOUL.md")
+        case "loop":
+            (root / "SOUL.md").symlink_to("SOUL.md")
+        case "too large":
+            with (root / "SOUL.md").open("wb") as file:
+                file.truncate(3 * 2**30)
+    found = read(root, tmp_path)
+    assert (found["SOUL.md"].text, found["SOUL.md"].problem) == ("", "file_read_error")
+    assert found["USER.md"].text == "Anna"
+
+
 def test_a_disk_that_fills_up_while_seeding_leaves_no_half_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +154,7 @@ def test_a_disk_that_fills_up_while_seeding_leaves_no_half_workspace(
         if error := next(calls):
             raise error
 
-    with monkeypatch.context() as patch, pytest.raises(WorkspaceError, match="No space left"):
+    with monkeypatch.context() as patch, pytest.raises(WorkspaceError, match="disk is full"):
         patch.setattr(os, "fsync", full)
         seed(tmp_path / "new", template)
     assert not (tmp_path / "new").exists()

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.notes import LONGEST_ENTRY, Added, MemoryStore, memory_files
+from nanoclaw.workspace.notes import (
+    LONGEST_ENTRY,
+    Added,
+    MemoryStore,
+    change_lines,
+    lines_of,
+    memory_files,
+    read_memory_file,
+)
 from nanoclaw.workspace.paths import Workspace
 
 LATE = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
@@ -98,3 +106,38 @@ def test_a_folder_in_place_of_a_file_is_an_error_with_a_sentence(store: MemorySt
     for action in (lambda: store.add_fact("x"), lambda: store.add_note("x"), lambda: store.get("MEMORY.md")):
         with pytest.raises(WorkspaceError):
             action()
+
+
+HAND = "\ufeff# Über mich\r\n\r\n- 2020-01-01: Likes tea\n* Has a 🐶 ~~cat~~\n- 2021-01-01: Lives in Kyiv".encode()
+WIDE = "\ufeff# Über mich\n- Likes tea 🐶\n- Lives in Kyiv\n".encode("utf-16-le")
+
+
+@pytest.mark.parametrize("whole", [HAND, WIDE], ids=["utf-8", "utf-16"])
+def test_a_note_cut_at_any_byte_keeps_what_is_left_and_takes_up_the_next(
+    store: MemoryStore, tmp_path: Path, whole: bytes
+) -> None:
+    file = tmp_path / "MEMORY.md"
+    for cut in range(len(whole) + 1):
+        file.write_bytes(whole[:cut])
+        assert store.add_fact("Plays the zither").is_new
+        assert file.read_bytes().startswith(whole[:cut])
+        assert store.get("MEMORY.md").splitlines()[-1].endswith("\t- 2026-05-03: Plays the zither")
+        assert not store.add_fact("Plays the zither").is_new
+        with_it = file.read_bytes()
+        assert store.add_fact("Plays the lute", replaces="zither").struck
+        text = read_memory_file(store.workspace, "MEMORY.md") or ""
+        assert "~~2026-05-03: Plays the zither~~ (2026-05-03)" in text
+        file.write_bytes(with_it)
+        (number,) = (at for at, line in enumerate(lines_of(text), 1) if "zither" in line)
+        line = "- 2026-05-03: Plays the zither"
+        change_lines(store.workspace, "MEMORY.md", {number: (line, None)})
+        assert file.read_bytes().startswith(whole[:cut])
+        assert "zither" not in (read_memory_file(store.workspace, "MEMORY.md") or "")
+
+
+def test_damaged_bytes_in_a_note_stay_where_they_are_when_a_line_is_struck(store: MemoryStore, tmp_path: Path) -> None:
+    before, after = b"\0\0\xff\xfe bad\n", b"\xed\xa0\x80 half\n\0"
+    (tmp_path / "MEMORY.md").write_bytes(before + b"- Likes tea\n" + after)
+    store.add_fact("Likes coffee", replaces="Likes tea")
+    content = (tmp_path / "MEMORY.md").read_bytes()
+    assert content.startswith(before + b"- ~~Likes tea~~ (2026-05-03)\n" + after)
