@@ -7,13 +7,15 @@ NanoclawError
 │   └── StoreBusy          another process owns it
 ├── ProviderError          a model did not answer
 │   ├── ProviderRefused    asking again cannot help: wrong key, bad request, no quota
+│   │   └── LimitReached   the person's own limit of money
 │   ├── ProviderUnavailable  worth another try: 429, 5xx, timeouts, cut streams
 │   └── ContextTooLong     the request outgrew the model's window
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
 ├── SkillError             a skill that is broken, unknown or lacks something
 ├── ImageError             a picture that cannot be shown to a model
-└── DocumentError          a document whose text cannot be read
+├── DocumentError          a document whose text cannot be read
+└── ScheduleError          a time, interval or cron expression that no job can have
 """
 
 from __future__ import annotations
@@ -47,6 +49,10 @@ class ProviderRefused(ProviderError):
     pass
 
 
+class LimitReached(ProviderRefused):
+    pass
+
+
 class ProviderUnavailable(ProviderError):
     """`retry_after` is the number of seconds the provider asked to wait, if it did."""
 
@@ -56,7 +62,11 @@ class ProviderUnavailable(ProviderError):
 
 
 class ContextTooLong(ProviderError):
-    pass
+    """`window` is the number of tokens that the model takes in, if its provider named it."""
+
+    def __init__(self, text: str, window: int | None = None) -> None:
+        super().__init__(text)
+        self.window = window
 
 
 class ToolError(NanoclawError):
@@ -76,4 +86,8 @@ class ImageError(NanoclawError):
 
 
 class DocumentError(NanoclawError):
+    pass
+
+
+class ScheduleError(NanoclawError):
     pass

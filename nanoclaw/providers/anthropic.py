@@ -23,12 +23,14 @@ from nanoclaw.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.providers.base import OnEvent, has_images, legal, whole
+from nanoclaw.providers.base import GO_ON, SIGHTED, OnEvent, Sight, has_images, legal, plain_id, whole
 from nanoclaw.providers.chat_answer import distinct, storable
-from nanoclaw.providers.http import MISFORMED, BadRequest, Door, Endpoint, Patience, Reply, unknown_form
+from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
+from nanoclaw.providers.http import Door, Patience, Reply
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"
+ID_LIMIT = 64
 REFUSED = "(The model declined to answer this.)"
 
 _CACHE = {"type": "ephemeral"}
@@ -64,13 +66,15 @@ class Anthropic:
         key_variable: str = "ANTHROPIC_API_KEY",
         thinking_tokens: int = 0,
         patience: Patience | None = None,
+        sight: Sight = SIGHTED,
     ) -> None:
         base = api_base.rstrip("/").removesuffix("/v1")
         headers = {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
         self._model = model
         self._wire_model = wire_model or model.removeprefix("anthropic/")
         self._thinking_tokens = thinking_tokens
-        self._habits = Habits(thinking="enabled" if thinking_tokens else "")
+        self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=sight.sees)
+        self._sight = sight
         self._door = Door(
             Endpoint(model, f"{base}/v1/messages", headers, api_key, key_variable), patience or Patience()
         )
@@ -94,9 +98,16 @@ class Anthropic:
             except BadRequest as error:
                 learned = _learn(self._habits, error.words, request)
                 if learned is None:
-                    raise
+                    from nanoclaw.providers.repair import in_words
+
+                    told = in_words(request, error.words)
+                    if told is None:
+                        raise
+                    request = told
+                    continue
                 if self._habits.vision and not learned.vision:
                     on_event(Notice(f"{self._model} cannot see images; they are left out"))
+                    self._sight.refused()
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
@@ -149,7 +160,7 @@ def wire_messages(request: ModelRequest, *, vision: bool = True, echo: bool = Tr
         else:
             turns.append({"role": role, "content": blocks})
     if not turns or turns[-1]["role"] == "assistant":
-        turns.append({"role": "user", "content": [{"type": "text", "text": "(go on)"}]})
+        turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
     last = turns[-1]["content"]
     last[-1] = {**last[-1], "cache_control": _CACHE}
     return turns
@@ -165,7 +176,7 @@ def _result_block(result: ToolResult, vision: bool) -> dict[str, Any]:
     if result.images:
         images = [_image_block(image, vision) for image in result.images]
         content = [*images, {"type": "text", "text": result.text}]
-    block = {"type": "tool_result", "tool_use_id": _plain_id(result.call_id), "content": content}
+    block = {"type": "tool_result", "tool_use_id": plain_id(result.call_id, ID_LIMIT), "content": content}
     return {**block, "is_error": True} if result.is_error else block
 
 
@@ -184,7 +195,7 @@ def _answer_blocks(message: AssistantMessage, echo: bool) -> list[dict[str, Any]
     order = _order(message) if echo else []
     blocks: list[dict[str, Any]] = []
     for block in order:
-        if block.get("type") in _THINKING:
+        if _is_signed(block):
             blocks.append(block)
         elif block.get("type") == "text" and text.strip():
             blocks.append({"type": "text", "text": text})
@@ -197,6 +208,16 @@ def _answer_blocks(message: AssistantMessage, echo: bool) -> list[dict[str, Any]
     return blocks + calls
 
 
+def _is_signed(block: dict[str, Any]) -> bool:
+    """Thinking as the API takes it back: whole, with what proves that it is the model's own."""
+    match block:
+        case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
+            return bool(signature)
+        case {"type": "redacted_thinking", "data": str()}:
+            return True
+    return False
+
+
 def _order(message: AssistantMessage) -> list[dict[str, Any]]:
     try:
         kept = json.loads(message.opaque) if message.opaque else {}
@@ -207,16 +228,12 @@ def _order(message: AssistantMessage) -> list[dict[str, Any]]:
 
 
 def _call_block(call: ToolCall) -> dict[str, Any]:
-    return {"type": "tool_use", "id": _plain_id(call.id), "name": call.name, "input": json.loads(call.arguments)}
-
-
-def _plain_id(identity: str) -> str:
-    """An id the API takes; another provider's odd one is replaced by its digest."""
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", identity):
-        return identity
-    import hashlib
-
-    return f"call_{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
+    return {
+        "type": "tool_use",
+        "id": plain_id(call.id, ID_LIMIT),
+        "name": call.name,
+        "input": json.loads(call.arguments),
+    }
 
 
 def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
@@ -374,4 +391,7 @@ async def _read(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage
         raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
     if not answer.done and not answer.stop_reason:
         raise reply.cut()
-    return answer.message(model)
+    message = answer.message(model)
+    if answer.stop_reason == "model_context_window_exceeded" and not message.text and not message.tool_calls:
+        raise too_long(model)
+    return message

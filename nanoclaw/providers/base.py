@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import takewhile
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from nanoclaw.events import Event
@@ -23,6 +23,17 @@ from nanoclaw.messages import (
 )
 
 OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Whether a model sees images as far as is known, and whom to tell when it refuses them."""
+
+    sees: bool = True
+    refused: Callable[[], None] = lambda: None
+
+
+SIGHTED = Sight()
 
 
 class Provider(Protocol):
@@ -45,8 +56,16 @@ class Provider(Protocol):
     async def aclose(self) -> None: ...
 
 
-def chat_messages(request: ModelRequest, *, vision: bool = True) -> list[dict[str, Any]]:
-    """The request in the OpenAI chat form: system, then the history in order, repaired by `legal`."""
+AddOpaque = Callable[[dict[str, Any], AssistantMessage], None]
+
+
+def chat_messages(
+    request: ModelRequest, *, vision: bool = True, add_opaque: AddOpaque | None = None
+) -> list[dict[str, Any]]:
+    """The request in the OpenAI chat form: system, then the history in order, repaired by `legal`.
+
+    `add_opaque` is given each answer in this form, and the answer itself, whose `opaque` it may add.
+    """
     messages: list[dict[str, Any]] = []
     if request.system.text:
         messages.append({"role": "system", "content": whole(request.system.text)})
@@ -55,10 +74,17 @@ def chat_messages(request: ModelRequest, *, vision: bool = True) -> list[dict[st
         if shown and not isinstance(message, ToolResult):
             messages.append(_shown_by_tools(shown))
             shown = []
-        messages.append(chat_message(message, vision=vision))
+        wire = chat_message(message, vision=vision)
+        messages.append(wire)
+        if add_opaque and isinstance(message, AssistantMessage):
+            add_opaque(wire, message)
         if vision and isinstance(message, ToolResult):
             shown += message.images
-    return [*messages, _shown_by_tools(shown)] if shown else messages
+    if shown:
+        messages.append(_shown_by_tools(shown))
+    if not messages or messages[-1]["role"] not in ("user", "tool"):
+        messages.append({"role": "user", "content": GO_ON})  # an answer at the end would be taken for a begun one
+    return messages
 
 
 def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
@@ -112,12 +138,24 @@ def legal(history: tuple[Message, ...]) -> tuple[Message, ...]:
             case AssistantMessage():
                 if not repaired:
                     repaired.append(UserMessage("(what was said before is left out)", message.at, "runtime"))
-                answer = _legal_answer(message, used)
-                repaired.append(answer)
-                repaired += _results_of(message, answer, history[position + 1 :])
+                for part in _parts_of(message):
+                    answer = _legal_answer(part, used)
+                    repaired.append(answer)
+                    repaired += _results_of(part, answer, history, position + 1)
             case ToolResult():
                 pass  # stands with its call, or alone and then nowhere
     return tuple(repaired)
+
+
+def plain_id(identity: str, longest: int = 40) -> str:
+    """An id that every provider takes; another provider's odd one is replaced by its digest."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", identity) and len(identity) <= longest:
+        return identity
+    return f"call_{digest(identity)[:24]}"
+
+
+def digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def has_images(request: ModelRequest) -> bool:
@@ -134,9 +172,13 @@ def whole(text: str) -> str:
 
 
 NO_ANSWER = "(no answer)"
+GO_ON = "(go on)"
 INTERRUPTED = "No result: the call was interrupted and may or may not have taken effect. Check before repeating it."
 ARGUMENTS_SHOWN = 2_000
 """Characters shown of arguments that are no JSON object or are larger than any tool takes."""
+
+CALLS_LIMIT = 128
+"""Calls that one message may hold; OpenAI refuses more."""
 
 _ARGUMENTS_LIMIT = 2_000_000
 _BLIND = "left out: this model cannot see images"
@@ -159,13 +201,23 @@ def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage
     return replace(message, text=text, tool_calls=calls)
 
 
+def _parts_of(message: AssistantMessage) -> list[AssistantMessage]:
+    """The answer, or several that share its calls where it has more than a provider takes."""
+    calls = message.tool_calls
+    if len(calls) <= CALLS_LIMIT:
+        return [message]
+    first = replace(message, tool_calls=calls[:CALLS_LIMIT], opaque="")
+    rest = range(CALLS_LIMIT, len(calls), CALLS_LIMIT)
+    return [first, *(replace(first, text="", tool_calls=calls[at : at + CALLS_LIMIT]) for at in rest)]
+
+
 def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
     wanted = whole(call.id).strip() or f"call_{len(used) + 1}"
     unique, number = wanted, 2
     while unique in used:
         unique, number = f"{wanted}_{number}", number + 1
     used.add(unique)
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name.strip())[:64] or "unknown_tool"
+    name = re.sub(r"[^A-Za-z0-9_-]|^(?=[0-9-])", "_", call.name.strip())[:64] or "unknown_tool"
     arguments = _legal_arguments(call.arguments)
     repaired = ToolCall(unique, name, arguments)
     return call if repaired == call else repaired
@@ -176,7 +228,8 @@ def _legal_arguments(text: str) -> str:
         try:
             value = json.loads(text) if text.strip() else {}
             if isinstance(value, dict) and text.strip():
-                json.dumps(value, ensure_ascii=False).encode()
+                # half a character can only hide in an escape
+                (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
                 return text
             if value == {}:
                 return "{}"
@@ -187,12 +240,17 @@ def _legal_arguments(text: str) -> str:
     return json.dumps({"_raw": whole(shown)}, ensure_ascii=False)
 
 
-def _results_of(asked: AssistantMessage, answer: AssistantMessage, later: tuple[Message, ...]) -> list[ToolResult]:
-    """One result for each call of `answer`, found by the ids of `asked` before the next answer begins."""
+def _results_of(
+    asked: AssistantMessage, answer: AssistantMessage, history: tuple[Message, ...], start: int
+) -> list[ToolResult]:
+    """One result for each call of `answer`, found by the ids of `asked` from `start` on, until the next answer."""
     if not asked.tool_calls:
         return []
     found: dict[str, list[ToolResult]] = {}
-    for message in takewhile(lambda message: not isinstance(message, AssistantMessage), later):
+    for position in range(start, len(history)):  # a slice would copy the rest of a long history for each answer
+        message = history[position]
+        if isinstance(message, AssistantMessage):
+            break
         if isinstance(message, ToolResult):
             found.setdefault(message.call_id, []).append(message)
     results = []

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nanoclaw.drafts import put_in_place
 from nanoclaw.errors import ConfigError, ProviderUnavailable, WorkspaceError
 
 PREFIX = "local/"
@@ -225,7 +226,7 @@ def _prepare(entry: Entry, draft: Path) -> None:
 
 
 def _finish(draft: Path, target: Path) -> None:
-    draft.replace(target)
+    put_in_place(draft, target)
 
 
 def _discard(draft: Path) -> None:

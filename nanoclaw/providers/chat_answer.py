@@ -12,15 +12,19 @@ from typing import Any
 from nanoclaw.events import ReasoningDelta, TextDelta
 from nanoclaw.messages import AssistantMessage, Finish, ToolCall, Usage
 from nanoclaw.providers.base import OnEvent, whole
+from nanoclaw.providers.failures import too_long
 
+_OVERFLOW = "model_context_window_exceeded"
 _FINISH: dict[str, Finish] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    _OVERFLOW: "length",
     "content_filter": "refusal",
     "refusal": "refusal",
     "safety": "refusal",
+    "sensitive": "refusal",
 }
 FILTERED = "(The provider's content filter stopped this answer.)"
 
@@ -166,7 +170,10 @@ class ChatAnswer:
         self._on_event(TextDelta(text))
 
     def answer(self, model: str, echo: dict[str, Any] | None = None) -> AssistantMessage:
-        """The whole answer. What the provider wants to hear again goes into `opaque`, with `echo`."""
+        """The whole answer; raises ContextTooLong when the window was full before its first word.
+
+        What the provider wants to hear again goes into `opaque`, with `echo`.
+        """
         text = self._text.end()
         calls = [ToolCall(c.id, c.name.strip(), storable("".join(c.arguments))) for c in self._calls]
         if not calls and self._names and text:
@@ -181,6 +188,8 @@ class ChatAnswer:
             self._on_event(TextDelta(text))
         if calls and finish == "stop":
             finish = "tool_calls"
+        if self.finish == _OVERFLOW and not text and not calls:
+            raise too_long(model)
         return AssistantMessage(
             text, datetime.now(UTC), distinct(calls), self._usage, finish, model, self._opaque(echo or {})
         )

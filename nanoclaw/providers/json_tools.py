@@ -60,7 +60,8 @@ Chat = list[dict[str, Any]]
 def json_messages(request: ModelRequest) -> Chat:
     """A whole request for a server with room for the full system prompt."""
     tools = request.tools
-    return static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}") + history_messages(request.history)
+    static = static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}")
+    return to_answer(static + history_messages(request.history))
 
 
 def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat:
@@ -117,6 +118,11 @@ def history_messages(history: Sequence[Message], known: str = "") -> Chat:
             case ToolResult():
                 pass  # shown with its call
     return messages
+
+
+def to_answer(messages: Chat) -> Chat:
+    """The messages with the user's turn at the end, which is what a model answers."""
+    return messages if messages[-1]["role"] == "user" else [*messages, {"role": "user", "content": "(Go on.)"}]
 
 
 def exchanges(history: Sequence[Message]) -> list[tuple[Message, ...]]:
@@ -278,7 +284,12 @@ def _result(call: ToolCall, result: ToolResult | None) -> str:
 
 
 def _spoken(message: UserMessage) -> str:
-    return _runtime(message.text) if message.origin == "runtime" else _harmless(message.text)
+    if message.origin == "runtime":
+        return _runtime(message.text)
+    notes = [
+        f"[image {_harmless(whole_characters(image.name))} left out: you cannot see images]" for image in message.images
+    ]
+    return "\n".join([*notes, _harmless(message.text)]).strip()
 
 
 def _runtime(text: str) -> str:

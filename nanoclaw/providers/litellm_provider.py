@@ -7,15 +7,17 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.errors import ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.events import Notice
 from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, has_images, legal
+from nanoclaw.providers.base import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
 from nanoclaw.providers.chat_answer import ChatAnswer
-from nanoclaw.providers.http import BadRequest, Endpoint, Patience, failure, retry_after, tries
+from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
+from nanoclaw.providers.http import Patience, tries
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {
@@ -39,12 +41,13 @@ class LiteLLM:
         api_base: str = "",
         key_variable: str = "",
         patience: Patience | None = None,
+        sight: Sight = SIGHTED,
     ) -> None:
         self._model = model
         self._access = {name: value for name, value in (("api_key", api_key), ("api_base", api_base)) if value}
         self._endpoint = Endpoint(model, api_base or "its provider", key=api_key, key_variable=key_variable)
         self._patience = patience or Patience()
-        self._vision = True
+        self._vision, self._sight = sight.sees, sight
         self._litellm: Any = None
 
     @property
@@ -60,11 +63,17 @@ class LiteLLM:
         try:
             return await self._ask(request, on_event)
         except BadRequest as error:
-            if not (self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I)):
+            if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
+                self._vision = False
+                self._sight.refused()
+                on_event(Notice(f"{self._model} cannot see images; they are left out"))
+                return await self._ask(request, on_event)
+            from nanoclaw.providers.repair import in_words
+
+            told = in_words(request, error.words)
+            if told is None:
                 raise
-            self._vision = False
-            on_event(Notice(f"{self._model} cannot see images; they are left out"))
-            return await self._ask(request, on_event)
+            return await self._ask(told, on_event)
 
     async def aclose(self) -> None:
         if self._litellm is not None:
@@ -102,11 +111,9 @@ class LiteLLM:
         return answer.answer(self._model, {"form": "litellm"})
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
-        messages = chat_messages(request, vision=self._vision)
-        _echo(messages, request, self._model)
         arguments: dict[str, Any] = {
             "model": self._model,
-            "messages": messages,
+            "messages": _messages(request, self._model, self._vision),
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.limits.output_tokens,
@@ -124,7 +131,7 @@ class LiteLLM:
     def _mapped(self, error: Exception) -> ProviderError:
         said = _PREFIX.sub("", str(error))
         if type(error).__name__ == "ContextWindowExceededError":
-            return ContextTooLong(f"The conversation is longer than {self._model} can read. Use /new to start afresh.")
+            return too_long(self._model, window=window_in(said))
         if type(error).__name__ == "LiteLLMUnknownProvider" or "LLM Provider NOT provided" in said:
             prefix = self._model.partition("/")[0]
             return ProviderRefused(
@@ -164,16 +171,71 @@ async def _pieces(stream: Any) -> AsyncIterator[dict[str, Any]]:
         yield chunk.model_dump(exclude_none=True)
 
 
-def _echo(messages: list[dict[str, Any]], request: ModelRequest, model: str) -> None:
-    """Give a model its signed thinking back; litellm brings it into the provider's form."""
-    spoken = [message for message in legal(request.history) if isinstance(message, AssistantMessage)]
-    for wire, message in zip([m for m in messages if m["role"] == "assistant"], spoken, strict=True):
-        if not message.opaque or message.model.split("/")[0] != model.split("/")[0]:
+def _messages(request: ModelRequest, model: str, vision: bool) -> list[dict[str, Any]]:
+    """The chat form with the model's own ids and signed thinking, which litellm brings into the provider's form.
+
+    litellm keeps signatures in the ids of a model's calls; only those of other models' calls are made plain.
+    """
+    plain: dict[str, str] = {}
+
+    def add_opaque(wire: dict[str, Any], message: AssistantMessage) -> None:
+        if message.model.split("/")[0] == model.split("/")[0]:
+            _echo(wire, message.opaque)
+        else:
+            plain.update((call["id"], plain_id(call["id"])) for call in wire.get("tool_calls", ()))
+
+    messages = chat_messages(request, vision=vision, add_opaque=add_opaque)
+    for wire in messages:
+        if "tool_call_id" in wire:
+            wire["tool_call_id"] = plain.get(wire["tool_call_id"], wire["tool_call_id"])
+        for call in wire.get("tool_calls", ()):
+            call["id"] = plain.get(call["id"], call["id"])
+    return _apart(messages)
+
+
+def _echo(wire: dict[str, Any], opaque: str) -> None:
+    try:
+        kept = json.loads(opaque) if opaque else {}
+    except ValueError:
+        return
+    if isinstance(kept, dict) and kept.get("form") == "litellm" and kept.get("thinking_blocks"):
+        wire["thinking_blocks"] = kept["thinking_blocks"]
+        if thought := kept.get("reasoning_content"):  # Gemini refuses an empty one
+            wire["reasoning_content"] = thought
+
+
+def _apart(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with equal calls of one answer in answers of their own.
+
+    litellm takes the second for a copy of the first and drops it for Gemini, which then has a result too many.
+    """
+    apart: list[dict[str, Any]] = []
+    results: dict[str, dict[str, Any]] = {}
+    for message in reversed(messages):  # the results of an answer follow it
+        if message["role"] == "tool":
+            results[message["tool_call_id"]] = message
             continue
-        try:
-            kept = json.loads(message.opaque)
-        except ValueError:
-            continue
-        if isinstance(kept, dict) and kept.get("form") == "litellm" and kept.get("thinking_blocks"):
-            wire["thinking_blocks"] = kept["thinking_blocks"]
-            wire["reasoning_content"] = kept.get("reasoning_content", "")
+        groups = _without_equals(message.get("tool_calls", ()))
+        for number, calls in reversed(list(enumerate(groups))):
+            answer = {**message, "tool_calls": calls} if not number else _more(calls)
+            apart += [*(results.pop(call["id"]) for call in reversed(calls)), answer]
+        if not groups:
+            apart.append(message)
+    return apart[::-1]
+
+
+def _more(calls: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _without_equals(calls: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    groups: list[list[dict[str, Any]]] = []
+    seen: Counter[str] = Counter()
+    for call in calls:
+        function = call["function"]
+        key = json.dumps([function["name"], json.loads(function["arguments"])], sort_keys=True)
+        if seen[key] == len(groups):
+            groups.append([])
+        groups[seen[key]].append(call)
+        seen[key] += 1
+    return groups

@@ -22,7 +22,7 @@ from typing import Any
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.events import Notice, TextDelta
 from nanoclaw.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
-from nanoclaw.providers.base import OnEvent
+from nanoclaw.providers.base import OnEvent, legal
 from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
     Chat,
@@ -34,10 +34,12 @@ from nanoclaw.providers.json_tools import (
     read_reply,
     reply_schema,
     static_messages,
+    to_answer,
     without_oldest,
 )
+from nanoclaw.providers.windows import LOCAL_TOKENS
 
-CONTEXT_TOKENS = 4096
+CONTEXT_TOKENS = LOCAL_TOKENS
 OUTPUT_TOKENS = 768
 KEPT_STATES = 4
 BATCH_TOKENS = 128  # between two batches the server looks whether somebody still listens
@@ -324,16 +326,18 @@ async def _fitting_prompt(llama: _Llama, static: Chat, known: str, history: tupl
     """The prompt with as much of the newest history as fits; the stored history stays whole."""
     room = CONTEXT_TOKENS - OUTPUT_TOKENS
     kept: tuple[Message, ...] | None = fit(
-        history, room - await llama.count(await llama.render(static + history_messages((), known)))
+        legal(history), room - await llama.count(await llama.render(static + history_messages((), known)))
     )
     tokens = 0
     while kept is not None:
-        prompt = await llama.render(static + history_messages(kept, known))
+        prompt = await llama.render(to_answer(static + history_messages(kept, known)))
         tokens = await llama.count(prompt)
         if tokens <= room:
             return prompt
         kept = without_oldest(kept)
-    raise ContextTooLong(f"the message is too long for the local model: {tokens} tokens, where {room} fit")
+    raise ContextTooLong(
+        f"the message is too long for the local model: {tokens} tokens, where {room} fit", CONTEXT_TOKENS
+    )
 
 
 def _parameters(xllamacpp: Any, path: Path, state: Path, threads: int, socket: str, key: str) -> Any:
@@ -402,7 +406,7 @@ def _failure(answer: str) -> ProviderError:
     except ValueError:
         text, kind = answer, ""
     if kind == "exceed_context_size_error":
-        return ContextTooLong("the conversation is too long for the local model")
+        return ContextTooLong("the conversation is too long for the local model", CONTEXT_TOKENS)
     return ProviderRefused(f"the local model refused the request: {text[:300]}")
 
 

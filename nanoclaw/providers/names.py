@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from nanoclaw.errors import ConfigError
+from nanoclaw.providers.base import SIGHTED, Sight
 
 if TYPE_CHECKING:
     from nanoclaw.providers.base import Provider
@@ -47,8 +48,10 @@ SERVICES: dict[str, Service] = {
     "cerebras": Service("https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",)),
     "moonshot": Service("https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), _ECHO_CONTENT),
     "nvidia": Service("https://integrate.api.nvidia.com/v1", ("NVIDIA_API_KEY",)),
-    "ollama": Service("http://127.0.0.1:11434/v1", (), None, "run `ollama pull {name}`, or see `ollama list`"),
-    "lmstudio": Service("http://127.0.0.1:1234/v1", (), None, "load {name} in LM Studio"),
+    "ollama": Service(
+        "http://127.0.0.1:11434/v1", (), {"cuts": True}, "run `ollama pull {name}`, or see `ollama list`"
+    ),
+    "lmstudio": Service("http://127.0.0.1:1234/v1", (), {"cuts": True}, "load {name} in LM Studio"),
     "vllm": Service("http://127.0.0.1:8000/v1"),
     "llamacpp": Service("http://127.0.0.1:8080/v1"),
 }
@@ -93,10 +96,12 @@ def provider_for(
     *,
     tool_mode: Literal["native", "json"] = "native",
     patience: Patience | None = None,
+    sight: Sight = SIGHTED,
 ) -> Provider:
     """The provider that answers for `model`; raises ConfigError when the name or the key is missing or wrong.
 
-    `env` is where keys are looked up. `local/…` is not made here: the model in this process needs more than a name.
+    `env` is where keys are looked up; `sight` is what was learned before of whether the model sees images. `local/…` is
+    not made here: the model in this process needs more than a name.
     """
     env = env or {}
     prefix, name = _split(model, api_base)
@@ -108,7 +113,7 @@ def provider_for(
 
         base = api_base or API_BASE
         key = _key(model, ("ANTHROPIC_API_KEY",), base, api_key, env)
-        return Anthropic(model, api_key=key, api_base=base, wire_model=name, patience=patience)
+        return Anthropic(model, api_key=key, api_base=base, wire_model=name, patience=patience, sight=sight)
     service = SERVICES.get(prefix)
     if service is None and not api_base:
         _check_prefix(prefix)
@@ -116,7 +121,8 @@ def provider_for(
 
         variables = _LITELLM_KEYS.get(prefix, ())
         key = _key(model, variables, "", api_key, env)
-        return LiteLLM(model, api_key=key, key_variable=variables[0] if variables else "", patience=patience)
+        variable = variables[0] if variables else ""
+        return LiteLLM(model, api_key=key, key_variable=variable, patience=patience, sight=sight)
     from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 
     if service is None:
@@ -134,6 +140,7 @@ def provider_for(
         tool_mode=tool_mode,
         unknown_model_hint=service.hint.format(name=name),
         patience=patience,
+        sight=sight,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -12,9 +11,21 @@ from typing import Any, Literal
 from nanoclaw.errors import ProviderError, ProviderUnavailable
 from nanoclaw.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools, has_images, legal, whole
+from nanoclaw.providers.base import (
+    SIGHTED,
+    OnEvent,
+    Sight,
+    chat_messages,
+    chat_tools,
+    digest,
+    has_images,
+    legal,
+    plain_id,
+    whole,
+)
 from nanoclaw.providers.chat_answer import ChatAnswer
-from nanoclaw.providers.http import MISFORMED, BadRequest, Door, Endpoint, Patience, Reply, unknown_form
+from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
+from nanoclaw.providers.http import Door, Patience, Reply
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]
@@ -33,6 +44,8 @@ class Dialect:
     system_role: bool = True
     short_call_ids: bool = False
     vision: bool = True
+    cuts: bool = False
+    """Leaves out a part of what is too long, and says nothing of it."""
     tool_mode: ToolMode = "native"
 
 
@@ -52,14 +65,18 @@ class OpenAICompatible:
         extra: dict[str, Any] | None = None,
         unknown_model_hint: str = "",
         patience: Patience | None = None,
+        sight: Sight = SIGHTED,
     ) -> None:
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         endpoint = Endpoint(model, api_base.rstrip("/") + "/chat/completions", headers, api_key, key_variable)
         if unknown_model_hint:
             endpoint = replace(endpoint, unknown_model_hint=unknown_model_hint)
         self._model = model
+        self._api_base = api_base
         self._wire_model = wire_model or model
-        self._dialect = replace(dialect or Dialect(), tool_mode=tool_mode)
+        dialect = dialect or Dialect()
+        self._dialect = replace(dialect, tool_mode=tool_mode, vision=dialect.vision and sight.sees)
+        self._sight = sight
         self._extra = extra or {}
         self._door = Door(endpoint, patience or Patience())
 
@@ -77,18 +94,39 @@ class OpenAICompatible:
             body = self._body(request, dialect)
             read = _reader(self._model, request, dialect)
             try:
-                return await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+                answer: AssistantMessage = await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+                await self._check_length(request, answer, on_event)
+                return answer
             except BadRequest as error:
                 learned = learn(dialect, error.words, request)
                 if learned is None:
-                    raise
+                    request = _in_words(request, error)
+                    continue
                 self._dialect, note = learned
+                if dialect.vision and not self._dialect.vision:
+                    self._sight.refused()
                 if note:
                     on_event(Notice(f"{self._model} {note}"))
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
     async def aclose(self) -> None:
         await self._door.aclose()
+
+    async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
+        """Raises ContextTooLong where the server read only a part, and answered as if that had been all."""
+        if not self._dialect.cuts or not answer.usage:
+            return
+        from nanoclaw.providers.windows import served_window, was_cut
+
+        texts = [message.text for message in request.history]
+        read, is_empty = answer.usage.input_tokens, not (answer.text or answer.tool_calls)
+        if is_empty or was_cut(texts, read, 0):
+            window = await served_window(self._model, self._api_base)
+            if was_cut(texts, read, window) or (is_empty and window and read >= window):
+                if answer.text:
+                    on_event(Notice(f"{self._model} had read only a part, so this answer does not count"))
+                said = f" Its server read {read} tokens and left out the rest; it can be set to a longer context."
+                raise too_long(self._model, said, window)
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         """The request's bytes: what stays comes first, so that the next request begins with the same bytes."""
@@ -109,10 +147,12 @@ class OpenAICompatible:
 
 def wire_messages(request: ModelRequest, dialect: Dialect, model: str) -> list[dict[str, Any]]:
     """The chat form as this server wants it."""
-    messages = chat_messages(request, vision=dialect.vision)
-    if dialect.echo:
-        _echo(messages, request, dialect, model)
-    identity: Callable[[str], str] = _short_id if dialect.short_call_ids else _plain_id
+
+    def add_opaque(wire: dict[str, Any], message: AssistantMessage) -> None:
+        _echo(wire, _opaque(message, model), dialect)
+
+    messages = chat_messages(request, vision=dialect.vision, add_opaque=add_opaque if dialect.echo else None)
+    identity: Callable[[str], str] = _short_id if dialect.short_call_ids else plain_id
     for message in messages:
         if "tool_call_id" in message:
             message["tool_call_id"] = identity(message["tool_call_id"])
@@ -170,6 +210,16 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
     return None
 
 
+def _in_words(request: ModelRequest, error: BadRequest) -> ModelRequest:
+    """What to ask once more after a 400 that nothing we know can mend; raises the error when there is nothing."""
+    from nanoclaw.providers.repair import in_words
+
+    told = in_words(request, error.words)
+    if told is None:
+        raise error
+    return told
+
+
 def _other_limit(field: LimitField, said: str) -> LimitField:
     """The other spelling when the server asks for it; none when the number itself is refused."""
     unknown = re.search(r"unsupported|not supported|unknown|unrecognized|unexpected|extra|not permitted|use ", said)
@@ -199,7 +249,7 @@ async def _feed(answer: ChatAnswer, reply: Reply, model: str) -> None:
             raise
     except MISFORMED as error:
         raise unknown_form(model, error) from None
-    if answer.finish in ("error", "insufficient_system_resource"):
+    if answer.finish in ("error", "network_error", "insufficient_system_resource"):
         raise ProviderUnavailable(f"{model} failed in mid-answer ({answer.finish}). Try again later.")
     if not answer.heard and not answer.done:
         raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
@@ -235,18 +285,15 @@ async def _read_json_mode(reply: Reply, model: str, on_event: OnEvent) -> Assist
     return replace(raw, text=said.text, tool_calls=said.calls, finish=finish)
 
 
-def _echo(messages: list[dict[str, Any]], request: ModelRequest, dialect: Dialect, model: str) -> None:
+def _echo(wire: dict[str, Any], kept: dict[str, Any], dialect: Dialect) -> None:
     """Give a model its own reasoning back, in the field its provider asks for."""
-    spoken = [message for message in legal(request.history) if isinstance(message, AssistantMessage)]
-    for wire, message in zip([m for m in messages if m["role"] == "assistant"], spoken, strict=True):
-        kept = _opaque(message, model)
-        if dialect.echo == "reasoning_content":
-            if "reasoning_content" in kept or dialect.echo_always:
-                wire["reasoning_content"] = kept.get("reasoning_content", "")
-        elif "reasoning_details" in kept:
-            wire["reasoning_details"] = kept["reasoning_details"]
-        elif "reasoning_content" in kept:
-            wire["reasoning"] = kept["reasoning_content"]
+    if dialect.echo == "reasoning_content":
+        if "reasoning_content" in kept or dialect.echo_always:
+            wire["reasoning_content"] = kept.get("reasoning_content", "")
+    elif "reasoning_details" in kept:
+        wire["reasoning_details"] = kept["reasoning_details"]
+    elif "reasoning_content" in kept:
+        wire["reasoning"] = kept["reasoning_content"]
 
 
 def _opaque(message: AssistantMessage, model: str) -> dict[str, Any]:
@@ -271,15 +318,6 @@ def _parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-def _plain_id(identity: str) -> str:
-    """An id every provider takes; another provider's longer one is replaced by its digest."""
-    return identity if re.fullmatch(r"[A-Za-z0-9_-]{1,40}", identity) else f"call_{_digest(identity)[:24]}"
-
-
 def _short_id(identity: str) -> str:
     """Mistral's form: nine letters and digits."""
-    return identity if re.fullmatch(r"[A-Za-z0-9]{9}", identity) else _digest(identity)[:9]
-
-
-def _digest(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()
+    return identity if re.fullmatch(r"[A-Za-z0-9]{9}", identity) else digest(identity)[:9]

@@ -197,7 +197,7 @@ def test_errors_before_the_answer(server: ModelServer, waits: Waits, heard: Hear
     server.script(failing(400, wrong("invalid_request_error", "Your credit balance is too low to access the API")))
     spent = error_of(server, waits, heard)
     assert type(spent) is ProviderRefused
-    assert "refused (400): the account has no quota or credit left" in str(spent)
+    assert "has no quota or credit left (400)" in str(spent)
     server.script(failing(400, wrong("invalid_request_error", "prompt is too long: 2 tokens > 1 maximum")))
     assert isinstance(error_of(server, waits, heard), ContextTooLong)
     server.script(failing(413, wrong("request_too_large")))

@@ -59,6 +59,21 @@ def test_two_calls_with_one_id_keep_both_results_in_order() -> None:
     assert history[2:] == (result("a", "1"), result("a_2", "2"))
 
 
+def test_more_calls_than_a_provider_takes_are_shared_among_several_answers() -> None:
+    calls = [call(str(number)) for number in range(300)]
+    results = [result(str(number), f"r{number}") for number in range(300)]
+    history = legal((HI, asks(*calls, text="many"), *results))
+    answers = [message for message in history if isinstance(message, AssistantMessage)]
+    assert [(answer.text, len(answer.tool_calls)) for answer in answers] == [("many", 128), ("", 128), ("", 44)]
+    assert [message.text for message in history if isinstance(message, ToolResult)] == [f"r{n}" for n in range(300)]
+
+
+@pytest.mark.parametrize(("name", "wire"), [("9lives", "_9lives"), ("-x", "_-x"), ("a b", "a_b"), ("x" * 90, "x" * 64)])
+def test_names_on_the_wire_begin_with_a_letter_and_are_short(name: str, wire: str) -> None:
+    history = legal((HI, asks(call("a", name=name))))
+    assert isinstance(history[1], AssistantMessage) and history[1].tool_calls[0].name == wire
+
+
 @pytest.mark.parametrize("arguments", ["", "[1]", "{", "null", '"x"', '{"a": "\\ud800"}', "[" * 100_000, "\udcff"])
 def test_arguments_on_the_wire_are_json_objects(arguments: str) -> None:
     history = legal((HI, asks(call("a", arguments))))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nanoclaw.messages import (
     AssistantMessage,
+    Image,
     Message,
     SystemPrompt,
     ToolCall,
@@ -31,6 +32,7 @@ from nanoclaw.providers.json_tools import (
     read_reply,
     reply_schema,
     static_messages,
+    to_answer,
     without_oldest,
 )
 
@@ -137,6 +139,18 @@ def test_the_runtime_message_comes_in_short() -> None:
     text = "[Runtime Context — metadata only, not instructions]\nCurrent Time: 2026-03-14 09:26 (Saturday)\nChannel: x"
     history = (user(text, origin="runtime"), user("hi"))
     assert history_messages(history) == [{"role": "user", "content": "[Now: 2026-03-14 09:26 (Saturday)]\nhi"}]
+
+
+def test_a_picture_is_told_where_it_cannot_be_shown() -> None:
+    cat = Image("image/png", b"x", "cat.png")
+    assert history_messages((user("", images=(cat,)),)) == [
+        {"role": "user", "content": "[image cat.png left out: you cannot see images]"}
+    ]
+
+
+def test_a_request_ends_with_the_users_turn() -> None:
+    assert to_answer(history_messages((user("hi"),))) == history_messages((user("hi"),))
+    assert to_answer(history_messages((user("hi"), called("hello"))))[-1] == {"role": "user", "content": "(Go on.)"}
 
 
 def test_tool_results_are_cut_to_1500_characters() -> None:

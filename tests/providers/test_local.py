@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from nanoclaw.events import Event, Notice, TextDelta
 from nanoclaw.messages import (
     AssistantMessage,
     Limits,
+    Message,
     ModelRequest,
     SystemPrompt,
     ToolCall,
@@ -358,3 +359,17 @@ def test_a_model_that_was_never_used_closes_too(llama: FakeLlama) -> None:
 
 def test_there_is_at_least_one_core() -> None:
     assert physical_cores() >= 1
+
+
+def test_two_calls_with_one_id_are_each_shown_with_their_own_result(llama: FakeLlama) -> None:
+    history: list[Message] = []
+    for number in (1, 2):
+        call = ToolCall("same", "write_file", f'{{"path": "{number}.txt"}}')
+        history += [UserMessage(f"write {number}", NOW), AssistantMessage("", NOW, (call,))]
+        history += [ToolResult("same", "write_file", f"wrote {number}.txt", NOW), AssistantMessage("Done.", NOW)]
+    llama.answers.append(['{"reply":"ok"}'])
+    asked = replace(asking("x"), history=tuple(history))
+    run(llama, lambda provider: provider.complete(asked, lambda event: None))
+    prompt = llama.asked[-1]["prompt"]
+    assert prompt.index("wrote 1.txt") < prompt.index('"path": "2.txt"') < prompt.index("wrote 2.txt")
+    assert prompt.endswith("<user>(Go on.)\n")  # a model answers the user, never itself

@@ -28,7 +28,8 @@ from nanoclaw.messages import (
 )
 from nanoclaw.providers import anthropic, openai_compatible
 from nanoclaw.providers.chat_answer import FILTERED
-from nanoclaw.providers.http import Endpoint, Reply
+from nanoclaw.providers.failures import Endpoint
+from nanoclaw.providers.http import Reply
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
@@ -333,9 +334,9 @@ def test_the_next_request_begins_with_the_bytes_of_this_one(server: ModelServer,
         turn = (UserMessage(f"ü{number}", NOW, "runtime"), UserMessage(f"do {number}", NOW))
         calls = (ToolCall("same", "read_file", '{"path": "x"}'), ToolCall("", "read_file", "nonsense"))
         history += [*turn, AssistantMessage("", NOW, calls), ToolResult("same", "read_file", f"r{number}", NOW)]
-        history += [AssistantMessage(f"done {number}", NOW)]
         server.script(says("ok"))
         ask(server, waits, heard, request(*history, tools=(READ_FILE,)))
+        history += [AssistantMessage(f"done {number}", NOW)]
     for before, after in zip(server.asked, server.asked[1:], strict=False):
         stays = before.body[: before.body.index(b'],"stream":')]
         assert len(stays) > 200 and after.body.startswith(stays)

@@ -1,0 +1,51 @@
+"""The last resort for a history that a server refuses: its calls and results told in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nanoclaw.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
+from nanoclaw.providers.base import legal
+
+
+def in_words(request: ModelRequest, words: str) -> ModelRequest | None:
+    """The request without any call that could stand unpaired; None when `words` (of a 400) speak of something else.
+
+    It is for one request only: what a server makes of the pairs of this one says nothing of the next. As the new
+    request has no calls left, it is made only once.
+    """
+    calls = any(isinstance(message, AssistantMessage) and message.tool_calls for message in request.history)
+    if not calls or not re.search(_PAIRING, words, re.IGNORECASE):
+        return None
+    return replace(request, history=told(request.history))
+
+
+def told(history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The history as two sides taking turns: what was called by the assistant, what came of it by the user."""
+    turns: list[Message] = []
+    for message in legal(history):
+        match message:
+            case AssistantMessage(tool_calls=calls) if calls:
+                said = [message.text, *(f"(I called {call.name} with {call.arguments})" for call in calls)]
+                message = replace(message, text="\n".join(filter(str.strip, said)), tool_calls=(), opaque="")
+            case AssistantMessage():
+                message = replace(message, opaque="")
+            case ToolResult():
+                text = f"(Result of {message.name}: {message.text})"
+                message = UserMessage(text, message.at, "runtime", message.images)
+        last = turns[-1] if turns else None
+        if isinstance(message, UserMessage) and isinstance(last, UserMessage):
+            text = "\n\n".join(filter(str.strip, (last.text, message.text)))
+            turns[-1] = replace(last, text=text, images=last.images + message.images)
+        elif isinstance(message, AssistantMessage) and isinstance(last, AssistantMessage):
+            turns[-1] = replace(last, text=f"{last.text}\n\n{message.text}")
+        else:
+            turns.append(message)
+    return tuple(turns)
+
+
+_PAIRING = (
+    r"tool[_ ]?calls?[_ ]?id|tool_calls?\b|tool[_ ]use|tool[_ ]results?|tool (messages?|call)|role '?\"?tool"
+    r"|function[_ ](call|response)|orphan|alternat|consecutive|unexpected role|roles? must"
+)

@@ -1,0 +1,230 @@
+"""How long a conversation may be: what a table, a server or a refusal says, and servers that say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nanoclaw.errors import ContextTooLong, ProviderError, ProviderUnavailable
+from nanoclaw.messages import AssistantMessage, ModelRequest, UserMessage
+from nanoclaw.providers.anthropic import Anthropic
+from nanoclaw.providers.base import Provider
+from nanoclaw.providers.failures import Endpoint, failure, window_in
+from nanoclaw.providers.names import provider_for
+from nanoclaw.providers.windows import LOCAL_TOKENS, served_window, was_cut, window_of
+from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
+from tests.providers.conftest import NOW, Heard, Waits, request
+
+REFUSALS = [
+    # OpenAI, and what speaks like it: DeepSeek, vLLM, OpenRouter
+    ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", 8192),
+    ("Your input exceeds the context window of this model. Please adjust your input and try again.", None),
+    ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272000),
+    ("This endpoint's maximum context length is 131072 tokens. However, you requested about 132463 tokens", 131072),
+    ("Input length (265330) exceeds model's maximum context length (262144).", 262144),
+    ("Requested token count exceeds the model's maximum context length of 131072 tokens.", 131072),
+    # Anthropic
+    ("prompt is too long: 213462 tokens > 200000 maximum", 200000),
+    ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", 200000),
+    # Gemini
+    ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 1048575),
+    ("The input token count (1,196,265) exceeds the maximum number of tokens allowed (1,048,575).", 1048575),
+    # Mistral, xAI, Groq, Together, Fireworks
+    ("Prompt contains 300000 tokens and 0 images too large for model with 262144 maximum context length", 262144),
+    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072),
+    ("Please reduce the length of the messages or completion.", None),
+    ("The input (516368 tokens) is longer than the model's context length (262144 tokens).", 262144),
+    ("The prompt is too long: 300000, model maximum context length: 262143", 262143),
+    # Moonshot, MiniMax, z.ai, Qwen, Bedrock, Copilot, Cloudflare
+    ("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", 262144),
+    ("invalid params, context window exceeds limit (2013)", None),
+    ("Prompt exceeds max length", None),
+    ("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]", 98304),
+    ("Input is too long for requested model.", None),
+    ("prompt token count of 150000 exceeds the limit of 128000", 128000),
+    ("The estimated number of tokens exceeded this model context window limit (262144)", 262144),
+    # llama.cpp, Ollama, LM Studio, vLLM
+    ("the request exceeds the available context size, try increasing it", None),
+    ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4096),
+    ("prompt too long; exceeded max context length by 4021 tokens", None),
+    ("the input length exceeds the context length", None),
+    ("tokens to keep from the initial prompt is greater than the context length (n_keep: 5228 >= n_ctx: 4096)", 4096),
+    ("context the overflows. However, the model is loaded with context length of only 4096 tokens", 4096),
+    ("Context size has been exceeded.", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "window"), REFUSALS)
+def test_overflow_is_known_in_any_providers_words_with_the_limit_they_name(words: str, window: int | None) -> None:
+    for status in (400, 500, 0):
+        error = failure(Endpoint("x/y", "http://x/"), status, f'{{"error": {{"message": "{words}"}}}}'.encode(), None)
+        assert isinstance(error, ContextTooLong) and error.window == window
+
+
+def test_llamacpp_names_the_limit_in_a_field_of_its_own() -> None:
+    body = b'{"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 4096}}'
+    error = failure(Endpoint("x/y", "http://x/"), 400, body, None)
+    assert isinstance(error, ContextTooLong) and error.window == 4096
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "'max_tokens' is too large: 2000. This model's maximum context length is 4096 tokens"),
+        (400, "ThrottlingException: Too many tokens, please wait before trying again."),
+        (429, "Rate limit reached: too many tokens per minute"),
+        (400, "The context of your question is not clear"),
+        (403, "You have exceeded the token limit of your plan"),
+        (400, "Unknown parameter: 'context_window'"),
+    ],
+)
+def test_what_only_sounds_like_an_overflow_is_none(status: int, words: str) -> None:
+    error = failure(Endpoint("x/y", "http://x/"), status, f'{{"error": {{"message": "{words}"}}}}'.encode(), None)
+    assert not isinstance(error, ContextTooLong)
+
+
+def test_a_count_that_is_no_limit_is_not_taken_for_one() -> None:
+    assert window_in("exceeded max context length by 4021 tokens") is None
+    assert window_in("you sent 9000 tokens") is None
+
+
+def ask(provider: Provider, asked: ModelRequest | None = None, heard: Heard | None = None) -> AssistantMessage:
+    async def run() -> AssistantMessage:
+        try:
+            return await provider.complete(asked or request(), heard or Heard())
+        finally:
+            await provider.aclose()
+
+    return asyncio.run(run())
+
+
+def overflow(provider: Provider, asked: ModelRequest | None = None, heard: Heard | None = None) -> ContextTooLong:
+    with pytest.raises(ContextTooLong) as caught:
+        ask(provider, asked, heard)
+    return caught.value
+
+
+def of(name: str, server: ModelServer, waits: Waits) -> Provider:
+    return provider_for(name, server.base, "key", patience=waits.patience)
+
+
+def test_a_window_that_was_full_before_the_first_word_is_an_overflow(server: ModelServer, waits: Waits) -> None:
+    server.script(events(delta("model_context_window_exceeded")), anthropic(stop="model_context_window_exceeded"))
+    overflow(of("openai/x", server, waits))
+    overflow(Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience))
+
+
+def test_a_window_that_became_full_in_the_answer_is_a_cut_answer(server: ModelServer, waits: Waits) -> None:
+    full = "model_context_window_exceeded"
+    server.script(says("Half of", finish=full), anthropic({"type": "text", "text": "Half of"}, stop=full))
+    for provider in (
+        of("openai/x", server, waits),
+        Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience),
+    ):
+        answer = ask(provider)
+        assert (answer.text, answer.finish) == ("Half of", "length")
+
+
+LONG = replace(request(), history=(UserMessage("The quick brown fox jumps over the lazy dog. " * 400, NOW),))
+"""3,600 words, some 4,000 tokens."""
+
+
+def loaded(context: int) -> Scripted:
+    return failing(200, {"models": [{"name": "qwen3:latest", "context_length": context}]})
+
+
+def test_ollama_that_left_out_a_part_without_a_word_is_found_out(
+    server: ModelServer, waits: Waits, heard: Heard
+) -> None:
+    server.script(says("I see only…", usage={"prompt_tokens": 2050, "completion_tokens": 5}), loaded(4096))
+    error = overflow(of("ollama/qwen3", server, waits), LONG, heard)
+    assert heard.notices == ["ollama/qwen3 had read only a part, so this answer does not count"]
+    assert error.window == 4096 and "read 2050 tokens and left out the rest" in str(error)
+    assert server.asked[1].path == "/api/ps"
+
+
+@pytest.mark.parametrize("context", [32768, 0])
+def test_a_server_that_counts_only_what_is_new_is_not_suspected(
+    server: ModelServer, waits: Waits, context: int
+) -> None:
+    server.script(says("fine", usage={"prompt_tokens": 12, "completion_tokens": 5}), loaded(context))
+    assert ask(of("ollama/qwen3", server, waits), LONG).text == "fine"
+
+
+def test_a_server_that_read_everything_is_not_asked_for_its_window(server: ModelServer, waits: Waits) -> None:
+    server.script(says("fine", usage={"prompt_tokens": 4100, "completion_tokens": 5}))
+    assert ask(of("ollama/qwen3", server, waits), LONG).text == "fine"
+    assert len(server.asked) == 1
+
+
+def test_an_empty_answer_of_lm_studio_to_what_is_too_long_is_an_overflow(server: ModelServer, waits: Waits) -> None:
+    models = {"data": [{"id": "other"}, {"id": "qwen3", "loaded_context_length": 4096}]}
+    usage = {"choices": [], "usage": {"prompt_tokens": 4200, "completion_tokens": 0}}
+    server.script(events(delta("stop"), usage), failing(200, models), events(delta("stop"), usage), failing(404))
+    assert overflow(of("lmstudio/qwen3", server, waits), LONG).window == 4096
+    assert ask(of("lmstudio/qwen3", server, waits), LONG).text == ""  # nobody knows why
+
+
+def test_a_text_of_numbers_or_one_endless_word_is_not_taken_for_a_cut_one() -> None:
+    assert not was_cut(["1 2 3 4 " * 1000], 500, 4096)
+    assert not was_cut(["a" * 100_000], 500, 4096)
+    assert was_cut(["one two three four " * 1000], 2050, 4096)
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "answer"),
+    [
+        ("ollama/qwen3", "/api/ps", {"models": [{"name": "x"}, {"name": "qwen3:latest", "context_length": 8192}]}),
+        ("llamacpp/x", "/props", {"default_generation_settings": {"n_ctx": 8192}}),
+        ("lmstudio/x", "/api/v0/models", {"data": [{"id": "x", "loaded_context_length": 8192}]}),
+        ("vllm/x", "/v1/models", {"data": [{"id": "x", "max_model_len": 8192}]}),
+    ],
+)
+def test_a_server_tells_the_window_it_was_started_with(
+    server: ModelServer, model: str, path: str, answer: dict[str, Any]
+) -> None:
+    server.script(failing(200, answer))
+    assert asyncio.run(served_window(model, server.base)) == 8192
+    assert server.asked[0].path == path
+
+
+@pytest.mark.parametrize("reply", [failing(404), failing(200, b"<html>"), failing(200, []), failing(200, {"data": 1})])
+def test_a_server_that_does_not_tell_its_window_does_no_harm(server: ModelServer, reply: Scripted) -> None:
+    server.script(*[reply] * 4)
+    for model in ("ollama/x", "llamacpp/x", "lmstudio/x", "vllm/x"):
+        assert asyncio.run(served_window(model, server.base)) is None
+    assert asyncio.run(served_window("openai/x", server.base)) is None
+    assert asyncio.run(served_window("ollama/x", "http://127.0.0.1:1/v1")) is None
+
+
+def test_windows_of_models_are_in_the_table() -> None:
+    assert window_of("anthropic/claude-sonnet-4-5") == 200_000
+    assert window_of("local/qwen3-0.6b") == LOCAL_TOKENS
+    assert window_of("ollama/qwen3") is None and window_of("nobody/nothing") is None
+
+
+def test_network_error_of_a_provider_that_calls_it_a_finish_is_asked_again(server: ModelServer, waits: Waits) -> None:
+    server.script(events(delta("network_error")), says("fine"))
+    assert ask(of("openai/x", server, waits)).text == "fine"
+    assert len(waits.seconds) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Scripted((b"<!DOCTYPE html><title>Welcome</title>",)),
+        Scripted((b"garbage",), headers={"content-encoding": "gzip"}),
+        events(b"data: {nonsense}\n\n"),
+        Scripted((b'{"choices": [{"mess',)),
+    ],
+)
+def test_garbage_with_status_200_is_a_sentence_for_anthropic_too(
+    server: ModelServer, waits: Waits, reply: Scripted
+) -> None:
+    server.script(reply)
+    with pytest.raises(ProviderError) as caught:
+        ask(Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience))
+    assert not isinstance(caught.value, ProviderUnavailable) and str(caught.value).startswith("anthropic/x ")

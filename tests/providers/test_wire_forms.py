@@ -1,0 +1,168 @@
+"""Any history, however damaged, in the form of any provider: legal by that provider's rules, and stable as it grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from nanoclaw.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.providers import base, json_tools
+from nanoclaw.providers.anthropic import Anthropic
+from nanoclaw.providers.litellm_provider import LiteLLM
+from nanoclaw.providers.names import provider_for
+from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
+from nanoclaw.providers.repair import told
+from tests.providers import validators
+from tests.providers.conftest import NOW, READ_FILE, request
+
+CAT = Image("image/png", b"\x89PNG", "cat.png")
+ODD = Image("image/jpeg", b"\xff\xd8", "\ud800<|im_end|>")
+OPAQUE = [
+    "",
+    "not json",
+    "[]",
+    json.dumps({"form": "openai", "reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text"}]}),
+    json.dumps({"form": "litellm", "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}),
+    json.dumps(
+        {
+            "form": "anthropic",
+            "blocks": [
+                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                {"type": "text"},
+                {"type": "tool_use"},
+                {"type": "redacted_thinking", "data": "x"},
+                {"type": "thinking"},
+                {"type": "text"},
+                {"type": "server_tool_use"},
+            ],
+        }
+    ),
+]
+MODELS = ["", "openai/gpt-5", "anthropic/claude-sonnet-4-5", "deepseek/deepseek-chat", "gemini/gemini-2.5-flash"]
+
+ids = st.sampled_from(["a", "b", "a_2", "", " ", "x y", "toolu_01Gw", "call_" + "x" * 60, "é\ud800", "123456789"])
+names = st.sampled_from(["read_file", "", "a b", "Ünï.code", "9lives", "-x", "n" * 90])
+arguments = st.sampled_from(["{}", '{"path": "x"}', "[", "[]", "", "null", '"x"', '{"a": "\\ud800"}', "\udcff"])
+texts = st.sampled_from(["", " \n", "text", "more text ", "a\ud800b", "<|im_start|>", "\x00", "(go on)"])
+images = st.sampled_from([(), (), (CAT,), (CAT, ODD)])
+calls = st.builds(ToolCall, ids, names, arguments)
+messages: st.SearchStrategy[Message] = st.one_of(
+    st.builds(UserMessage, texts, st.just(NOW), st.sampled_from(["person", "runtime", "job"]), images),
+    st.builds(
+        AssistantMessage,
+        texts,
+        st.just(NOW),
+        st.lists(calls, max_size=3).map(tuple),
+        model=st.sampled_from(MODELS),
+        opaque=st.sampled_from(OPAQUE),
+    ),
+    st.builds(ToolResult, ids, names, texts, st.just(NOW), st.booleans(), images),
+)
+histories = st.lists(messages, max_size=12).map(tuple)
+
+Form = Callable[[ModelRequest], list[dict[str, Any]]]
+
+
+def chat(name: str, **changes: Any) -> Form:
+    """What stands in the body that the provider of this name would send."""
+    provider = provider_for(name, "", "key")
+    assert isinstance(provider, OpenAICompatible)
+    dialect: Dialect = replace(provider._dialect, **changes)
+    return lambda asked: list(json.loads(provider._body(asked, dialect))["messages"])
+
+
+def messages_api(asked: ModelRequest) -> list[dict[str, Any]]:
+    return list(json.loads(Anthropic("anthropic/x", api_key="k")._body(asked))["messages"])
+
+
+def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
+    return json_tools.json_messages(replace(asked, history=base.legal(asked.history)))
+
+
+def in_words(form: Form) -> Form:
+    return lambda asked: form(replace(asked, history=told(asked.history)))
+
+
+FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {
+    "openai": (chat("openai/gpt-5"), validators.openai),
+    "openai blind": (chat("openai/gpt-5", vision=False), validators.openai),
+    "deepseek": (chat("deepseek/deepseek-chat", echo_always=True), validators.openai),
+    "openrouter": (chat("openrouter/x/y"), validators.openai),
+    "mistral": (chat("mistral/mistral-large-latest"), validators.mistral),
+    "strict": (chat("llamacpp/x", strict_roles=True), validators.strict_template),
+    "no system": (chat("llamacpp/x", system_role=False), validators.strict_template),
+    "anthropic": (messages_api, validators.anthropic),
+    "json": (json_mode, validators.plain_template),
+    "azure": (lambda asked: LiteLLM("azure/x")._arguments(asked)["messages"], validators.openai),
+    "words, blind": (
+        in_words(chat("llamacpp/x", strict_roles=True, vision=False)),
+        validators.plain_template,
+    ),
+    "words, anthropic": (in_words(messages_api), validators.anthropic),
+}
+
+
+def damaged(*history: Message) -> tuple[Message, ...]:
+    return history
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories)
+@example(history=())
+@example(history=damaged(AssistantMessage("begins", NOW)))
+@example(history=damaged(UserMessage("x", NOW), AssistantMessage("", NOW, tuple([ToolCall("", "f", "{}")] * 300))))
+def test_any_history_is_legal_in_the_form_of(form: str, history: tuple[Message, ...]) -> None:
+    make, validate = FORMS[form]
+    validate(make(request(*history, tools=(READ_FILE,)) if history else empty()))
+
+
+def empty() -> ModelRequest:
+    return ModelRequest(request().system, (), (READ_FILE,))
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories)
+@example(history=())
+@example(history=damaged(UserMessage("x", NOW), AssistantMessage("", NOW, tuple([ToolCall("", "f", "{}")] * 3))))
+def test_any_history_is_legal_for_gemini(history: tuple[Message, ...]) -> None:
+    """As litellm makes it of what we hand over."""
+    asked = request(*history, tools=(READ_FILE,)) if history else empty()
+    validators.gemini(gemini_contents(LiteLLM("gemini/gemini-2.5-flash")._arguments(asked)["messages"]))
+
+
+def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from nanoclaw.providers.litellm_provider import _import
+
+    _import()
+    from litellm.llms.vertex_ai.gemini.transformation import gemini_convert_messages_with_history
+
+    spoken = [message for message in messages if message["role"] != "system"]
+    return json.loads(json.dumps(gemini_convert_messages_with_history(spoken, "gemini-2.5-flash")))  # type: ignore[no-any-return, arg-type]
+
+
+@pytest.mark.parametrize("form", ["openai", "deepseek", "mistral", "anthropic"])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories)
+def test_what_was_sent_stays_as_the_history_grows(form: str, history: tuple[Message, ...]) -> None:
+    make, _ = FORMS[form]
+    whole = make(request(UserMessage("hi", NOW), *history))
+    for cut in [i for i, message in enumerate(history) if isinstance(message, AssistantMessage)]:
+        before = (UserMessage("hi", NOW), *history[:cut])
+        if isinstance(base.legal(before)[-1], AssistantMessage):
+            continue  # nothing is asked right behind an answer
+        sent = [without_mark(turn) for turn in make(request(*before))]
+        assert sent == [without_mark(turn) for turn in whole[: len(sent)]]
+
+
+def without_mark(turn: dict[str, Any]) -> dict[str, Any]:
+    """The turn without Anthropic's breakpoint, which stands at the end of each request."""
+    if not isinstance(turn["content"], list):
+        return turn
+    return {**turn, "content": [{k: v for k, v in b.items() if k != "cache_control"} for b in turn["content"]]}
