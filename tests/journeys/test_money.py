@@ -1,0 +1,55 @@
+"""The limit of money in whole processes: spent over several of them, and held when one is killed in a request."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, Scripted, says
+
+PRICED = {"prompt_tokens": 2_000, "completion_tokens": 5_500}
+"""Of openai/gpt-4o: 2,000 × $2.50 and 5,500 × $10 for a million tokens are 6 cents."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: ModelServer) -> Home:
+    home = Home(tmp_path / "home")
+    elsewhere = server.base.replace("127.0.0.1", "0.0.0.0")  # an address that leads here, and isn't known to
+    home.configure(elsewhere, more="[limits]\nday_usd = 0.14\n")
+    config = home.root / "config.toml"
+    config.write_text(config.read_text().replace("openai/scripted", "openai/gpt-4o"))
+    return home
+
+
+def test_several_runs_share_a_limit_and_a_yes_goes_beyond_it(home: Home, server: ModelServer) -> None:
+    server.script(*(says(f"Answer {number}.", usage=PRICED) for number in range(1, 5)))
+    for number in (1, 2):
+        assert f"Answer {number}." in home.run("-m", "hello").out
+    third = home.run("-m", "hello")
+    assert "$0.12 of the $0.14 for today are spent" in third.err
+    assert "Answer 3." in third.out
+    refused = home.run("-m", "hello", check=1)
+    assert "$0.18 of the $0.14 for today are spent" in refused.err and "/budget yes" in refused.err
+    home.run("-m", "/budget yes")
+    assert "Answer 4." in home.run("-m", "hello").out
+    assert server.left == 0
+    assert "Today: $0.24 spent of $0.14." in home.run("-m", "/budget").out
+    assert json.loads(home.run("usage", "--json").out)["total"]["cost_usd"] == pytest.approx(0.24)
+
+
+def test_what_a_killed_process_had_asked_for_counts_as_spent(home: Home, server: ModelServer) -> None:
+    server.script(Scripted(hang=True))
+    child = home.start("-m", "hello")
+    while not server.asked and child.poll() is None:
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    said = home.run("-m", "/budget", check=None).out
+    assert "of that was under way when the program ended, and counts as spent" in said
+    assert "Today: $0 spent" not in said
