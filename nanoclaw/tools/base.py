@@ -7,25 +7,36 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from nanoclaw.errors import NanoclawError, ToolError
-from nanoclaw.messages import Address, Image, Origin, ToolCall, ToolExample, ToolResult, ToolSpec
+from nanoclaw.errors import NanoclawError, Refused, ToolError
+from nanoclaw.messages import Address, Deed, Image, Origin, ToolCall, ToolExample, ToolResult, ToolSpec
+
+Effect = Literal["none", "workspace", "outside"]
+"""What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
 
 ARGUMENTS_LIMIT = 2_000_000
 """Characters of JSON that a call may carry; more is a runaway model."""
 
 
+def nobody(deed: Deed) -> None:
+    """Nobody keeps a ledger."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom a tool runs. A tool that asks for it takes it as its first parameter."""
+    """For whom a tool runs. A tool that asks for it takes it as its first parameter.
+
+    `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
+    """
 
     address: Address
     sender: str
     origin: Origin
+    report: Callable[[Deed], None] = nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +49,22 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """`read_only` tools change nothing, so several calls of one reply may run side by side."""
+    """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the last of
+    its turn, unless it fails.
+
+    `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing.
+    """
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    read_only: bool
+    effect: Effect
     wants_context: bool
+    deed: Callable[[dict[str, Any]], Deed | None] | None = None
+    ends: bool = False
 
 
 def tool(
-    run: Callable[..., Awaitable[str | ToolOutput]], *, read_only: bool = False, examples: Iterable[ToolExample] = ()
+    run: Callable[..., Awaitable[str | ToolOutput]], *, effect: Effect = "outside", examples: Iterable[ToolExample] = ()
 ) -> Tool:
     """Make a tool of an async function.
 
@@ -67,24 +84,55 @@ def tool(
     description = inspect.cleandoc(run.__doc__ or "")
     if not description:
         raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
-    return Tool(ToolSpec(run.__name__, description, schema, tuple(examples)), run, read_only, wants_context)
+    return Tool(ToolSpec(run.__name__, description, schema, tuple(examples)), run, effect, wants_context)
 
 
 class Toolbox:
     """The tools of one run, in a fixed order. One of the three places that catch everything."""
 
-    def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime], redact: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        clock: Callable[[], datetime],
+        redact: Callable[[str], str],
+        refusal: Callable[[str, bool, Mapping[str, Any]], str] = lambda name, changes, arguments: "",
+        bounded: Callable[[str, str], str] = lambda name, text: text,
+    ) -> None:
+        """`refusal(name, changes, arguments)` says why a call must not be made, '' for most; `changes` is whether the
+        tool has effects. `bounded(name, text)` is what is told of an output that may be large."""
         self._tools = {tool.spec.name.casefold(): tool for tool in tools}
         self._clock = clock
-        self._redact = redact
+        self._redact, self._refusal, self._bounded = redact, refusal, bounded
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
 
     def knows(self, call: ToolCall) -> bool:
         return call.name.strip().casefold() in self._tools
 
-    def reads_only(self, call: ToolCall) -> bool:
+    def effect(self, name: str) -> Effect:
+        """What a call of this name changes; of an unknown tool the worst is thought."""
+        found = self._tools.get(name.strip().casefold())
+        return found.effect if found else "outside"
+
+    def ends(self, name: str) -> bool:
+        """Whether a call of this name is the last of its turn."""
+        found = self._tools.get(name.strip().casefold())
+        return found is not None and found.ends
+
+    def deed(self, call: ToolCall) -> Deed | None:
+        """What a call is about to change, for the ledger; None when it changes nothing or cannot run."""
         found = self._tools.get(call.name.strip().casefold())
-        return found is not None and found.read_only
+        if found is None or found.effect == "none":
+            return None
+        try:
+            arguments = _check(_parse(call.arguments), found.spec)
+        except ToolError:
+            return None
+        if self._refusal(found.spec.name, True, arguments):
+            return None
+        if found.deed:
+            deed = found.deed(arguments)
+            return deed and replace(deed, text=self._redact(deed.text))
+        return Deed(found.spec.name, "call", "", self._redact(f"used {found.spec.name} {call.arguments[:100]}"))
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """The result of a call; whatever goes wrong becomes an error result."""
@@ -97,7 +145,7 @@ class Toolbox:
 
             logger.exception("tool {} failed", call.name)
             output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
-        text = self._redact(output.text) or "(no output)"
+        text = self._bounded(call.name, self._redact(output.text)) or "(no output)"
         return ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
@@ -105,6 +153,8 @@ class Toolbox:
         if found is None:
             raise ToolError(self._unknown(call.name))
         arguments = _check(_parse(call.arguments), found.spec)
+        if why := self._refusal(found.spec.name, found.effect != "none", arguments):
+            raise Refused(why)
         output = await (found.run(context, **arguments) if found.wants_context else found.run(**arguments))
         return output if isinstance(output, ToolOutput) else ToolOutput(output)
 

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO, NamedTuple
 
+from nanoclaw.drafts import append_in, reason, replace_in
 from nanoclaw.errors import ToolError
 from nanoclaw.guard import walk
 from nanoclaw.guard.escapes import visible
 from nanoclaw.guard.paths import open_folder, open_for_reading, open_parent_for_writing, place_to_search
 from nanoclaw.messages import Image, ToolExample
 from nanoclaw.tools.base import Tool, ToolOutput, tool
-from nanoclaw.workspace.paths import Workspace, append_in, reason, replace_in
+from nanoclaw.workspace.paths import Workspace
 
 PAGE_LINES = 500
 PAGE_CHARACTERS = 24_000
@@ -118,13 +119,13 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
         return await _search(request, path)
 
     return [
-        tool(read_file, read_only=True, examples=_READ),
-        tool(write_file, examples=_WRITE),
-        tool(edit_file, examples=_EDIT),
-        tool(append_file, examples=_APPEND),
-        tool(list_dir, read_only=True, examples=_LIST),
-        tool(find_files, read_only=True, examples=_FIND),
-        tool(search_files, read_only=True, examples=_SEARCH),
+        tool(read_file, effect="none", examples=_READ),
+        tool(write_file, effect="workspace", examples=_WRITE),
+        tool(edit_file, effect="workspace", examples=_EDIT),
+        tool(append_file, effect="workspace", examples=_APPEND),
+        tool(list_dir, effect="none", examples=_LIST),
+        tool(find_files, effect="none", examples=_FIND),
+        tool(search_files, effect="none", examples=_SEARCH),
     ]
 
 

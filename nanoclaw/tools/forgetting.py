@@ -1,15 +1,17 @@
 """Forgetting for good: shows what has the words, then takes it out of every file of the home, with ten minutes to undo.
 
-What was taken out lives in this process only, so it is gone for good when the program ends.
+For so long what was taken out lies in two files of which neither holds a word of it (see `halves`). They are deleted
+by a running program when the time is over, else by the next that starts.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -24,6 +26,7 @@ from nanoclaw.store.scrub import Cell
 from nanoclaw.store.sessions import Sessions
 from nanoclaw.tools.base import Tool, ToolContext, tool
 from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.halves import Halves
 from nanoclaw.workspace.notes import change_lines, insert_lines, lines_of, memory_files, read_memory_file
 from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.words import Words, plain_text, tokens, words_of
@@ -41,6 +44,9 @@ LARGEST_SEARCHED_BYTES = 100_000_000
 
 Search = Callable[[str, int], Sequence["Hit"]]
 """Recall: a query and a limit to hits, the best first."""
+
+Later = Callable[[float, Callable[[], object]], object]
+"""Calls a function after so many seconds, if the program still runs then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,10 @@ class Forgotten:
     still_in: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Undo:
-    at: datetime
-    lines: Mapping[str, Mapping[int, str]] = field(repr=False)
-    cells: Sequence[Cell] = field(repr=False)
+def later(seconds: float, call: Callable[[], object]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 class Forgetter:
@@ -108,12 +113,15 @@ class Forgetter:
         drop_index: Callable[[], None],
         store: Store | None,
         sessions: Sessions | None = None,
+        later: Later = later,
     ) -> None:
         """`drop_index` makes the search index forget what the notes no longer have, to the byte."""
         self._home, self._changes, self._clock = home, changes, clock
         self._search, self._drop_index, self._store, self._sessions = search, drop_index, store, sessions
         self._listings: dict[str, Listing] = {}
-        self._undo: _Undo | None = None
+        self._later, self._taken_out = later, Halves(home, clock, UNDO_FOR)
+        if self.undoable_since:
+            self._delete_in_time()
 
     @property
     def workspace(self) -> Workspace:
@@ -137,7 +145,8 @@ class Forgetter:
     def forget(self, query: str, numbers: Sequence[int], address: Address | None = None) -> Forgotten:
         """Take what the numbers name out of the notes, the conversations and all else that the program keeps.
 
-        Raises WorkspaceError when a file changed since it was listed; then nothing was done.
+        Raises WorkspaceError when a file changed since it was listed; then nothing was done. It also says so when there
+        is no way back.
         """
         query = " ".join(query.split())
         if self._listings and query not in self._listings:
@@ -162,29 +171,40 @@ class Forgetter:
             change_lines(self.workspace, name, {number: (line, None) for number, line in per_file.items()})
         self._drop_index()
         self._listings.clear()
-        self._undo = _Undo(self._clock(), lines, cells)
+        self._keep(lines, cells)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
         return Forgotten(places, len(cells), tuple(self._holding(words)))
 
     @property
     def undoable_since(self) -> datetime | None:
         """When the last forgetting was, while it can be undone."""
-        if self._undo and self._clock() - self._undo.at > UNDO_FOR:
-            self._undo = None
-        return self._undo.at if self._undo else None
+        found = self._taken_out.read()
+        return found[0] if found else None
 
     def undo(self) -> str:
         """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
-        if not self.undoable_since or not self._undo:
+        found = self._taken_out.read()
+        if not found:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
-        undo, self._undo = self._undo, None
-        for name, lines in undo.lines.items():
-            insert_lines(self.workspace, name, lines)
-        texts = scrub.restore(self._store, undo.cells) if self._store else 0
+        undo = json.loads(found[1])
+        for name, lines in undo["lines"].items():
+            insert_lines(self.workspace, name, {int(number): line for number, line in lines.items()})
+        texts = scrub.restore(self._store, (Cell(*cell) for cell in undo["cells"])) if self._store else 0
         if self._sessions:
             self._sessions.reload()
-        count = sum(map(len, undo.lines.values()))
+        self._taken_out.drop()
+        count = sum(map(len, undo["lines"].values()))
         return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
+
+    def _keep(self, lines: Mapping[str, Mapping[int, str]], cells: Sequence[Cell]) -> None:
+        try:
+            self._taken_out.keep(json.dumps({"lines": lines, "cells": [astuple(cell) for cell in cells]}))
+        except WorkspaceError as error:
+            raise WorkspaceError(f"it is forgotten, and cannot be brought back: {error}") from None
+        self._delete_in_time()
+
+    def _delete_in_time(self) -> None:
+        self._later(UNDO_FOR.total_seconds() + 1, lambda: self._taken_out.read())
 
     # -- finding
 
@@ -279,13 +299,14 @@ def forget_tool(forgetter: Forgetter) -> Tool:
             if context.origin != "person":
                 raise Refused("only the person can have something forgotten: tell them, they can ask for it.")
             done = told(forgetter.forget(query, numbers, context.address))
-            return f"{done} For 10 minutes, while the program runs, the person can undo it with /memory undo."
+            return f"{done} For 10 minutes the person can undo it with /memory undo."
         listing = forgetter.find(query)
         if not listing.count:
             return "[nothing in notes or conversations has these words]"
         return visible(shown(listing)) + "\n[nothing is forgotten yet: which numbers?]"
 
-    return tool(memory_forget, examples=[ToolExample("Forget my old address", {"query": "address"})])
+    examples = [ToolExample("Forget my old address", {"query": "address"})]
+    return tool(memory_forget, effect="workspace", examples=examples)
 
 
 def shown(listing: Listing) -> str:
@@ -317,10 +338,10 @@ def memory_command(changes: Changes, forgetter: Forgetter | None, argument: str)
         case "undo":
             since = forgetter.undoable_since if forgetter else None
             last = changes.last(1)
-            if forgetter and since and not (last and last[0].at > since):
+            if forgetter and since and not (last and last[0].at and last[0].at > since):
                 return forgetter.undo()
             change = changes.undo()
-            return f"{change.file} is as it was before {change.at:%Y-%m-%d %H:%M} ({change.by})."
+            return f"{change.target} is as it was before {change.at:%Y-%m-%d %H:%M} ({change.tool})."
         case "log":
             return _log(changes, forgetter) or "No change of a memory file is kept."
         case "allow":
@@ -333,8 +354,7 @@ def _log(changes: Changes, forgetter: Forgetter | None) -> str:
     lines = []
     since = forgetter.undoable_since if forgetter else None
     for change in changes.last():
-        added, removed = change.lines
-        lines.append(f"- {change.at:%Y-%m-%d %H:%M} {change.file} +{added} −{removed} ({change.by})")
+        lines.append(f"- {change.at:%Y-%m-%d %H:%M} {change.target}: {change.text} ({change.tool})")
     if since:
         lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {since + UNDO_FOR:%H:%M})")
     return "\n".join(lines)

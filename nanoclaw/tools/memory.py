@@ -41,9 +41,9 @@ def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]
         return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}"
 
     return [
-        tool(memory_search, read_only=True, examples=_SEARCH),
-        tool(memory_get, read_only=True, examples=_GET),
-        tool(memory_add, examples=_ADD),
+        tool(memory_search, effect="none", examples=_SEARCH),
+        tool(memory_get, effect="none", examples=_GET),
+        tool(memory_add, effect="workspace", examples=_ADD),
     ]
 
 

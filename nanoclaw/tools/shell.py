@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from nanoclaw.drafts import reason
 from nanoclaw.errors import ToolError
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import clean_environment
 from nanoclaw.messages import ToolExample
 from nanoclaw.tools.base import Tool, tool
-from nanoclaw.workspace.paths import Workspace, reason
+from nanoclaw.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from nanoclaw.guard.exec import Ended
+    from nanoclaw.guard.outputs import Outputs
 
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
@@ -33,15 +36,25 @@ def shell_tools(workspace: Workspace, environment: Mapping[str, str], *, timeout
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
         from nanoclaw.guard.exec import run_process
+        from nanoclaw.guard.outputs import Outputs
 
         seconds = min(max(1, timeout_seconds), LONGEST_SECONDS)
+        outputs = Outputs(workspace.root)
+        spool = outputs.spool()
         try:
             ended = await run_process(
-                (shell, "-c", command), folder=workspace.root, environment=visible, timeout_seconds=seconds
+                (shell, "-c", command),
+                folder=workspace.root,
+                environment=visible,
+                timeout_seconds=seconds,
+                spool=spool.write,
             )
+            kept = await asyncio.to_thread(spool.finish, "exec") if ended.dropped else ""
         except OSError as error:
             raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
-        text = "\n".join(filter(None, (_shortened(ended), _outcome(ended, seconds))))
+        finally:
+            spool.close()
+        text = "\n".join(filter(None, (_shortened(ended, outputs, kept), _outcome(ended, seconds))))
         if ended.why != "exited":
             raise ToolError(text)
         return text
@@ -75,18 +88,23 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _shortened(ended: Ended) -> str:
+def _shortened(ended: Ended, outputs: Outputs, kept: str) -> str:
+    """`kept` is the path of an output that was too long for memory."""
     head, tail = _readable(ended.head), _readable(ended.tail)
     if not ended.dropped:
         whole = _readable(ended.head + ended.tail).rstrip()
         if len(whole) <= HEAD_CHARACTERS + TAIL_CHARACTERS:
             return whole
         head = tail = whole
+        kept = outputs.keep("exec", whole)
         left_out = f"{len(whole) - HEAD_CHARACTERS - TAIL_CHARACTERS:,} characters"
     else:
         total = len(ended.head) + len(ended.tail) + ended.dropped
         left_out = f"about {max(0, total - HEAD_CHARACTERS - TAIL_CHARACTERS):,} bytes"
-    return f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
+    from nanoclaw.guard.outputs import hint
+
+    ends = f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
+    return f"{ends}\n{hint(kept)}"
 
 
 def _readable(output: bytes) -> str:

@@ -1,112 +1,166 @@
-"""What was done to the memory files, so that it can be undone: each change as a small file with before and after."""
+"""What tools changed in files, so that it can be undone: copies of what was there before, named by their SHA-256.
+
+Which file was which is said by the ledger. A copy is on disk before the file is changed.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
+from nanoclaw.drafts import reason, replace_in, sync_folder, write_atomically
 from nanoclaw.errors import WorkspaceError
-from nanoclaw.workspace.notes import lines_of
-from nanoclaw.workspace.paths import Workspace, write_atomically
+from nanoclaw.messages import Deed
+from nanoclaw.workspace.paths import Workspace
 
-KEPT = 100
-"""So many changes can be undone; older ones are dropped."""
-LARGEST_BYTES = 1_000_000
+KEPT_DAYS = 30
+KEPT_BYTES = 200_000_000
+"""So long and so much is kept; the oldest goes first."""
+LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
 ALLOWED_FOR = timedelta(minutes=10)
+LOOKED_AT = 1_000
+"""So many changes of files are looked at for the last one of a memory file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One file before and after; None is a file that was not there."""
+class Ledger(Protocol):
+    """The store's, as far as it is about files."""
 
-    at: datetime
-    by: str
-    file: str
-    before: str | None
-    after: str | None
+    def add(self, deed: Deed, address: str) -> None: ...
 
-    @property
-    def lines(self) -> tuple[int, int]:
-        """How many lines were added and removed."""
-        old, new = lines_of(self.before or ""), lines_of(self.after or "")
-        return sum(line not in old for line in new), sum(line not in new for line in old)
+    def of_files(self, count: int) -> Sequence[Deed]: ...
+
+    def mark_undone(self, deed: Deed) -> None: ...
+
+    def rename(self, hashes: dict[str, str]) -> None: ...
 
 
 class Changes:
-    """The changes of one workspace's memory files, kept in a folder of the home."""
+    """The changes of one workspace's files, with the copies in a folder of the home."""
 
-    def __init__(self, folder: Path, workspace: Workspace, clock: Callable[[], datetime]) -> None:
-        self._folder, self.workspace, self._clock = folder, workspace, clock
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Workspace,
+        clock: Callable[[], datetime],
+        ledger: Ledger | None,
+        *,
+        days: int = KEPT_DAYS,
+        most_bytes: int = KEPT_BYTES,
+    ) -> None:
+        """Without a `ledger` nothing was ever changed, and nothing may be."""
+        self._folder, self.workspace, self._clock, self._ledger = folder, workspace, clock, ledger
+        self._days, self._most_bytes = days, most_bytes
+        self._swept: datetime | None = None
+        self._bytes = 0  # in copies, since they were last counted
 
-    @contextmanager
-    def of(self, by: str, *names: str) -> Iterator[None]:
-        """Keep what happens to these memory files while the block runs; `by` is the tool that does it."""
-        before = {name: self.read(name) for name in names}
-        try:
-            yield
-        finally:
-            for name, old in before.items():
-                new = self.read(name)
-                if new != old and len(old or "") + len(new or "") <= 2 * LARGEST_BYTES:
-                    self._keep(Change(self._clock(), by, name, old, new))
+    # --- before and after a change -----------------------------------------------------------------------------------
 
-    def read(self, name: str) -> str | None:
-        """Its bytes as text that can be written back to the byte."""
+    def read(self, name: str) -> bytes | None:
+        """None for what is no plain file with one name, or too large to be kept."""
         try:
             descriptor = os.open(self.workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
-                return file.read(2 * LARGEST_BYTES + 1).decode("utf-8", "surrogateescape")
-        except OSError:
-            return None
+                found = os.fstat(descriptor)
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
+                    return file.read()
+        except (OSError, ValueError):
+            pass
+        return None
+
+    def state(self, name: str) -> str | None:
+        """The SHA-256 of a file, '' when there is none, None when it cannot be kept."""
+        content = self.read(name)
+        if content is not None:
+            return sha256(content).hexdigest()
+        with suppress(OSError, ValueError):
+            return None if os.path.lexists(self.workspace.root / name) else ""
+        return None
+
+    def keep(self, name: str) -> str | None:
+        """The same, with a copy on disk of what is there. Raises WorkspaceError when none can be made."""
+        content = self.read(name)
+        return self.state(name) if content is None else self.keep_copy(content, name)
+
+    def keep_copy(self, content: bytes, name: str) -> str:
+        """Keep what a file said; its SHA-256."""
+        try:
+            return self._save(content)
+        except (OSError, WorkspaceError) as error:
+            why = reason(error) if isinstance(error, OSError) else str(error)
+            raise WorkspaceError(
+                f"{name} is as it was: no copy of it could be kept, so a change could not be undone ({why})."
+            ) from None
+
+    @contextmanager
+    def of(self, deed: Deed, address: str = "") -> Iterator[None]:
+        """Put a change that no turn makes into the ledger when it is done; `address` is its conversation, if any."""
+        before = self.keep(deed.target)
+        yield
+        after = self.state(deed.target)
+        if self._ledger and after != before:
+            self._ledger.add(replace(deed, state="done", before=before, after=after), address)
 
     def today(self) -> str:
         """The name of today's note."""
         return f"memory/{self._clock().date().isoformat()}.md"
 
-    def last(self, count: int = 10) -> list[Change]:
-        """The newest first."""
-        changes = (_change(path) for path in reversed(self._paths()))
-        return [change for change in changes if change][:count]
+    # --- taking back -------------------------------------------------------------------------------------------------
 
-    def undo(self) -> Change:
-        """Put the file of the last change back as it was before. Raises WorkspaceError, and changes nothing, when there
-        is none or the file was changed since by another hand."""
-        for path in reversed(self._paths()):
-            change = _change(path)
-            if change is None:
-                continue
-            if self.read(change.file) != change.after:
+    def take_back(self, deed: Deed) -> None:
+        """Put a file back as it was before. Raises WorkspaceError, and changes nothing, when it is another one since or
+        its copy is not kept any more."""
+        name, now = deed.target, self.state(deed.target)
+        if deed.before is None:
+            raise WorkspaceError(f"{name} was too large to be kept, so that it cannot be put back.")
+        if now != deed.before:
+            if now != deed.after:
                 raise WorkspaceError(
-                    f"{change.file} was changed since by another hand, so its last change "
-                    f"({change.at:%Y-%m-%d %H:%M}, {change.by}) is not undone. Edit the file itself."
+                    f"{name} was changed since by another hand, so its last change ({_when(deed)}, {deed.tool}) is not "
+                    "undone. Edit the file itself."
                 )
-            target = self.workspace.root / change.file
-            if change.before is None:
-                target.unlink(missing_ok=True)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, change.before.encode("utf-8", "surrogateescape"))
-            path.unlink(missing_ok=True)
-            return change
+            self._put(name, self._content(deed))
+        if self._ledger:
+            self._ledger.mark_undone(deed)
+
+    def last(self, count: int = 10) -> list[Deed]:
+        """Changes of memory files that can be undone, the newest first."""
+        deeds = self._ledger.of_files(LOOKED_AT) if self._ledger else ()
+        return [deed for deed in deeds if memory_name(self.workspace, deed.target)][:count]
+
+    def undo(self) -> Deed:
+        """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, when there is none or
+        the file was changed since by another hand."""
+        for deed in self.last(1):
+            self.take_back(deed)
+            return deed
         raise WorkspaceError("there is no change of a memory file to undo.")
 
     def forget(self, has_words: Callable[[str], bool]) -> None:
-        """Leave out the lines that have the words, before and after, so that the other changes can still be undone."""
-        for path in self._paths():
-            change = _change(path)
-            kept = change and Change(
-                change.at, change.by, change.file, _left(change.before, has_words), _left(change.after, has_words)
-            )
-            if kept is None or kept.before == kept.after:
-                path.unlink(missing_ok=True)
-            elif kept != change:
-                write_atomically(path, _dumped(kept))
+        """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
+        called while the files still have them."""
+        others: dict[str, str] = {}
+        for path in self._copies():
+            with suppress(FileNotFoundError):
+                content = path.read_bytes()
+                if (left := _left(content, has_words)) != content:
+                    others[path.name] = self._save(left)
+                    path.unlink()
+        if self._ledger:
+            for name in {deed.target for deed in self._ledger.of_files(LOOKED_AT)}:
+                content = self.read(name) or b""
+                others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
+            self._ledger.rename({old: new for old, new in others.items() if old != new})
+
+    # --- a yes of the person -----------------------------------------------------------------------------------------
 
     def allow_shrinking(self) -> None:
         """The person says yes to one change that takes away more than half of a memory file."""
@@ -123,48 +177,100 @@ class Changes:
             return False
         return abs(self._clock() - said) <= ALLOWED_FOR
 
-    def _keep(self, change: Change) -> None:
-        self._make_folder()
-        paths = self._paths()
-        number = int(paths[-1].stem) + 1 if paths else 1
-        write_atomically(self._folder / f"{number:06}.json", _dumped(change))
-        for path in paths[: max(0, len(paths) + 1 - KEPT)]:
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def _save(self, content: bytes) -> str:
+        """Raises WorkspaceError and OSError."""
+        name, now = sha256(content).hexdigest(), self._clock()
+        path = self._folder / name
+        if not path.exists():
+            self._make_folder()
+            write_atomically(path, content, 0o600)
+            self._bytes += len(content)
+        os.utime(path, (now.timestamp(), now.timestamp()))
+        if self._swept is None or now - self._swept > timedelta(days=1) or self._bytes > self._most_bytes:
+            self._sweep(now, name)
+        return name
+
+    def _content(self, deed: Deed) -> bytes | None:
+        """What the file was; None when there was none."""
+        if not deed.before:
+            return None
+        with suppress(OSError):
+            content = (self._folder / deed.before).read_bytes()
+            if sha256(content).hexdigest() == deed.before:
+                return content
+        raise WorkspaceError(
+            f"{deed.target} is not put back: its copy of {_when(deed)} is not kept any more "
+            f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
+        )
+
+    def _put(self, name: str, content: bytes | None) -> None:
+        folder, _, file = name.rpartition("/")
+        place = self.workspace.root / folder
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if os.path.realpath(place) != str(Path(os.path.realpath(self.workspace.root), folder)):
+                raise WorkspaceError(f"{name} is not put back: it leads through a link that was not there before.")
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if content is not None:
+                    replace_in(descriptor, file, content)
+                else:
+                    os.unlink(file, dir_fd=descriptor)
+                    sync_folder(place)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise WorkspaceError(f"{name} is not put back: {reason(error)}.") from None
+
+    def _sweep(self, now: datetime, newest: str) -> None:
+        """Drop what is too old or too much."""
+        room, oldest = self._most_bytes, (now - timedelta(days=self._days)).timestamp()
+        for path in self._folder.glob("[0-9]*.json"):  # copies in the form of the first versions
             path.unlink(missing_ok=True)
+        for path, found in sorted(((p, p.stat()) for p in self._copies()), key=lambda each: -each[1].st_mtime_ns):
+            room -= found.st_size
+            if path.name != newest and (room < 0 or found.st_mtime < oldest):
+                path.unlink(missing_ok=True)
+                room += found.st_size
+        self._swept, self._bytes = now, self._most_bytes - room
 
     def _make_folder(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def _paths(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob("*.json") if path.stem.isdigit())
+    def _copies(self) -> list[Path]:
+        try:
+            return [Path(entry.path) for entry in os.scandir(self._folder) if re.fullmatch(r"[0-9a-f]{64}", entry.name)]
+        except FileNotFoundError:
+            return []
 
 
 def memory_name(workspace: Workspace, path: str) -> str:
     """The name of the memory file that a path leads to, or ""."""
+    name = name_in(workspace, path)
+    folder, _, file = name.rpartition("/")
+    return name if name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md")) else ""
+
+
+def name_in(workspace: Workspace, path: str) -> str:
+    """The path within the workspace that a path leads to, free of links and dots; "" for what lies elsewhere."""
     with suppress(OSError, ValueError):
         root = os.path.realpath(workspace.root)
-        real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118
-        name = os.path.relpath(real, root)
-        folder, _, file = name.rpartition("/")
-        if name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md")):
-            return name
+        name = os.path.relpath(os.path.realpath(os.path.join(root, path)), root)  # noqa: PTH118
+        return "" if name.split("/")[0] in ("..", ".") else name
     return ""
 
 
-def _left(text: str | None, has_words: Callable[[str], bool]) -> str | None:
-    if text is None:
-        return None
-    return "\n".join(line for line in text.split("\n") if not has_words(line))
+def _when(deed: Deed) -> str:
+    return f"{deed.at:%Y-%m-%d %H:%M}" if deed.at else "an unknown time"
 
 
-def _dumped(change: Change) -> str:
-    fields = {"at": change.at.isoformat(), "by": change.by, "file": change.file}
-    return json.dumps({**fields, "before": change.before, "after": change.after})
-
-
-def _change(path: Path) -> Change | None:
-    """None for a file that was cut or that nobody wrote for this."""
+def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:
+    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
     try:
-        body = json.loads(path.read_text())
-        return Change(datetime.fromisoformat(body["at"]), body["by"], body["file"], body["before"], body["after"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        lines = content.decode(encoding, "surrogateescape").split("\n")
+    except UnicodeDecodeError:  # half a sign of UTF-16
+        lines = content.decode("utf-8", "surrogateescape").split("\n")
+        encoding = "utf-8"
+    return "\n".join(line for line in lines if not has_words(line)).encode(encoding, "surrogateescape")

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.agent.receipts import Deeds
 from nanoclaw.errors import ImageError
 from nanoclaw.messages import Address, Image, ToolCall, ToolResult
+from nanoclaw.store.db import Store
+from nanoclaw.store.ledger import Ledger, insert
 from nanoclaw.tools.base import Tool, Toolbox, ToolContext
 from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.forgetting import Forgetter, forget_tool
@@ -31,9 +34,12 @@ CONTEXT = ToolContext(Address("test", "1"), "me", "person")
 class Hands:
     """Calls tools by name; answers with what the model would get."""
 
-    def __init__(self, root: Path, tools: list[Tool]) -> None:
+    store: Store | None = None
+
+    def __init__(self, root: Path, tools: list[Tool], store: Store | None = None) -> None:
         self.root = root
         self.tools = tools
+        self.store = store
         self.box = Toolbox(tools, lambda: NOW, lambda text: text)
 
     def __call__(self, name: str, /, **arguments: object) -> str:
@@ -53,7 +59,14 @@ class Hands:
         return asyncio.run(self.run(name, arguments))
 
     async def run(self, name: str, arguments: str) -> ToolResult:
-        result = await self.box.run(ToolCall("1", name, arguments), CONTEXT)
+        """One call, with its line in the ledger as a turn would write it."""
+        call = ToolCall("1", name, arguments)
+        deeds = Deeds(self.box, [call])
+        result = await self.box.run(call, deeds.context(0, CONTEXT))
+        deeds.end(0, result)
+        if self.store:
+            with self.store.transaction() as db:
+                insert(db, str(CONTEXT.address), None, NOW, deeds.ended)
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
             name,
@@ -76,8 +89,15 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def changes(root: Path, tmp_path: Path) -> Changes:
-    return Changes(tmp_path / "undo", Workspace(root), lambda: NOW)
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "state.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def changes(root: Path, tmp_path: Path, store: Store) -> Changes:
+    return Changes(tmp_path / "undo", Workspace(root), lambda: NOW, Ledger(store, lambda: NOW))
 
 
 @pytest.fixture
@@ -97,7 +117,7 @@ def forgetter(tmp_path: Path, changes: Changes) -> Forgetter:
 
 
 @pytest.fixture
-def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter) -> Hands:
+def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter, store: Store) -> Hands:
     workspace = Workspace(root)
     skills = tmp_path / "skills"
     skills.mkdir()
@@ -111,4 +131,4 @@ def hands(root: Path, tmp_path: Path, changes: Changes, forgetter: Forgetter) ->
         ),
         forget_tool(forgetter),
     ]
-    return Hands(root, kept(tools, changes))
+    return Hands(root, kept(tools, changes), store)

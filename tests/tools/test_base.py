@@ -50,7 +50,7 @@ def box() -> Hands:
     CALLS.clear()
     hands = Hands.__new__(Hands)
     hands.box = Toolbox(
-        [tool(echo, read_only=True), tool(who), tool(breaks), tool(nothing)],
+        [tool(echo, effect="none"), tool(who), tool(breaks), tool(nothing)],
         lambda: NOW,
         lambda text: text.replace("sk-1", "[secret]"),
     )
@@ -227,5 +227,5 @@ def test_every_example_is_a_call_that_its_tool_would_accept(hands: Hands) -> Non
 
 
 def test_only_tools_that_change_nothing_may_run_side_by_side(hands: Hands) -> None:
-    reading = {each.spec.name for each in hands.tools if each.read_only}
+    reading = {each.spec.name for each in hands.tools if each.effect == "none"}
     assert reading == {"read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get"}

@@ -1,0 +1,251 @@
+"""What an answer says it has written, noted or set: sentences in seven languages that tell of a deed as done.
+
+Plans, questions, negations, conditions, quotations and code are no claims. Where it is not certain, nothing is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+Kind = Literal["file", "note", "reminder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before."""
+
+    kind: Kind
+    sentence: str
+    names: tuple[str, ...] = ()
+    earlier: bool = False
+
+
+def claims(text: str) -> list[Claim]:
+    """What an answer claims to have done, at most one claim for each sentence."""
+    folded = text.casefold()
+    languages = [
+        number for number, (words, _) in enumerate(_LANGUAGES) if any(word in folded for word in words.split("|"))
+    ]
+    patterns = [pattern for number in languages for pattern in _compiled(number)]
+    if not patterns:
+        return []
+    return [claim for sentence in _sentences(_spoken(text)) if (claim := _claim(sentence, patterns))]
+
+
+def _claim(sentence: str, patterns: Sequence[re.Pattern[str]]) -> Claim | None:
+    if "?" in sentence or "？" in sentence:
+        return None
+    for pattern in patterns:
+        for told in pattern.finditer(sentence):
+            if not _is_undone(sentence, told) and (kind := _kind(sentence, told["verb"].casefold())):
+                names = tuple(re.findall(_NAME, sentence))
+                return Claim(kind, sentence.strip(), names, re.search(_EARLIER, sentence, _I) is not None)
+    return None
+
+
+def _is_undone(sentence: str, told: re.Match[str]) -> bool:
+    """Whether the words around a deed say that it did not happen, or may."""
+    before, after = sentence[: told.start()], sentence[told.end() : told.end() + 14]
+    return bool(
+        re.search(_NOT, told[0], _I)
+        or re.match(_NOTHING, after, _I)
+        or re.search(_NOT_YET, before[-14:], _I)
+        or re.search(_IF, before[-40:], _I)
+    )
+
+
+def _kind(sentence: str, verb: str) -> Kind | None:
+    if re.search(_NAME, sentence):
+        return None if re.fullmatch(_SETS, verb) else "file"
+    if re.search(_REMINDER, sentence, _I):
+        return None if re.fullmatch(_NOTES, verb) else "reminder"
+    if re.search(_FILE, sentence, _I):
+        return "file"
+    if re.fullmatch(_NOTES, verb) or (re.search(_NOTE, sentence, _I) and not re.fullmatch(_SETS, verb)):
+        return "note"
+    return "file" if re.fullmatch(_SAVES, verb) else None
+
+
+# --- what is spoken --------------------------------------------------------------------------------------------------
+
+
+def _spoken(text: str) -> str:
+    """Without code, quotations and addresses of the web; names of files stay."""
+    text = re.sub(r"(?ms)^ *(```|~~~).*?(?:^ *\1[^\n]*$|\Z)", "\n", text)
+    text = re.sub(r"(?m)^ *>.*$", "", text)
+    text = re.sub(r"https?://\S+", "", text)
+    return re.sub(_QUOTED, _name_only, text).replace("**", "").replace("__", "")
+
+
+def _name_only(quoted: re.Match[str]) -> str:
+    inner = next(group for group in quoted.groups() if group is not None)
+    return f" {inner} " if re.fullmatch(_NAME, inner.strip()) else " … "
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        for part in re.findall(r"[^。！？；]+[。！？；]?", line):
+            yield from re.split(r"(?<=[.!?…])\s+|(?<=;)\s|\s[–—-]{1,2}\s", part)
+
+
+_I = re.IGNORECASE
+_QUOTED = r"`([^`\n]*)`|“([^”\n]*)”|„([^“”\n]*)[“”]|«([^»\n]*)»|\"([^\"\n]*)\"|「([^」\n]*)」|『([^』\n]*)』"
+_EXTENSIONS = (
+    "md|txt|csv|tsv|json|toml|ya?ml|xml|html?|css|jsx?|tsx?|py|sh|sql|log|ini|cfg|conf|org|rst|tex|rtf|ics|pdf|docx?"
+    "|xlsx?|pptx?|odt|png|jpe?g|gif|svg|c|h|cpp|java|go|rs|rb|zip"
+)
+_PATH = rf"(?:[A-Za-z0-9_À-ÿ.\-]+/)*[A-Za-z0-9_À-ÿ.\-]*[A-Za-z0-9_À-ÿ\-]\.(?:{_EXTENSIONS})(?![A-Za-z0-9_/])"
+_NAME = rf"(?<![A-Za-z0-9_À-ÿ/.\-]){_PATH}"
+
+# --- what is told of -------------------------------------------------------------------------------------------------
+
+_REMINDER = (
+    r"\breminders?\b|\balarms?\b|\berinnerung(?:en)?\b|\bwecker\b|\brappels?\b|\balarmes?\b|\brecordatorios?\b"
+    r"|\balarmas?\b|\bpromemoria\b|\bsveglia\b|\blembretes?\b|提醒|闹钟"
+)
+_FILE = (
+    r"\bfiles?\b|\bdatei(?:en)?\b|\bfichiers?\b|\barchivos?\b|\bficheros?\b|\barquivos?\b|\bficheiros?\b|文件|文档"
+    r"|\b(?:shopping|grocery|to-?do) list\b|\beinkaufsliste\b|\bliste de courses\b|\blista de (?:la compra|compras)\b"
+    r"|\blista della spesa\b|购物清单|待办"
+)
+_NOTE = (
+    r"\bnotes?\b|\bmemory\b|\bnotiz(?:en)?\b|\bgedächtnis\b|\bmémoire\b|\bnotas?\b|\bmemoria\b|\bappunt[oi]\b"
+    r"|\bmemória\b|笔记|备忘|记忆"
+)
+_NOTES = (
+    r"noted|jotted down|(?:wrote|written) (?:it|that|this|everything) down|made a note|taken a note|took a note"
+    r"|noted down|memori[sz]ed|notiert|vermerkt|aufgeschrieben|gemerkt|festgehalten|noté\w*|mémorisé\w*|anotado"
+    r"|apuntado|anoté|apunté|tomado nota|annotat\w|memorizzat\w|segnat\w|preso nota|anotei|memorizei"
+    r"|记下\w*|记住|记录|备注"
+)
+_SETS = (
+    r"set(?: up)?|scheduled|gestellt|gesetzt|programmé\w*|programado|programé|puesto|impostat\w|agendei|defini"
+    r"|设置|设定|设好"
+)
+_SAVES = (
+    r"saved|stored|gespeichert|abgespeichert|enregistré\w*|sauvegardé\w*|guardado|guardé|salvat\w|salvei|guardei"
+    r"|gravei|保存|存"
+)
+_EARLIER = (
+    r"\balready\b|\bearlier\b|\bbefore\b|\bpreviously\b|\byesterday\b|\bthis morning\b|\blast (?:week|time|month)\b"
+    r"|\bschon\b|\bbereits\b|\bvorhin\b|\bgestern\b|\bheute (?:früh|morgen)\b|\bdéjà\b|\bhier\b|\btout à l['’]heure\b"
+    r"|\bya\b|\bantes\b|\bayer\b|\bgià\b|\bieri\b|\bprima\b|\bjá\b|\bontem\b|之前|昨天|刚才|上次|早上|早就"
+)
+
+# --- when it is no deed ----------------------------------------------------------------------------------------------
+
+_NOT = (
+    r"\bnot\b|\bnever\b|n['’]t\b|\bnothing\b|\bnicht\b|\bnichts\b|\bkeine?\w*|\bnie\b|\bpas\b|\brien\b|\bjamais\b"
+    r"|\baucun\w*|\bnada\b|\bnunca\b|\bniente\b|\bnulla\b|\bmai\b|没|未|不|无法|可以|能|会|将|想|要|如果|是否|请"
+)
+_NOTHING = r"\s*(?:nothing|nichts|keine?\w*|rien|aucun\w*|nada|niente|nulla|no (?:file|note|reminder))\b"
+_NOT_YET = (
+    r"\b(?:no|nunca|ni|non|não|nao|jamais|without|sin|senza|sem|keine?\w*|nicht)\s+"
+    r"(?:(?:lo|la|le|te|me|se|l['’]|mi|ti|o|a)\s+)*$|没|未|不|别"
+)
+_IF = (
+    r"\b(?:if|once|when|whenever|unless|until|whether|after|as soon as|in case|had|pretend|imagine"
+    r"|you (?:said|asked|think)|wenn|falls|sobald|ob|als ob|bevor|nachdem|si|quand|lorsque|dès que|une fois que"
+    r"|cuando|apenas|en cuanto|se|quando|appena|dopo che|assim que|caso)\b[^,.;:]*$|如果|要是|等我|一旦|假如|当我"
+)
+
+
+@cache
+def _compiled(language: int) -> tuple[re.Pattern[str], ...]:
+    """Compiled when a first answer has one of the words."""
+    return tuple(re.compile(pattern, _I) for pattern in _LANGUAGES[language][1])
+
+
+_W = r"[^\s,;:]*[^\s,;:.!]"
+"""A word between others; a name of a file may have dots."""
+
+# of each language the words without one of which there is no deed, and how deeds are told
+_LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (  # English: I have saved; saved to …; the reminder is set; reminder set
+        "saved|stored|noted|wrote|written|created|added|record|remind|alarm|memori|jotted|updated|"
+        "appended|scheduled|logged|exported|i put|ve put|have put|i made|ve made|have made|i set|ve set|"
+        "have set|a note|note is|file is",
+        (
+            r"\bI(?:['’]ve| have)?(?: (?:just|also|already|now|successfully|then|have|went ahead and|gone ahead and))*"
+            r" (?P<verb>saved|stored|noted|jotted down|(?:wrote|written) (?:it|that|this|everything) down|made a note"
+            r"|took a note"
+            r"|taken a note|wrote|written|created|added|put|made|updated|appended|recorded|logged|memori[sz]ed"
+            r"|set(?: up)?|scheduled|exported)\b",
+            r"^\W*(?:done\W+|ok(?:ay)?\W+|all |it['’]s |it has been |that['’]s |this has been |everything is )?"
+            r"(?:now )?"
+            r"(?P<verb>saved|stored|written|added|created|noted down)(?=\W*$| (?:it |that |this )?(?:to|in|into|as"
+            r"|under|for you)\b"
+            rf"| {_PATH})",
+            r"\b(?:reminder|alarm|file|note)s?(?: for [^.,;]{1,40})? (?:is|are|has been|have been)(?: now)?"
+            r" (?P<verb>set(?: up)?|scheduled|created|saved|written|stored|added)\b",
+            r"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:reminder|alarm|file|note) (?P<verb>set|scheduled|created|saved|written"
+            r"|added)\b",
+        ),
+    ),
+    (  # German
+        "speichert|notiert|schrieben|vermerkt|gehalten|angelegt|erstellt|gefügt|eingetragen|gemerkt|"
+        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert",
+        (
+            rf"\b(?:ich hab(?:e)?|hab(?:e)? ich)\b(?: {_W}){{0,12}}? (?P<verb>gespeichert|abgespeichert|notiert"
+            r"|aufgeschrieben|vermerkt"
+            r"|festgehalten|angelegt|erstellt|geschrieben|hinzugefügt|eingetragen|gemerkt|ergänzt|eingerichtet|gestellt"
+            r"|gesetzt|aktualisiert)\b",
+            rf"\b(?:erinnerung|datei|notiz|wecker)\b(?: {_W}){{0,6}}? (?:(?:ist|wurde|sind|wurden)(?: {_W}){{0,4}}? )?"
+            r"(?P<verb>gespeichert|angelegt|erstellt|gesetzt|gestellt|eingerichtet)\b",
+            r"^\W*(?:erledigt\W+|ok(?:ay)?\W+|ist )?(?P<verb>gespeichert|abgespeichert)(?=\W*$| (?:in|unter|als)\b)",
+        ),
+    ),
+    (  # French
+        "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis",
+        (
+            rf"\bj['’](?:ai|y ai)\b(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé"
+            r"|inscrit|mis|mémorisé|rédigé)e?s?\b",
+            rf"\bje (?:l['’]|les |vous |t['’]|te )ai(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté"
+            r"|écrit|programmé|inscrit|mis|mémorisé)e?s?\b",
+            rf"\b(?:rappel|alarme|fichier|note)\b(?: {_W}){{0,5}}? (?:(?:a été|est) )?(?:bien )?"
+            r"(?P<verb>enregistré|créé|programmé|sauvegardé|ajouté)e?s?\b",
+        ),
+    ),
+    (  # Spanish
+        "guardad|anotad|apuntad|cread|añad|agreg|escri|registrad|programad|puesto|guardé|anoté|apunté|"
+        "creé|programé|tomado nota",
+        (
+            r"\b(?:he|se ha|se han)(?: (?:ya|también|creado y))* (?P<verb>guardado|anotado|apuntado|creado|añadido"
+            r"|agregado|escrito|registrado|programado|puesto|tomado nota)\b",
+            r"(?<!\w)(?P<verb>guardé|anoté|apunté|creé|añadí|agregué|escribí|programé)(?!\w)",
+            rf"\b(?:recordatorio|alarma|archivo|fichero|nota)\b(?: {_W}){{0,5}}? (?:(?:ha sido|está|queda|fue) )?"
+            r"(?P<verb>guardad|cread|programad|añadid|anotad)[oa]s?\b",
+        ),
+    ),
+    (  # Italian
+        "salvat|annotat|creat|aggiunt|scritt|registrat|impostat|memorizzat|segnat|preso nota",
+        (
+            r"(?<!\w)ho(?: (?:già|anche|appena))* (?P<verb>salvato|annotato|creato|aggiunto|scritto|registrato"
+            r"|impostato|memorizzato|segnato|preso nota)\b",
+            r"(?<!\w)l['’]ho(?: (?:già|anche|appena))* (?P<verb>salvat\w|annotat\w|creat\w|aggiunt\w|scritt\w|segnat\w"
+            r"|memorizzat\w)\b",
+            rf"\b(?:promemoria|sveglia|file|nota)\b(?: {_W}){{0,5}}? (?:(?:è stat[oa]|è) )?"
+            r"(?P<verb>salvat|creat|impostat|aggiunt)[oa]\b",
+        ),
+    ),
+    (  # Portuguese
+        "salv|guard|anotei|criei|adicion|escrevi|registr|registei|gravei|agend|defini|acrescentei|criad",
+        (
+            r"(?<!\w)(?P<verb>salvei|guardei|anotei|criei|adicionei|escrevi|registrei|registei|gravei|agendei|defini"
+            r"|acrescentei)(?!\w)",
+            rf"\b(?:lembrete|alarme|arquivo|ficheiro|nota)\b(?: {_W}){{0,5}}? (?:(?:foi|está) )?"
+            r"(?P<verb>salv|criad|agendad|guardad|adicionad|definid)[oa]\b",
+        ),
+    ),
+    (  # Chinese
+        "保存|记|写|创建|添加|加到|设|存|备注",
+        (
+            r"(?:已经?|刚刚|刚才)[^，。！；,]{0,14}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)",
+            r"我[^，。！；,]{0,20}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)(?:好|完|到|在|进)?[^，。！；,]{0,2}?了",
+        ),
+    ),
+)

@@ -1,0 +1,281 @@
+"""What was done, told by code: the ledger in words, /undo, and whether an answer claims more than the ledger knows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nanoclaw.agent.claims import Claim, Kind, claims
+from nanoclaw.agent.commands import Answer, Said
+from nanoclaw.errors import WorkspaceError
+from nanoclaw.messages import Address, Deed, DeedState, ToolCall, ToolResult, UserMessage
+from nanoclaw.store.ledger import Ledger
+from nanoclaw.tools.base import Toolbox, ToolContext
+from nanoclaw.workspace.changes import Changes, memory_name, name_in
+from nanoclaw.workspace.notes import lines_of, memory_files, read_memory_file
+
+SHOWN = 20
+"""Lines of /receipts, where no number is given."""
+FILES = 4
+"""So many files are named in the line after a turn."""
+LOOKED_AT = 500
+"""So many deeds of a conversation are looked at for what can be undone, or was claimed."""
+
+LOSS = "loss"
+"""What a command did to a memory file, of which the person is told."""
+
+
+class Deeds:
+    """What the calls of one answer change, from their beginning to their end."""
+
+    def __init__(self, toolbox: Toolbox, calls: Sequence[ToolCall]) -> None:
+        found = ((number, toolbox.deed(call)) for number, call in enumerate(calls))
+        self._begun = {number: deed for number, deed in found if deed}
+        self._reported: dict[int, list[Deed]] = {}
+        self._results: dict[int, ToolResult] = {}
+
+    @property
+    def begun(self) -> list[Deed]:
+        return list(self._begun.values())
+
+    @property
+    def ended(self) -> list[Deed]:
+        """The same ones with what became of them, then what was done besides. One without a result has only begun."""
+        own, others = [], list[Deed]()
+        for number, deed in self._begun.items():
+            reports = self._reported.get(number, [])
+            own.append(
+                replace(next((one for one in reports if one.kind == deed.kind), deed), state=self._state(number))
+            )
+            others += [one for one in reports if one.kind != deed.kind]
+        return own + others
+
+    def context(self, number: int, context: ToolContext) -> ToolContext:
+        """For the call with this number."""
+        return (
+            replace(context, report=self._reported.setdefault(number, []).append) if number in self._begun else context
+        )
+
+    def end(self, number: int, result: ToolResult) -> None:
+        self._results[number] = result
+
+    def _state(self, number: int) -> DeedState:
+        result = self._results.get(number)
+        return "begun" if result is None else "failed" if result.is_error else "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An answer claims what was not done: what the model is told of it, and the person if it keeps to it."""
+
+    remark: UserMessage
+    line: str
+
+
+class Receipts:
+    def __init__(
+        self,
+        ledger: Ledger,
+        changes: Changes,
+        remark: Callable[[str], UserMessage],
+        undo_forgetting: Callable[[], str] | None = None,
+    ) -> None:
+        """`remark` makes a message of the program to the model; `undo_forgetting` brings back what was forgotten last,
+        and says what; it raises WorkspaceError."""
+        self._ledger, self._changes, self._remark, self._undo_forgetting = ledger, changes, remark, undo_forgetting
+        self.commands: dict[str, Answer] = {"undo": self._undo, "receipts": self._receipts}
+
+    # --- after a turn ------------------------------------------------------------------------------------------------
+
+    def line(self, turn: int) -> str:
+        """What a turn did, in one line; "" for nothing."""
+        deeds = [deed for deed in self._ledger.of_turn(turn) if deed.state == "done" and deed.kind != LOSS]
+        kinds = Counter(deed.kind for deed in deeds)
+        files = list(dict.fromkeys(deed.text for deed in deeds if deed.kind == "file" and deed.before != deed.after))
+        parts = files[:FILES]
+        if len(files) > FILES:
+            parts.append(f"{len(files) - FILES} more")
+        if noted := kinds["note"] + kinds["fact"]:
+            parts.append(f"noted {noted}")
+        if commands := kinds["command"]:
+            parts.append(f"ran {commands} command{'s' if commands > 1 else ''}")
+        known = ("file", "note", "fact", "command")
+        return "; ".join([*parts, *dict.fromkeys(deed.text for deed in deeds if deed.kind not in known)])
+
+    def losses(self, turn: int) -> str:
+        """What the person must know of a turn, whatever its answer says."""
+        lost = [deed.text for deed in self._ledger.of_turn(turn) if deed.kind == LOSS]
+        return f"(Note from the program: {'; '.join(lost)}. /undo brings them back.)" if lost else ""
+
+    def news(self, address: Address) -> list[UserMessage]:
+        """What the model of a conversation is to be told before the next message."""
+        undone = [deed.text for deed in self._ledger.untold(address)]
+        told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
+        return [self._remark(f"Undone by the person, so it is as it was before: {told}")] if undone else []
+
+    def doubt(self, text: str, address: Address, turn: int, asked: str) -> Doubt | None:
+        """Whether an answer to what the person asked claims a deed of which neither ledger nor files know."""
+        for claim in claims(text):
+            if claim.names and all(self._is_memory(name) for name in claim.names):
+                claim = replace(claim, kind="note")
+            if not self._is_founded(claim, text, address, turn, asked):
+                done, missing = _CLAIMED[claim.kind]
+                sentence = claim.sentence if len(claim.sentence) <= 100 else claim.sentence[:99] + "…"
+                return Doubt(
+                    self._remark(f"{missing}, but your answer says: “{sentence}” {done} Answer the person again."),
+                    f"(Note from the program: {missing[0].lower()}{missing[1:]}.)",
+                )
+        return None
+
+    def _is_founded(self, claim: Claim, text: str, address: Address, turn: int, asked: str) -> bool:
+        kinds = _FOUNDED_BY[claim.kind]
+        deeds = [deed for deed in self._ledger.of(address, LOOKED_AT) if deed.kind in kinds or deed.kind == "call"]
+        if claim.kind == "reminder":
+            deeds = [deed for deed in deeds if deed.kind != "command" or _sets_a_timer(deed.target)]
+        if any(deed.turn == turn and deed.state in ("done", "begun") for deed in deeds):
+            return True
+        others = [name for name in claim.names if not self._is_memory(name)]
+        if others:
+            return any(self._exists(name) for name in others)
+        if claim.kind != "reminder" and self._is_noted(f"{asked} {claim.sentence}"):
+            return True
+        if (
+            claim.kind == "file"
+            and not claim.names
+            and any(line.lstrip()[:2] in _BULLETS for line in text.splitlines())
+        ):
+            return True  # a list that stands in the conversation itself
+        is_small_talk = len(asked.split()) <= 3 and len(asked) < 20
+        may_be_earlier = claim.earlier or is_small_talk or "?" in asked or "？" in asked
+        return may_be_earlier and any(deed.state == "done" for deed in deeds)
+
+    def _is_memory(self, name: str) -> bool:
+        return bool(memory_name(self._changes.workspace, name))
+
+    def _exists(self, name: str) -> bool:
+        """Anywhere in the workspace: an answer may leave out the folder."""
+        root, inside = self._changes.workspace.root, name_in(self._changes.workspace, name)
+        return bool(inside) and ((root / inside).exists() or ("/" not in name and any(root.glob(f"*/{name}"))))
+
+    def _is_noted(self, words: str) -> bool:
+        """Whether a memory file has a line whose words are among these."""
+        from nanoclaw.workspace.tokens import tokens
+
+        said = set(tokens(words))
+        names = memory_files(self._changes.workspace)
+        for name in [*names[:1], *names[1:][-30:]]:
+            for line in lines_of(_text(self._changes, name)):
+                noted = {token for token in tokens(_bare(line)) if not token.isdigit()}
+                if len(noted) > 1 and len(noted & said) * 3 >= len(noted) * 2:
+                    return True
+        return False
+
+    # --- commands ----------------------------------------------------------------------------------------------------
+
+    def _receipts(self, said: Said) -> str:
+        count = _number(said.argument, SHOWN)
+        if count is None:
+            return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
+        deeds = self._ledger.of(said.address, count)
+        return "\n".join(map(_told, reversed(deeds))) or "Nothing was changed in this conversation."
+
+    def _undo(self, said: Said) -> str:
+        count = _number(said.argument, 1)
+        if count is None:
+            return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
+        told, passed, left = list[str](), list[str](), count
+        for deed in self._ledger.of(said.address, LOOKED_AT):
+            if not left:
+                break
+            if deed.state == "undone" or (deed.state == "failed" and deed.kind != "command" and not _has_changed(deed)):
+                continue
+            try:
+                undone = self._take_back(deed)
+            except WorkspaceError as error:
+                told.append(str(error))
+                break
+            if undone:
+                told += [*map(_not_undoable, passed), undone]
+                passed, left = [], left - 1
+            elif deed.before is None or deed.before != deed.after:
+                passed.append(deed.text if deed.state != "begun" else f"{deed.text} (unknown outcome)")
+        if left == count and not told:
+            told = ["There is nothing to undo in this conversation.", *map(_not_undoable, passed[:5])]
+        elif 0 < left < count:
+            told.append(f"{count - left} of {count} undone.")
+        return "\n".join(told)
+
+    def _take_back(self, deed: Deed) -> str:
+        """What was done about it; "" when it cannot be undone. Raises WorkspaceError when it could, but not as things
+        are."""
+        if deed.kind == "forgetting" and deed.state == "done" and self._undo_forgetting:
+            try:
+                brought = self._undo_forgetting()
+            except WorkspaceError:  # its ten minutes are over
+                return ""
+            self._ledger.mark_undone(deed)
+            return brought
+        if not _has_changed(deed):
+            return ""
+        self._changes.take_back(deed)
+        became = "was removed again" if deed.before == "" else "is as it was before"
+        return f"{deed.target} {became} ({_when(deed)}, {deed.text})."
+
+
+_CLAIMED: dict[Kind, tuple[str, str]] = {
+    "file": ("Write it now with a tool, or correct yourself.", "No file was written in this turn"),
+    "note": ("Note it now with a tool, or correct yourself.", "Nothing was noted in this turn"),
+    "reminder": ("Set it now if you have a tool for it, or say that you cannot.", "No reminder was set in this turn"),
+}
+_FOUNDED_BY: dict[Kind, frozenset[str]] = {
+    "file": frozenset({"file", "note", "fact", "command"}),
+    "note": frozenset({"file", "note", "fact", "command"}),
+    "reminder": frozenset({"job", "reminder", "command"}),
+}
+_BULLETS = ("- ", "* ", "• ", "1.")
+
+
+def _sets_a_timer(command: str) -> bool:
+    return (
+        re.search(r"(?:^|[\s;&|])(?:at|crontab|systemd-run|atd|remind|notify-send|schtasks|launchctl)\b", command)
+        is not None
+    )
+
+
+def _text(changes: Changes, name: str) -> str:
+    try:
+        return read_memory_file(changes.workspace, name) or ""
+    except WorkspaceError:
+        return ""
+
+
+def _bare(line: str) -> str:
+    """An entry's words, without its bullet, time or date."""
+    return re.sub(r"^\W*(?:\d{1,2}:\d\d|\d{4}-\d\d-\d\d:?)?\s*", "", line)
+
+
+def _number(argument: str, default: int) -> int | None:
+    if not argument:
+        return default
+    return (
+        int(argument) if argument.isascii() and argument.isdigit() and 0 < len(argument) < 5 and int(argument) else None
+    )
+
+
+def _has_changed(deed: Deed) -> bool:
+    return deed.before is not None and deed.before != deed.after
+
+
+def _told(deed: Deed) -> str:
+    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
+    return f"- {_when(deed)} {deed.text}{marks[deed.state]}"
+
+
+def _when(deed: Deed) -> str:
+    return f"{deed.at:%Y-%m-%d %H:%M}" if deed.at else "?"
+
+
+def _not_undoable(text: str) -> str:
+    return f"Not undoable: {text}."

@@ -1,0 +1,248 @@
+"""/undo and /receipts: what tools did is told by code and taken back, and nobody else's work is overwritten."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.messages import UserMessage
+from nanoclaw.providers.base import chat_messages
+from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
+from nanoclaw.tools.base import tool
+from nanoclaw.tools.shell import shell_tools
+from nanoclaw.workspace.paths import Workspace
+from tests.agent.house import REPOSITORY, House, house
+from tests.journeys.command import Home
+from tests.journeys.test_forget import calls
+from tests.model_server import ModelServer, says
+
+FACTS = "".join(f"- fact number {number}\n" for number in range(20))
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, object]]:
+    return "write_file", {"path": path, "content": content}
+
+
+def run(
+    root: Path,
+    story: Callable[[House, ScriptedProvider], Awaitable[None]],
+    *steps: Step,
+    clock: Callable[[], datetime] | None = None,
+) -> None:
+    async def whole() -> None:
+        with ScriptedProvider(*steps) as model:
+            shell = shell_tools(Workspace(root / "workspace"), {"PATH": "/usr/bin:/bin"})
+            async with house(root, model, tools=shell, clock=clock) as home:
+                await story(home, model)
+
+    asyncio.run(whole())
+
+
+def test_undo_takes_back_the_newest_change_and_receipts_say_so(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.ask("write it")
+        plan = home.workspace / "notes/plan.txt"
+        assert (
+            await home.ask("/undo") == "notes/plan.txt is as it was before (2026-03-06 12:00, edited notes/plan.txt)."
+        )
+        assert plan.read_text() == "one\n"
+        assert await home.ask("/receipts") == (
+            "- 2026-03-06 12:00 wrote notes/plan.txt\n- 2026-03-06 12:00 edited notes/plan.txt (undone)"
+        )
+        assert await home.ask("/receipts 1") == "- 2026-03-06 12:00 edited notes/plan.txt (undone)"
+        assert await home.ask("/undo") == "notes/plan.txt was removed again (2026-03-06 12:00, wrote notes/plan.txt)."
+        assert not plan.exists()
+        assert await home.ask("/undo") == "There is nothing to undo in this conversation."
+
+    run(
+        tmp_path,
+        story,
+        Say(
+            calls=(
+                write("notes/plan.txt", "one\n"),
+                ("edit_file", {"path": "notes/plan.txt", "old": "one", "new": "two"}),
+            )
+        ),
+        "Done.",
+    )
+
+
+def test_several_are_taken_back_the_newest_first_and_what_commands_did_is_named(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.ask("go")
+        assert (await home.ask("/undo 9")).splitlines() == [
+            "a.txt is as it was before (2026-03-06 12:00, wrote a.txt).",
+            "Not undoable: ran `touch b.txt`.",
+            "memory/2026-03-06.md was removed again (2026-03-06 12:00, noted “pelican”).",
+            "a.txt was removed again (2026-03-06 12:00, wrote a.txt).",
+            "3 of 9 undone.",
+        ]
+        assert (home.workspace / "b.txt").exists()
+        assert await home.ask("/undo") == (
+            "There is nothing to undo in this conversation.\nNot undoable: ran `touch b.txt`."
+        )
+        assert "takes a number" in await home.ask("/undo all")
+        assert "takes a number" in await home.ask("/receipts 0")
+
+    did = (
+        write("a.txt", "1"),
+        ("memory_add", {"text": "pelican"}),
+        ("exec", {"command": "touch b.txt"}),
+        write("a.txt", "2"),
+    )
+    run(tmp_path, story, Say(calls=did), "Done.")
+
+
+def test_a_file_that_another_hand_changed_since_is_left_alone_and_undo_stops_there(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.ask("go")
+        (home.workspace / "b.txt").write_text("by hand")
+        told = await home.ask("/undo 3")
+        assert told.splitlines()[0] == "c.txt was removed again (2026-03-06 12:00, wrote c.txt)."
+        assert told.splitlines()[1].startswith("b.txt was changed since by another hand, so its last change")
+        assert told.splitlines()[2:] == ["1 of 3 undone."]
+        assert (home.workspace / "b.txt").read_text() == "by hand"
+        assert (home.workspace / "a.txt").exists()
+
+    run(tmp_path, story, Say(calls=(write("a.txt", "1"), write("b.txt", "1"), write("c.txt", "1"))), "Done.")
+
+
+def test_each_conversation_undoes_its_own(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.ask("go")
+        assert await home.ask("/undo", chat="other") == "There is nothing to undo in this conversation."
+        assert await home.ask("/receipts", chat="other") == "Nothing was changed in this conversation."
+        assert (home.workspace / "a.txt").exists()
+
+    run(tmp_path, story, Say(calls=(write("a.txt", "1"),)), "Done.")
+
+
+def test_the_model_is_told_once_of_what_was_undone_and_requests_only_grow(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.ask("remember it")
+        await home.ask("/undo")
+        await home.ask("what do you know?")
+        await home.ask("and now?")
+        remarks = [message for message in home.history if isinstance(message, UserMessage) and "Undone" in message.text]
+        assert len(remarks) == 1
+        assert remarks[0].origin == "runtime"
+        assert "Undone by the person, so it is as it was before: noted “likes tea”" in remarks[0].text
+        bodies = [chat_messages(request) for request in model.requests]
+        for before, after in pairwise(bodies):
+            assert after[: len(before)] == before
+
+    fact = {"text": "likes tea", "kind": "fact"}
+    run(tmp_path, story, call("memory_add", fact), "Noted.", "Nothing.", "Nothing.")
+
+
+def test_a_file_of_character_that_was_undone_is_seen_as_it_is_at_the_next_message(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        (home.workspace / "SOUL.md").write_text("You are a pelican.")
+        await home.ask("be a stork")
+        await home.ask("and?")
+        await home.ask("/undo")
+        await home.ask("who are you?")
+        assert all("You are a pelican." in request.system.text for request in model.requests)
+        assert (home.workspace / "SOUL.md").read_text() == "You are a pelican."
+
+    run(tmp_path, story, Say(calls=(write("SOUL.md", "You are a stork."),)), "Done.", "Yes.", "A pelican.")
+
+
+def test_the_person_is_told_when_a_command_emptied_the_memory_and_undo_brings_it_back(tmp_path: Path) -> None:
+    async def story(home: House, model: ScriptedProvider) -> None:
+        (home.workspace / "MEMORY.md").write_text(FACTS)
+        assert await home.ask("tidy up") == (
+            "All is tidy.\n\n(Note from the program: a command took 20 of 20 lines out of MEMORY.md. "
+            "/undo brings them back.)"
+        )
+        assert (await home.ask("/undo")).startswith("MEMORY.md is as it was before")
+        assert (home.workspace / "MEMORY.md").read_text() == FACTS
+
+    run(tmp_path, story, call("exec", {"command": "rm -f *.md"}), "All is tidy.")
+
+
+def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: Path) -> None:
+    child = "import sys; from tests.journeys import test_undo; test_undo.die_in_a_tool(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], cwd=REPOSITORY, timeout=30)
+    assert done.returncode == -signal.SIGKILL
+
+    async def story(home: House, model: ScriptedProvider) -> None:
+        await home.answer()  # what became of the turn that was cut off
+        assert await home.ask("/receipts") == (
+            "- 2026-03-06 12:00 wrote a.txt\n- 2026-03-06 12:00 used pull_the_plug {} (unknown outcome)"
+        )
+        assert (await home.ask("/undo")).splitlines() == [
+            "Not undoable: used pull_the_plug {} (unknown outcome).",
+            "a.txt was removed again (2026-03-06 12:00, wrote a.txt).",
+        ]
+
+    run(tmp_path, story)
+
+
+def die_in_a_tool(root: str) -> None:
+    """Write a file, then die within a tool."""
+
+    async def pull_the_plug() -> str:
+        """Ends all."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    async def whole() -> None:
+        model = ScriptedProvider(Say(calls=(write("a.txt", "1"),)), call("pull_the_plug", {}))
+        async with house(Path(root), model, tools=[tool(pull_the_plug)]) as home:
+            await home.ask("go")
+
+    asyncio.run(whole())
+
+
+def test_the_command_line_notes_and_undoes_beside_a_running_chat(home: Home, server: ModelServer) -> None:
+    async def story(running: House, model: ScriptedProvider) -> None:
+        await running.ask("remember it")
+        facts = running.workspace / "MEMORY.md"
+        before = facts.read_text()
+        await asyncio.to_thread(home.run, "memory", "add", "--fact", "Likes tea")
+        assert "Likes tea" in facts.read_text()
+        await asyncio.to_thread(home.run, "memory", "undo")
+        assert facts.read_text() == before
+        await asyncio.to_thread(home.run, "memory", "undo")
+        assert "pelican" not in facts.read_text()
+        log = await asyncio.to_thread(home.run, "memory", "log")
+        assert "No change of a memory file is kept." in log.out
+        await running.ask("what do you know?")
+        assert "noted “a pelican”" in model.requests[-1].history[-3].text
+
+    fact = {"text": "a pelican", "kind": "fact"}
+    run(home.root, story, call("memory_add", fact), "Noted.", "Nothing.", clock=lambda: datetime.now(UTC))
+
+
+def test_undo_brings_back_what_was_forgotten_in_its_turn(home: Home, server: ModelServer) -> None:
+    home.run("init")
+    (home.workspace / "MEMORY.md").write_text("- The parrot is called Zebulon\n- Likes tea\n")
+    server.script(
+        calls("memory_add", {"text": "It rains"}),
+        calls("memory_forget", {"query": "Zebulon", "numbers": [1]}),
+        says("Gone."),
+    )
+    home.run("-m", "it rains, and forget the parrot")
+    assert "Zebulon" not in (home.workspace / "MEMORY.md").read_text()
+    told = home.run("-m", "/undo 2").out
+    assert "of your notes and" in told
+    assert "noted “It rains”" in told
+    assert "Zebulon" in (home.workspace / "MEMORY.md").read_text()
+    assert list((home.workspace / "memory").glob("*.md")) == []
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_where_nobody_looks_no_receipt_is_shown(home: Home, server: ModelServer, as_json: bool) -> None:
+    server.script(calls("write_file", {"path": "a.txt", "content": "x"}), says("Done."))
+    ended = home.run("-m", "write", *(["--json"] if as_json else []))
+    assert "wrote a.txt" not in ended.out + ended.err
