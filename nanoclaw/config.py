@@ -61,8 +61,29 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class Limits:
     rounds: int = 32
+    calls: int = 128
+    turn_seconds: float = 1800.0
     day_usd: float = 0.0
+    month_usd: float = 0.0
+    heartbeat_share: float = 0.2
     exec_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup"). `receipts`: a line
+    after each turn that changed something."""
+
+    queue: Literal["steer", "followup"] = "steer"
+    receipts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """So long and so much is kept of what files were before."""
+
+    days: int = 30
+    megabytes: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +110,8 @@ class Config:
     context: Context = field(default_factory=Context)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     limits: Limits = field(default_factory=Limits)
+    session: Session = field(default_factory=Session)
+    undo: Undo = field(default_factory=Undo)
     channels: Channels = field(default_factory=Channels)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
@@ -105,7 +128,7 @@ class Config:
 
 def load(environ: Mapping[str, str]) -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
-    home = Path(environ.get("NANOCLAW_HOME") or "~/.nanoclaw").expanduser().absolute()
+    home = home_of(environ)
     environment = {**_secrets(home / "secrets.env"), **environ}
     path = home / "config.toml"
     table = _read(path)
@@ -120,7 +143,12 @@ def load(environ: Mapping[str, str]) -> Config:
         telegram = replace(config.channels.telegram, token=token)
         config = replace(config, channels=replace(config.channels, telegram=telegram))
     _check_positive(path, config)
+    _check_money(path, config.limits)
     return config
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("NANOCLAW_HOME") or "~/.nanoclaw").expanduser().absolute()
 
 
 def example(model: str, api_base: str) -> str:
@@ -138,11 +166,24 @@ def _check_positive(path: Path, config: Config) -> None:
         "context.total_characters": config.context.total_characters,
         "context.document_characters": config.context.document_characters,
         "limits.rounds": limits.rounds,
+        "limits.calls": limits.calls,
+        "limits.turn_seconds": limits.turn_seconds,
         "limits.exec_seconds": limits.exec_seconds,
+        "undo.days": config.undo.days,
+        "undo.megabytes": config.undo.megabytes,
     }
     for key, value in numbers.items():
         if not 0 < value < float("inf"):
             raise ConfigError(f"{path}: {key} must be more than 0, not {value}.")
+
+
+def _check_money(path: Path, limits: Limits) -> None:
+    for key, value in (("limits.day_usd", limits.day_usd), ("limits.month_usd", limits.month_usd)):
+        if not 0 <= value < float("inf"):
+            raise ConfigError(f"{path}: {key} must be an amount of US dollars, 0 for no limit, not {value}.")
+    if not 0 <= limits.heartbeat_share <= 1:
+        share = limits.heartbeat_share
+        raise ConfigError(f"{path}: limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")
 
 
 def _quoted(text: str) -> str:

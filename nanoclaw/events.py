@@ -33,6 +33,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """One line by code after a turn that changed something: what it did."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     call: ToolCall
 
@@ -46,10 +53,17 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """Messages that came while a turn ran are now part of it; its answer is theirs too."""
+
+    external_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     answer: str
     reason: Reason
     usage: Usage = Usage()
 
 
-Event = TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | TurnEnded
+Event = TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | Joined | Receipt | TurnEnded

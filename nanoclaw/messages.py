@@ -93,6 +93,29 @@ class ToolResult:
 Message = UserMessage | AssistantMessage | ToolResult
 
 
+DeedState = Literal["begun", "done", "failed", "undone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What a tool changes or has changed: a line of the ledger, which knows its `id`, `at` and `turn`.
+
+    `kind` is file, note, fact, command, …; `target` a path in the workspace, or a command; `text` says it in words.
+    `before` and `after` are the SHA-256 of a file, '' when there was none, None where nothing can be undone.
+    """
+
+    tool: str
+    kind: str
+    target: str
+    text: str
+    state: DeedState = "begun"
+    before: str | None = None
+    after: str | None = None
+    id: int = 0
+    at: datetime | None = None
+    turn: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SystemPrompt:
     """The system message in two parts: what stays for weeks, and what belongs to this context."""
@@ -152,20 +175,26 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """One message on its way in. `external_id` is the platform's own and unique within the channel."""
+    """One message on its way in. `external_id` is the platform's own and unique within the channel; `quoted` is the
+    platform's id of the message that this one answers, '' for none."""
 
     address: Address
     sender: str
     external_id: str
     message: UserMessage
     attachments: tuple[Attachment, ...] = ()
+    quoted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none."""
+    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none.
+
+    `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it.
+    """
 
     address: Address
     text: str
     files: tuple[str, ...] = ()
     reply_to: str = ""
+    key: str = ""

@@ -4,49 +4,102 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.agent import commands, xray
+from nanoclaw.agent import commands
 from nanoclaw.agent import opening as openings
+from nanoclaw.agent.asking import Asking
+from nanoclaw.agent.budget import Budget
+from nanoclaw.agent.commands import Answer, Said
+from nanoclaw.agent.compaction import Compaction, Shrink
 from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
+from nanoclaw.agent.conversation import conversation_commands
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.lanes import Lanes
 from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
+from nanoclaw.agent.receipts import Receipts
+from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
-from nanoclaw.agent.turn import Turn
+from nanoclaw.agent.turn import Turn, nobody
 from nanoclaw.errors import NanoclawError, SkillError, StoreError
-from nanoclaw.events import Event, Notice, Reason, TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Inbound, Limits, Message, Outbound, Usage, UserMessage
+from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, TurnEnded
+from nanoclaw.messages import (
+    Address,
+    AssistantMessage,
+    Inbound,
+    Limits,
+    Message,
+    Origin,
+    Outbound,
+    SystemPrompt,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
 from nanoclaw.providers.base import Provider
-from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.flags import PANIC, Flags
+from nanoclaw.store.inbox import Ending, Inbox, OpenTurn
+from nanoclaw.store.outbox import Outbox
 from nanoclaw.store.sessions import Session, Sessions
+from nanoclaw.store.sessions import Turn as Journal
+from nanoclaw.store.usage import Call
 from nanoclaw.tools.base import Toolbox, ToolContext
 from nanoclaw.workspace.skills import Skill, by_hand, find
 
 if TYPE_CHECKING:
     from nanoclaw.workspace.recall import Hit
 
-COMMANDS = {
-    "help": "what can be said to the program itself",
-    "new": "start a new conversation; notes, facts and files stay",
-    "stop": "stop what is running and drop what waits",
-    "model": "show the model, or choose one: /model openai/gpt-5",
-    "skill": "start a skill by hand: /skill weather Berlin; alone it lists them",
-    "memory": "/memory undo takes back the last change of a memory file, /memory log lists them",
-    "context": "what the model sees, part by part, and what it costs",
-    "why": "where the last answer came from; /why not TEXT: why a note was not recalled",
-    "status": "model, workspace, length of the conversation, tokens used",
-}
-"""Commands that work in every channel, with their help."""
+KNOCK_SECONDS = (30, 60, 120, 300)
+"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
 
 
-Accepted = tuple[int, Inbound]
-"""A message and its row in the inbox."""
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message and its row in the inbox."""
+
+    row: int
+    inbound: Inbound
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+    @property
+    def written(self) -> datetime:
+        return self.inbound.message.at
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """An open turn that is to be taken up again."""
+
+    turn: OpenTurn
+
+    @property
+    def written(self) -> datetime:
+        return self.turn.inbound.message.at
+
+    @property
+    def address(self) -> Address:
+        return self.turn.address
+
+
+Item = Accepted | GoOn
+"""What stands in a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A turn that waits for a model that cannot be reached; `knocks` counts how often it was asked."""
+
+    turn: OpenTurn
+    knocks: int
+    timer: asyncio.TimerHandle | None = None
 
 
 class Assistant:
@@ -55,141 +108,463 @@ class Assistant:
         *,
         sessions: Sessions,
         inbox: Inbox,
+        outbox: Outbox,
+        flags: Flags,
         delivery: Delivery,
         builder: ContextBuilder,
         toolbox: Toolbox,
         provider_for: Callable[[str], Provider],
+        receipts: Receipts,
         show: Callable[[Address, Event], None],
         status: Callable[[], str],
         clock: Callable[[], datetime],
         rounds: int,
+        most_calls: int = 128,
+        turn_seconds: float = 1800.0,
+        queue: Literal["steer", "followup"] = "steer",
         limits: Limits = Limits(),
-        memory_command: Callable[[str], str] = lambda argument: "There is nothing to undo here.",
+        answers: Mapping[str, Answer] | None = None,
         search: Callable[[str, int], list[Hit]] = lambda query, limit: [],
         cost: Callable[[str, Usage], str] = lambda model, usage: "price unknown",
         calibration: Calibration | None = None,
+        budget: Budget | None = None,
         skills: Callable[[], Sequence[Skill]] = lambda: (),
+        waits: Callable[[Address], bool] = lambda address: True,
+        knock_seconds: Sequence[float] = KNOCK_SECONDS,
+        window_of: Callable[[str], int | None] = lambda model: None,
+        learned_window: Callable[[str, int], None] = lambda model, tokens: None,
+        tells_receipts: bool = True,
+        reaction: Callable[[Inbound], Ending | None] = lambda inbound: None,
+        ending: Callable[[Inbound, TurnEnded, bool], Ending | None] = lambda inbound, ended, touched: None,
+        toolboxes: Mapping[Origin, Toolbox] | None = None,
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
 
-        `memory_command` answers /memory and raises NanoclawError; `search(query, limit)` finds notes;
-        `cost(model, usage)` puts a price in words; `skills` are those that can be started by hand.
+        `answers` carry out the commands that other parts know about; `search(query, limit)` finds notes;
+        `cost(model, usage)` puts a price in words; `skills` are those that can be started by hand. With `queue`
+        "steer" a message that comes while a turn runs reaches the model after the running tools; with "followup" all
+        that came meanwhile is answered by the next turn. `waits(address)` is False
+        where nobody is there for an answer that comes much later. `reaction(inbound)` answers by code what a person
+        says to a reminder. `ending(inbound, ended, touched)` is how a message ends that no person sent; `touched`: its
+        turn may have changed more than the workspace. `toolboxes` are those of origins that have not the usual one.
         """
-        self._sessions, self._inbox, self._delivery = sessions, inbox, delivery
-        self._builder, self._toolbox, self._provider_for = builder, toolbox, provider_for
-        self._show, self._status, self._clock = show, status, clock
-        self._rounds, self._limits, self._search, self._cost = rounds, limits, search, cost
-        self._calibration = calibration or Calibration()
-        self._memory_command, self._skills = memory_command, skills
-        self._lanes: Lanes[Accepted] = Lanes(self._handle, self._apologize)
-        self._stopped: dict[Address, tuple[str, ...]] = {}
-        self._resumed: set[int] = set()
+        self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
+        self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
+        self._receipts, self._tells_receipts, self._show, self._clock = receipts, tells_receipts, show, clock
+        self._rounds, self._most_calls, self._turn_seconds, self._limits = rounds, most_calls, turn_seconds, limits
+        self._steers = queue == "steer"
+        self._calibration, self._budget = calibration or Calibration(), budget
+        self._compaction = Compaction(builder, toolbox, clock, limits, window_of, learned_window)
+        self._reaction, self._ending, self._toolboxes = reaction, ending, toolboxes or {}
+        self._skills, self._waits, self._knock_seconds = skills, waits, tuple(knock_seconds)
+        conversation = conversation_commands(
+            sessions,
+            builder,
+            toolbox.specs,
+            provider_for,
+            status=status,
+            search=search,
+            cost=cost,
+            calibration=self._calibration,
+        )
+        own: dict[str, Answer] = {
+            "help": lambda said: commands.help_text(),
+            "new": self._new,
+            "compact": self._compact,
+            "history": lambda said: commands.history_text(sessions.of(said.address).whole(), said.argument),
+            "skill": lambda said: commands.skills_text(self._skills()),
+            "panic": self._panic,
+            "resume": self._go_on_after_panic,
+        }
+        self._answers = {**own, **conversation, **receipts.commands, **(answers or {})}
+        self._lanes: Lanes[Item] = Lanes(self._handle, self._apologize)
+        self._stopped: dict[Address, list[tuple[int, str]]] = {}  # rows that a stop dropped, with their texts
+        self._left_over: set[int] = set()  # rows that an earlier process accepted
+        self._held: dict[Address, Held] = {}
+        self._began: dict[Address, datetime] = {}  # when the last turn of each conversation did
+        self._is_served: Callable[[Address], bool] = lambda address: True
+        self._leaving = self._closing = False
+
+    # --- in ----------------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
         """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
         row = self._inbox.accept(inbound)
         if row is None:
             return
+        item, address = Accepted(row, inbound), inbound.address
+        command = _command(inbound)
         if commands.is_stop(inbound.message.text):
-            self._stop(row, inbound)
+            self._stop(item)
+        elif command and not commands.waits(command[0]):
+            try:
+                self._reply(item, str(self._carry_out(item, *command)))
+            except Exception as error:
+                self._apologize(item, error)
+        elif self._reacted(item):
+            pass
+        elif self._flags.get(PANIC) is not None:
+            kept = "Everything is frozen by /panic. This is kept until /resume."
+            self._inbox.tell(row, Outbound(address, kept, reply_to=inbound.external_id))
         else:
-            self._lanes.of(str(inbound.address)).put((row, inbound))
+            self._lanes.of(address).put(item)
+        self._delivery.wake(address.channel)
+
+    def start(self, row: int, inbound: Inbound) -> None:
+        """Answer a message that is in the inbox already."""
+        self._lanes.of(inbound.address).put(Accepted(row, inbound))
 
     def resume(self, is_served: Callable[[Address], bool]) -> None:
-        """After a start: tell of the turn that was cut off, and take up what was accepted but not begun."""
-        for cut in self._inbox.interrupted():
-            if not is_served(cut.address):
-                continue
-            doing = f" It was running: {'; '.join(cut.calls)}." if cut.calls else ""
-            text = f"I was interrupted while I worked on “{_short(cut.text)}”.{doing} Ask again if it still matters."
-            self._inbox.close(cut, Outbound(cut.address, text, reply_to=cut.external_id))
-            self._delivery.wake(cut.address.channel)
+        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun."""
+        self._is_served = is_served
+        if self._flags.get(PANIC) is not None:
+            return
+        for cut in self._inbox.open_turns():
+            if is_served(cut.address):
+                self._take_up(cut)
         for row, inbound in self._inbox.waiting():
-            if is_served(inbound.address):
-                self._resumed.add(row)
-                self._lanes.of(str(inbound.address)).put((row, inbound))
+            if is_served(inbound.address) and not self._reacted(Accepted(row, inbound)):
+                self._left_over.add(row)
+                self._lanes.of(inbound.address).put(Accepted(row, inbound))
+
+    async def free(self, address: Address) -> None:
+        """Wait until nothing is being answered in a conversation."""
+        await self._lanes.of(address).idle()
 
     async def idle(self) -> None:
-        """Wait until every accepted message is answered."""
+        """Wait until every accepted message is answered, but for those that wait for a model."""
         await self._lanes.idle()
 
-    async def close(self) -> None:
-        """End what runs as if it had been stopped; what waits stays in the inbox for the next start."""
+    async def close(self, *, leave: bool = False) -> None:
+        """End what runs as if it had been stopped, or `leave` it to the next start; what waits is left to it always."""
+        self._leaving, self._closing = leave, True
+        for held in self._held.values():
+            if held.timer:
+                held.timer.cancel()
         await self._lanes.close()
 
-    async def _handle(self, accepted: Accepted) -> None:
-        row, inbound = accepted
-        self._stopped.pop(inbound.address, None)
-        if row in self._resumed:
-            self._resumed.discard(row)
-            self._show(inbound.address, Notice(f"going on with what was waiting: “{_short(inbound.message.text)}”"))
-        command = commands.parse(inbound.message.text)
-        if command and inbound.message.origin == "person":
-            if command[0] == "skill" and command[1]:
-                await self._start_skill(row, inbound, command[1])
-            else:
-                self._reply(row, inbound, self._command(inbound.address, *command))
+    # --- the lane ----------------------------------------------------------------------------------------------------
+
+    async def _handle(self, item: Item) -> None:
+        if isinstance(item, GoOn):
+            await self._go_on(item.turn)
         else:
-            await self._answer(row, inbound)
-        self._delivery.wake(inbound.address.channel)
+            if item.row in self._left_over:
+                self._left_over.discard(item.row)
+                waited = f"going on with what was waiting: “{_short(item.inbound.message.text)}”"
+                self._show(item.address, Notice(waited))
+            await self._handle_message(item)
+        self._delivery.wake(item.address.channel)
 
-    async def _start_skill(self, row: int, inbound: Inbound, argument: str) -> None:
-        """A turn on what follows the skill's name; the model is given the skill's text with it."""
-        name, task = (*argument.split(maxsplit=1), "")[:2]
-        try:
+    async def _handle_message(self, item: Accepted) -> None:
+        command = _command(item.inbound)
+        if command and command[0] == "skill" and command[1]:
+            name, task = (*command[1].split(maxsplit=1), "")[:2]
             text = by_hand(find(self._skills(), name), task)
-        except SkillError as error:
-            self._reply(row, inbound, str(error))
-            return
-        await self._answer(row, replace(inbound, message=replace(inbound.message, text=task)), text)
+            message = replace(item.inbound.message, text=task)
+            await self._answer([replace(item, inbound=replace(item.inbound, message=message))], text)
+        elif command:
+            said, dropped = self._carry_out(item, *command), list[int]()
+            try:
+                text = said if isinstance(said, str) else await said
+            except asyncio.CancelledError:
+                if self._leaving:
+                    raise
+                text, dropped = self._cut(item.address)
+            self._reply(item, text, also=dropped)
+        else:
+            more = [] if self._steers else self._came_meanwhile(item.address, item)
+            self._lanes.of(item.address).remove(more)
+            await self._answer([item, *more])
 
-    async def _answer(self, row: int, inbound: Inbound, said: str = "") -> None:
-        """`said` is what the model is told where that is more than the person's own words."""
-        address = inbound.address
+    async def _answer(self, batch: Sequence[Accepted], said: str = "") -> None:
+        """One turn for messages that came one after the other. `said` is what the model is told where that is more
+        than the person's own words."""
+        address = batch[0].address
         session = self._sessions.of(address)
+        held = self._let_go(address)
+        try:
+            self._provider_for(session.model)
+            if held:
+                journal = session.reopen_turn(held.turn)
+                await self._join(session, journal, batch)
+            else:
+                journal = await self._begin(session, batch, said)
+        except NanoclawError as error:
+            self._reply_to_all(batch, str(error), "failed")
+        except asyncio.CancelledError:
+            if self._leaving:
+                raise
+            text, dropped = self._cut(address)
+            self._reply_to_all(batch, text, "cancelled", dropped)
+        else:
+            inbound, knocks = (held.turn.inbound, held.knocks) if held else (batch[0].inbound, 0)
+            await self._run(session, journal, inbound, knocks=knocks)
+
+    async def _begin(self, session: Session, batch: Sequence[Accepted], said: str) -> Journal:
+        first, address, mode = batch[0].inbound, batch[0].address, _mode(batch[0].inbound)
+        if mode == "minimal":  # it knows nothing of the times before
+            session.reset()
+        before = openings.load(session.memory or "")
+        late: tuple[Hit, ...] = ()
+        if mode == "minimal":
+            opening = self._builder.open(mode=mode)
+        else:
+            opening, late = self._builder.reopen(session.memory, first.message.text, recent_talk(session.history))
+        self._tell_of_cuts(address, before, opening)
+        news = self._receipts.news(address)
+        frames, notes = [*news, *await self._frame(first, said or first.message.text, late)], [*late]
+        for one in batch[1:]:
+            opening, late = self._builder.remind(opening, one.inbound.message.text, ())
+            frames += await self._frame(one.inbound, one.inbound.message.text, late)
+            notes += late
+        session.keep_opening(opening.dump())
+        made_of = manifest(mode, self._builder.sections(mode, opening), opening, notes, self._tools_of(first).specs)
+        journal = session.begin_turn([one.row for one in batch], frames, made_of.dump())
+        self._tell_joined(batch[1:])
+        return journal
+
+    async def _join(self, session: Session, journal: Journal, batch: Sequence[Accepted]) -> None:
+        """Take messages into a turn that has begun."""
+        opening = openings.load(session.memory or "") or self._builder.open()
+        frames = self._receipts.news(batch[0].address)
+        for one in batch:
+            opening, late = self._builder.remind(opening, one.inbound.message.text, ())
+            frames += await self._frame(one.inbound, one.inbound.message.text, late)
+        session.keep_opening(opening.dump())
+        journal.join([one.row for one in batch], frames)
+        self._tell_joined(batch)
+
+    async def _go_on(self, cut: OpenTurn) -> None:
+        """Take a turn up again that broke off."""
+        held = self._let_go(cut.address)
+        if cut.told and held is None:  # it was stopped, or went on with a newer message
+            return
+        session = self._sessions.of(cut.address)
+        journal = session.reopen_turn(cut, after_crash=not cut.told)
+        self._show(cut.address, Notice(f"going on with: “{_short(cut.texts[0])}”"))
+        await self._run(session, journal, cut.inbound, knocks=held.knocks if held else 0, was_cut=not cut.told)
+
+    async def _run(
+        self, session: Session, journal: Journal, inbound: Inbound, *, knocks: int = 0, was_cut: bool = False
+    ) -> None:
+        """The turn itself, to its end. `knocks` counts how often its model was asked in vain."""
+        address, mode = inbound.address, _mode(inbound)
+        self._began[address] = self._clock()
+        opening = openings.load(session.memory or "") or self._builder.open(mode=mode)
         try:
             provider = self._provider_for(session.model)
         except NanoclawError as error:
-            self._reply(row, inbound, str(error), "failed")
+            ended = TurnEnded(str(error), "failed")
+            self._end(journal, inbound, ended, (), "")
+            self._show(address, ended)
             return
-        opening, late = self._builder.reopen(session.memory, inbound.message.text, recent_talk(session.history))
-        self._tell_of_cuts(address, openings.load(session.memory or ""), opening)
-        try:
-            frame = await self._frame(inbound, said or inbound.message.text, late)
-        except asyncio.CancelledError:
-            self._reply(row, inbound, self._cut(address), "cancelled")
-            return
-        built = self._builder.sections("full", opening)
-        session.keep_opening(opening.dump())
-        made_of = manifest("full", built, opening, late, self._toolbox.specs)
-        journal = session.begin_turn(row, frame, made_of.dump())
         turn = Turn(
-            provider=provider,
-            toolbox=self._toolbox,
-            system=joined(built),
+            asking=self._asking(provider, journal.called, inbound.message.origin),
+            toolbox=self._tools_of(inbound),
+            system=joined(self._builder.sections(mode, opening)),
             context=ToolContext(address, inbound.sender, inbound.message.origin),
             journal=journal,
             show=lambda event: self._show(address, event),
             clock=self._clock,
             rounds=self._rounds,
+            most_calls=self._most_calls,
+            seconds=self._turn_seconds,
             limits=self._limits,
-            calibration=self._calibration,
+            take_in=partial(self._take_in, address, session, journal) if self._steers else nobody,
+            doubt=lambda text: self._receipts.doubt(text, address, journal.id, _asked(session.history)),
+        )
+
+        def renew(system: SystemPrompt) -> None:
+            turn.system = system
+
+        turn.shrink = Shrink(
+            self._compaction, session, turn.asking, turn.context, turn.show, lambda: turn.system, renew
         )
 
         def refresh() -> None:  # what is forgotten in the midst of a turn is not sent again
-            turn.system = self._builder.system("full", openings.load(session.memory or ""))
+            renew(self._builder.system(mode, openings.load(session.memory or "")))
 
         session.on_forget = refresh
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
-            ended = TurnEnded(self._cut(address), "cancelled", turn.usage)
-        outbound = Outbound(address, ended.answer, reply_to=inbound.external_id)
-        journal.end(ended, turn.final, outbound, provider.model)
-        if turn.calls:
-            begun = openings.load(session.memory or "") or opening
-            session.keep_opening(self._builder.settle(begun, turn.calls).dump())
+            if self._leaving or (self._closing and inbound.message.origin != "person"):
+                journal.leave()
+                raise
+            ended = TurnEnded("", "cancelled", turn.usage)
+        said, dropped = self._cut(address)
+        if turn.is_down and inbound.message.origin == "person" and self._waits(address) and not dropped:
+            self._hold(journal, inbound, knocks)
+            return
+        if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
+            ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip())
+        has_acted = bool(turn.calls) or was_cut
+        if has_acted and (losses := self._receipts.losses(journal.id)):
+            ended = replace(ended, answer=f"{ended.answer}\n\n{losses}".strip())
+        touched = any(turn.toolbox.effect(call.name) == "outside" for call in turn.calls)
+        self._end(journal, inbound, ended, turn.final, turn.asking.model, dropped, was_cut=was_cut, touched=touched)
+        if has_acted and self._tells_receipts and (line := self._receipts.line(journal.id)):
+            self._show(address, Receipt(line))
         self._show(address, ended)
+        if turn.calls:
+            self._settle(session, openings.load(session.memory or "") or opening, turn.calls)
+
+    def _end(
+        self,
+        journal: Journal,
+        inbound: Inbound,
+        ended: TurnEnded,
+        final: Sequence[Message],
+        model: str,
+        dropped: Iterable[int] = (),
+        *,
+        was_cut: bool = False,
+        touched: bool = False,
+    ) -> None:
+        """End a turn: its answer goes to where the message came from, or to where its ending says."""
+        if was_cut and inbound.message.origin == "person":
+            ended = replace(ended, answer=f"(I was interrupted in between and went on.)\n\n{ended.answer}")
+        if elsewhere := self._ending(inbound, ended, touched):
+            journal.end(ended, final, None, model, dropped, elsewhere.write)
+            elsewhere.after()
+        else:
+            outbound = Outbound(inbound.address, ended.answer, reply_to=inbound.external_id)
+            journal.end(ended, final, outbound, model, dropped)
+
+    def _settle(self, session: Session, begun: Opening, calls: Sequence[ToolCall]) -> None:
+        try:
+            session.keep_opening(self._builder.settle(begun, calls).dump())
+        except StoreError as error:  # it costs a miss of the provider's cache, and the answer is on its way
+            from nanoclaw.log import logger
+
+            logger.warning("{}", error)
+
+    def _tools_of(self, inbound: Inbound) -> Toolbox:
+        return self._toolboxes.get(inbound.message.origin, self._toolbox)
+
+    def _asking(self, provider: Provider, book: Callable[[Call], None], origin: Origin) -> Asking:
+        return Asking(provider, self._calibration, book, self._budget, origin)
+
+    async def _take_in(self, address: Address, session: Session, journal: Journal) -> None:
+        """What the person said while tools ran becomes part of the turn."""
+        if items := self._came_meanwhile(address):
+            await self._join(session, journal, items)
+            self._lanes.of(address).remove(items)
+
+    def _came_meanwhile(self, address: Address, first: Accepted | None = None) -> list[Accepted]:
+        """What waits next and was written since the last turn began (after `first`, if that was): words for the model
+        that belong together. What was written before, while the program was off, has an answer of its own."""
+        began = self._began.get(address)
+
+        def belongs(item: Item) -> bool:
+            return began is not None and _is_talk(item) and item.written >= began
+
+        if first and not belongs(first):
+            return []
+        return [item for item in self._lanes.of(address).next_ones(belongs) if isinstance(item, Accepted)]
+
+    # --- turns that break off ----------------------------------------------------------------------------------------
+
+    def _take_up(self, cut: OpenTurn) -> None:
+        """A turn that the end of the process cut off goes on once by itself, unless it has touched more than the
+        workspace or nobody waits for it; then the person is told what ran, and asked."""
+        if cut.told:
+            self._held[cut.address] = Held(cut, 1)
+        outside = sorted({name for name in cut.tools if self._toolbox.effect(name) == "outside"})
+        if cut.told or (self._waits(cut.address) and not (outside or cut.resumed)):
+            self._lanes.of(cut.address).put(GoOn(cut))
+            return
+        ran = ""
+        if cut.calls:
+            ran = f" This was running and may have been done in part: {'; '.join(map(_short, cut.calls))}."
+        elif outside:
+            ran = f" I had already used {', '.join(outside)}."
+        said = " and ".join(f"“{_short(text)}”" for text in cut.texts)
+        text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. Shall I go on?"
+        journal = self._sessions.of(cut.address).reopen_turn(cut)
+        asked = AssistantMessage(text, self._clock())
+        self._end(journal, cut.inbound, TurnEnded(text, "failed"), [asked], "", touched=True)
+        self._delivery.wake(cut.address.channel)
+
+    def _hold(self, journal: Journal, inbound: Inbound, knocks: int) -> None:
+        """Keep a turn until its model can be reached; the person is told at the first time."""
+        address = inbound.address
+        text = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+        journal.hold(None if knocks else Outbound(address, text, reply_to=inbound.external_id))
+        turn = OpenTurn(journal.id, journal.inbox, inbound, (inbound.message.text,), told=True)
+        pause = self._knock_seconds[min(knocks, len(self._knock_seconds) - 1)]
+        again = partial(self._lanes.of(address).put, GoOn(turn))
+        self._held[address] = Held(turn, knocks + 1, asyncio.get_running_loop().call_later(pause, again))
+        self._show(address, Notice(f"the model is asked again in {pause:.0f} s"))
+        self._show(address, TurnEnded(text, "failed"))
+
+    def _let_go(self, address: Address) -> Held | None:
+        """The turn of a conversation that waits for its model, to go on or to end now."""
+        held = self._held.pop(address, None)
+        if held and held.timer:
+            held.timer.cancel()
+        return held
+
+    def _stop(self, item: Accepted) -> None:
+        address = item.address
+        if self._halt(address):
+            self._stopped[address].append((item.row, ""))
+        else:
+            dropped = self._stopped.pop(address)
+            self._reply(item, f"Nothing is running.{_not_begun(dropped)}", also=[row for row, _ in dropped])
+
+    def _halt(self, address: Address) -> bool:
+        """End what runs in a conversation and drop what waits there, which is on record until it is told. Whether
+        something ran: then its turn tells."""
+        lane, dropped = self._lanes.of(address), self._stopped.setdefault(address, [])
+        for waiting in lane.drain():
+            if isinstance(waiting, Accepted):
+                dropped.append((waiting.row, waiting.inbound.message.text))
+            else:
+                dropped.append((waiting.turn.inbox, "; ".join(waiting.turn.texts)))
+        if held := self._let_go(address):
+            dropped.append((held.turn.inbox, "; ".join(held.turn.texts)))
+        return lane.cancel()
+
+    def _cut(self, address: Address) -> tuple[str, list[int]]:
+        """What is said of a turn that was stopped, and the rows that end with it."""
+        dropped = self._stopped.pop(address, [])
+        return f"Stopped.{_not_begun(dropped)}", [row for row, _ in dropped]
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def _reacted(self, item: Accepted) -> bool:
+        """Whether code has answered what the person said."""
+        reaction = self._reaction(item.inbound)
+        if reaction:
+            self._reply(item, reaction.text, reaction=reaction)
+        return reaction is not None
+
+    def _reply(
+        self,
+        item: Accepted,
+        text: str,
+        reason: Reason = "answered",
+        also: Iterable[int] = (),
+        reaction: Ending | None = None,
+    ) -> None:
+        """End a message that needed no turn, and `also` other rows that the reply is about."""
+        elsewhere = self._ending(item.inbound, TurnEnded(text, reason), False)
+        outbound = None if elsewhere else Outbound(item.address, text, reply_to=item.inbound.external_id)
+        ending = reaction or elsewhere or Ending()
+        self._inbox.done(item.row, outbound, also, ending.write)
+        ending.after()
+        if not self._lanes.of(item.address).working or _waits(item.inbound):
+            self._show(item.address, TurnEnded(text, reason))
+
+    def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
+        self._tell_joined(batch[1:])
+        self._reply(batch[0], text, reason, [*also, *(one.row for one in batch[1:])])
+
+    def _tell_joined(self, batch: Sequence[Accepted]) -> None:
+        if batch:
+            self._show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
 
     def _tell_of_cuts(self, address: Address, before: Opening | None, now: Opening) -> None:
         """Once for each change of the set of files that are too long to be shown whole."""
@@ -220,112 +595,106 @@ class Assistant:
             for problem in problems:
                 self._show(inbound.address, Notice(problem))
 
-    def _reply(self, row: int, inbound: Inbound, text: str, reason: Reason = "answered") -> None:
-        """End a message that needed no turn."""
-        self._inbox.done(row, Outbound(inbound.address, text, reply_to=inbound.external_id))
-        self._show(inbound.address, TurnEnded(text, reason))
-
-    def _stop(self, row: int, inbound: Inbound) -> None:
-        address = inbound.address
-        lane = self._lanes.of(str(address))
-        dropped = lane.drain()
-        for waiting, _ in dropped:
-            self._inbox.done(waiting)
-        texts = self._stopped.pop(address, ()) + tuple(waiting.message.text for _, waiting in dropped)
-        if lane.cancel():
-            self._stopped[address] = texts
-            self._inbox.done(row)
-        else:
-            self._reply(row, inbound, f"Nothing is running.{_not_begun(texts)}")
-            self._delivery.wake(address.channel)
-
-    def _cut(self, address: Address) -> str:
-        return f"Stopped.{_not_begun(self._stopped.pop(address, ()))}"
-
-    def _apologize(self, accepted: Accepted, error: Exception) -> None:
-        """A message whose handling raised: say so in one sentence and go on with the next."""
+    def _apologize(self, item: Item, error: Exception) -> None:
+        """An item whose handling raised: say so in one sentence and go on with the next."""
         from nanoclaw.log import logger
 
-        row, inbound = accepted
-        logger.opt(exception=error).error("answering a message in {} failed", inbound.address)
         known = isinstance(error, NanoclawError)
+        if not isinstance(error, SkillError):
+            logger.opt(exception=error).error("answering a message in {} failed", item.address)
         text = (
             str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
         )
+        row, inbound = (item.row, item.inbound) if isinstance(item, Accepted) else (item.turn.inbox, item.turn.inbound)
         try:
-            self._reply(row, inbound, text, "failed")
+            self._reply(Accepted(row, inbound), text, "answered" if isinstance(error, SkillError) else "failed")
+            self._sessions.of(inbound.address).reload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
             self._show(inbound.address, TurnEnded(text, "failed"))
         self._delivery.wake(inbound.address.channel)
 
-    def _command(self, address: Address, name: str, argument: str) -> str:
-        session = self._sessions.of(address)
-        match name:
-            case "help":
-                return commands.help_text(COMMANDS)
-            case "new":
-                session.reset()
-                return "A new conversation. What was said stays in the store; notes and files are as they were."
-            case "model":
-                return self._model(session, argument)
-            case "skill":
-                return commands.skills_text(self._skills())
-            case "memory":
-                try:
-                    return self._memory_command(argument)
-                except NanoclawError as error:
-                    return str(error)
-            case "context":
-                return self._context(session)
-            case "why":
-                return self._why(session, argument)
-            case "status":
-                return f"{self._status()}\nModel: {self._model_name(session)}\n{_length(session.history)}"
-            case _:
-                return commands.unknown(name, COMMANDS)
+    # --- commands ----------------------------------------------------------------------------------------------------
 
-    def _context(self, session: Session) -> str:
-        opening, late = self._builder.reopen(session.memory, "", ())
-        made_of = manifest("full", self._builder.sections("full", opening), opening, late, self._toolbox.specs)
-        shown = xray.rows(made_of, session.history, ())
-        return "\n\n".join([xray.table(shown), *xray.remarks(made_of, xray.past(session.last_turn()))])
-
-    def _why(self, session: Session, argument: str) -> str:
-        last = xray.past(session.last_turn())
-        negated, _, text = argument.partition(" ")
-        if negated.lower() == "not" and text.strip():
-            return xray.why_not(text.strip(), xray.question_of(last.messages if last else ()), last, self._search)
-        return xray.why(last, self._cost)
-
-    def _model(self, session: Session, name: str) -> str:
-        if not name:
-            return f"Model: {self._model_name(session)}. Choose another with /model provider/name."
+    def _carry_out(self, item: Accepted, name: str, argument: str) -> str | Awaitable[str]:
+        """What a command says; errors on purpose are what it says, too."""
+        if name not in self._answers:
+            return commands.unknown(name)
         try:
-            self._provider_for(name)
+            return self._answers[name](Said(item.address, item.inbound.sender, argument))
         except NanoclawError as error:
             return str(error)
-        session.use_model(name)
-        return f"This conversation now uses {name}."
 
-    def _model_name(self, session: Session) -> str:
+    def _new(self, said: Said) -> str:
+        dropped = ""
+        if held := self._let_go(said.address):
+            self._inbox.done(held.turn.inbox)
+            dropped = f" Not answered: {'; '.join(map(_short, held.turn.texts))}."
+        self._sessions.of(said.address).reset()
+        return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
+
+    async def _compact(self, said: Said) -> str:
+        """What was said stays as it is where the model fails or the person stops it."""
+        address, session = said.address, self._sessions.of(said.address)
+        system = self._builder.system("full", openings.load(session.memory or ""))
+        context, show = ToolContext(address, said.sender, "person"), partial(self._show, address)
         try:
-            return self._provider_for(session.model).model
+            asking = self._asking(self._provider_for(session.model), session.called, "person")
+            shrink = Shrink(self._compaction, session, asking, context, show, lambda: system, lambda renewed: None)
+            return await shrink.by_hand(said.argument)
         except NanoclawError as error:
-            return f"none ({error})"
+            return f"Not summed up: {error} The conversation is as it was."
+
+    def _panic(self, said: Said) -> str:
+        self._flags.set(PANIC, str(self._outbox.last()))
+        stopped = 0
+        for address in self._lanes.addresses():
+            if self._halt(address):
+                stopped += 1
+            elif dropped := self._stopped.pop(address):
+                rows = [row for row, _ in dropped]
+                self._inbox.done(rows[0], Outbound(address, f"Stopped.{_not_begun(dropped)}"), rows[1:])
+        ran = f" Stopped: {stopped} running." if stopped else ""
+        return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
+
+    def _go_on_after_panic(self, said: Said) -> str:
+        if self._flags.get(PANIC) is None:
+            return "Nothing is frozen."
+        self._flags.clear(PANIC)
+        self._delivery.wake_all()
+        self.resume(self._is_served)
+        return "Going on. What waited is sent and answered now."
 
 
-def _length(history: Sequence[Message]) -> str:
-    """How long a conversation is, as the person sees it, and what its answers took."""
-    answers = [message for message in history if isinstance(message, AssistantMessage)]
-    said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
-    said += sum(bool(answer.text) for answer in answers)
-    taken = [answer.usage.input_tokens for answer in answers if answer.usage]
-    given = [answer.usage.output_tokens for answer in answers if answer.usage]
-    return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"
+def _command(inbound: Inbound) -> tuple[str, str] | None:
+    return commands.parse(inbound.message.text) if inbound.message.origin == "person" else None
 
 
-def _not_begun(texts: Sequence[str]) -> str:
-    return f" Not begun: {'; '.join(map(_short, texts))}." if texts else ""
+def _mode(inbound: Inbound) -> Mode:
+    """Whatever no person said is answered without the person's own part of the prompt."""
+    return "full" if inbound.message.origin == "person" else "minimal"
+
+
+def _waits(inbound: Inbound) -> bool:
+    command = _command(inbound)
+    return command is None or commands.waits(command[0])
+
+
+def _is_talk(item: Item) -> bool:
+    """Words of a person to the model, which can be answered together with others."""
+    return isinstance(item, Accepted) and item.inbound.message.origin == "person" and not _command(item.inbound)
+
+
+def _asked(history: Sequence[Message]) -> str:
+    """What the person said last."""
+    said = (
+        message.text for message in reversed(history) if isinstance(message, UserMessage) and message.origin == "person"
+    )
+    return next(said, "")
+
+
+def _not_begun(dropped: Iterable[tuple[int, str]]) -> str:
+    texts = [_short(text) for _, text in dropped if text]
+    return f" Not begun: {'; '.join(texts)}." if texts else ""
 
 
 def _short(text: str) -> str:

@@ -64,6 +64,7 @@ class ContextBuilder:
         open_image: Callable[[bytes | Path, str], Image],
         read_document: ReadDocument = lambda path, budget, stopped: "",
         recall: Recall = lambda query, talk, now, budget: [],
+        pins: Callable[[], Sequence[str]] = lambda: (),
         means: Means | None = None,
         capabilities: Sequence[str] = (),
         off: Collection[str] = (),
@@ -73,11 +74,12 @@ class ContextBuilder:
         document_limit: int = documents.CHARACTERS,
     ) -> None:
         """`clock` gives local time in the person's `zone`; `open_image` raises ImageError for what is no picture;
-        `off` are ids of sections to leave out."""
+        `pins` are the standing rules of now; `off` are ids of sections to leave out."""
         self._workspace, self._template, self._skill_folders = workspace, template, tuple(skill_folders)
         self._tools, self._clock, self._zone = tools, clock, zone
         self._means = means or Means(tools)
         self._open_image, self._read_document, self._recall = open_image, read_document, recall
+        self._pins = pins
         self._capabilities, self._off, self._extensions = tuple(capabilities), frozenset(off), tuple(extensions)
         self._file_limit, self._total_limit, self._document_limit = file_limit, total_limit, document_limit
 
@@ -97,6 +99,10 @@ class ContextBuilder:
         fresh = self._unopened("full")
         if fresh.seen != opening.seen:  # one miss of the provider's cache, so all of it is taken up
             opening = replace(fresh, notes=opening.notes, shown=opening.shown)
+        return self.remind(opening, query, talk)
+
+    def remind(self, opening: Opening, query: str, talk: Sequence[str]) -> tuple[Opening, tuple[Hit, ...]]:
+        """Notes that a message brings up within a context, and the opening that knows of them."""
         late = self._notes(query, talk, opening.shown)
         return opening.with_shown(late), late
 
@@ -118,9 +124,12 @@ class ContextBuilder:
             total_limit=self._total_limit,
         )
         found = discover(self._skill_folders, self._means) if mode == "full" and "read_file" in self._tools else ()
+        active, choice, shortened = sections.skills_texts(found)
         return Opening(
             files,
-            *sections.skills_texts(found),
+            active,
+            choice,
+            shortened,
             seen={
                 **{name: file.sha256 for name, file in files.items()},
                 **{f"skill {skill.name}": _skill_state(skill) for skill in found},
@@ -146,7 +155,7 @@ class ContextBuilder:
     def sections(self, mode: Mode = "full", opening: Opening | None = None) -> list[Section]:
         """Without an `opening`: as a new context would begin now."""
         begun = opening or self.open(mode=mode)
-        run = Ingredients(self._workspace, self._tools, self._capabilities, begun)
+        run = Ingredients(self._workspace, self._tools, self._capabilities, begun, tuple(self._pins()))
         return sections.build(mode, run, self._off, self._extensions)
 
     def system(self, mode: Mode = "full", opening: Opening | None = None) -> SystemPrompt:
@@ -198,6 +207,11 @@ class ContextBuilder:
         )
         content = "\n\n".join(part for part in (*texts, text) if part)
         return UserMessage(metadata, now, "runtime"), UserMessage(escape(content), now, origin, tuple(images))
+
+    def remark(self, text: str) -> UserMessage:
+        """Something that the program itself tells the model, under the tag."""
+        now = self._clock()
+        return UserMessage(runtime_metadata(now, self._zone, notes=[text]), now, "runtime")
 
     def build_messages(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from nanoclaw.channels.base import Channel
-from nanoclaw.messages import Address
+from nanoclaw.messages import Address, Outbound
 from nanoclaw.store.outbox import Outbox, Row
 
 
@@ -19,10 +19,12 @@ class Delivery:
         outbox: Outbox,
         channels: Iterable[Channel],
         clock: Callable[[], datetime],
-        is_served: Callable[[Address], bool],
+        is_served: Callable[[Outbound], bool],
+        frozen_at: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`is_served` tells which addresses the channels reach now; rows for others stay."""
-        self._outbox, self._clock, self._is_served = outbox, clock, is_served
+        """`is_served` tells whom the channels reach now; rows for others stay. While `frozen_at()` is the
+        number of a row, only replies to what was said since then go out."""
+        self._outbox, self._clock, self._is_served, self._frozen_at = outbox, clock, is_served, frozen_at
         self._channels = {channel.name: channel for channel in channels}
         self._news = {name: asyncio.Event() for name in self._channels}
 
@@ -30,6 +32,11 @@ class Delivery:
         """There is a new row for the channel."""
         if channel in self._news:
             self._news[channel].set()
+
+    def wake_all(self) -> None:
+        """What was frozen may go out."""
+        for news in self._news.values():
+            news.set()
 
     async def run(self) -> None:
         """Until cancelled. Raises StoreError when a delivery cannot be noted: it would be sent again and again."""
@@ -69,12 +76,19 @@ class Delivery:
         return min(first.values(), default=None)
 
     def _pending(self, channel: str) -> list[Row]:
-        return [row for row in self._outbox.pending(channel) if self._is_served(row.outbound.address)]
+        frozen = self._frozen_at()
+        return [
+            row
+            for row in self._outbox.pending(channel)
+            if self._is_served(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
+        ]
 
     async def _send(self, channel: Channel, row: Row) -> bool:
         try:
             platform_id = await channel.send(row.outbound)
         except Exception as error:  # whatever a platform does, its message is kept
+            if not self._is_served(row.outbound):  # who was there has left: it waits for them
+                return False
             from nanoclaw.log import logger
 
             logger.warning("could not deliver a message to {}: {}", row.outbound.address, error)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import takewhile
 from typing import Generic, TypeVar
+
+from nanoclaw.messages import Address
 
 Item = TypeVar("Item")
 
@@ -29,6 +32,18 @@ class Lane(Generic[Item]):
         waiting = list(self._queue)
         self._queue.clear()
         return waiting
+
+    def next_ones(self, wanted: Callable[[Item], bool]) -> list[Item]:
+        """What waits, from the first on, as long as it is wanted. It stays in the queue until `remove`."""
+        return list(takewhile(wanted, self._queue))
+
+    def remove(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self._queue.remove(item)
+
+    @property
+    def working(self) -> bool:
+        return self._working
 
     def cancel(self) -> bool:
         """Cancel the item being handled; False when there is none. A handler may end well all the same."""
@@ -56,17 +71,20 @@ class Lane(Generic[Item]):
 
 
 class Lanes(Generic[Item]):
-    """The lanes of all conversations, by key."""
+    """The lanes of all conversations."""
 
     def __init__(self, handle: Callable[[Item], Awaitable[None]], on_error: Callable[[Item, Exception], None]) -> None:
         """`on_error` hears of whatever a handler raised; the lane goes on with the next item."""
         self._handle, self._on_error = handle, on_error
-        self._lanes: dict[str, Lane[Item]] = {}
+        self._lanes: dict[Address, Lane[Item]] = {}
 
-    def of(self, key: str) -> Lane[Item]:
-        if key not in self._lanes:
-            self._lanes[key] = Lane(self._handle, self._on_error)
-        return self._lanes[key]
+    def of(self, address: Address) -> Lane[Item]:
+        if address not in self._lanes:
+            self._lanes[address] = Lane(self._handle, self._on_error)
+        return self._lanes[address]
+
+    def addresses(self) -> list[Address]:
+        return list(self._lanes)
 
     async def idle(self) -> None:
         """Wait until no lane has work."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.agent.context import joined
 from nanoclaw.agent.opening import Opening
-from nanoclaw.agent.sections import FILES, Mode, Section
+from nanoclaw.agent.sections import FILES, IDS_OF, Mode, Section
 from nanoclaw.agent.tokens import estimate
 from nanoclaw.messages import ToolSpec
 from nanoclaw.providers.base import chat_tools
@@ -47,7 +47,8 @@ class NoteRef:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """`sha256` has the hashes of the stable, the dynamic and the whole system text, and of the tools;
-    `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated."""
+    `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated; `struck` is how
+    many lines of MEMORY.md were left out because others correct them."""
 
     mode: Mode
     parts: tuple[Part, ...]
@@ -55,6 +56,7 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[str, ...] = ()
     notes: tuple[NoteRef, ...] = ()
+    struck: int = 0
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -73,8 +75,9 @@ def manifest(
         tuple(parts),
         {name: _sha256(text) for name, text in _hashed(system.stable, system.dynamic, system.text, schemas)},
         {name: _status(file) for name, file in opening.files.items()},
-        tuple(_diagnostics(mode, built)),
+        tuple(_diagnostics(mode, built, opening)),
         tuple(NoteRef(note.file, note.start, note.end, round(note.score, 2)) for note in (*opening.notes, *notes)),
+        sum(file.struck for file in opening.files.values()),
     )
 
 
@@ -89,6 +92,7 @@ def load(text: str) -> Manifest | None:
             body["files"],
             tuple(body["diagnostics"]),
             tuple(NoteRef(**note) for note in body["notes"]),
+            body.get("struck", 0),
         )
     except (ValueError, TypeError, KeyError):
         return None
@@ -112,9 +116,16 @@ def _status(file: BootstrapFile) -> str:
     return _STATUS.get(file.problem) or ("loaded" if file.text else "empty")
 
 
-def _diagnostics(mode: Mode, built: Sequence[Section]) -> Iterable[str]:
+def _diagnostics(mode: Mode, built: Sequence[Section], opening: Opening) -> Iterable[str]:
+    for file in opening.files.values():  # also of a section that is not there because none of its files can be read
+        if file.problem:
+            yield f"{file.problem} {file.name}"
     for section in built:
-        yield from section.diagnostics
+        yield from (f"{code} {section.id}" for code in section.diagnostics)
+    there = {section.id for section in built}
+    for id_ in IDS_OF[mode]:
+        if id_ not in there:
+            yield f"section_omitted {id_}"
     for name in NAMES:
         if name not in FILES[mode]:
             yield f"file_filtered_by_mode {name}"

@@ -25,6 +25,8 @@ class Opening:
     files: dict[str, BootstrapFile] = field(default_factory=dict)
     active_skills: str = ""
     skills: str = ""
+    shortened: tuple[str, ...] = ()
+    """Ids of sections that had more to say than they may."""
     notes: tuple[Hit, ...] = ()
     seen: dict[str, str] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
@@ -54,6 +56,7 @@ def load(text: str) -> Opening | None:
             {name: BootstrapFile(**file) for name, file in body["files"].items()},
             body["active_skills"],
             body["skills"],
+            tuple(body.get("shortened", ())),
             tuple(_hit(note) for note in body["notes"]),
             body["seen"],
             tuple(body["shown"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Literal
 
 from nanoclaw.agent.metadata import escape, note_line
 from nanoclaw.agent.opening import Opening
+from nanoclaw.workspace.bootstrap import NAMES
 from nanoclaw.workspace.skills import Skill, body, summary
 
 Mode = Literal["full", "minimal", "none"]
@@ -18,7 +21,7 @@ Mode = Literal["full", "minimal", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`stable` sections come first; `diagnostics` are codes such as "file_read_error SOUL.md"."""
+    """`stable` sections come first; `source` is what it is from; `diagnostics` are codes such as section_truncated."""
 
     id: str
     title: str
@@ -36,6 +39,7 @@ class Ingredients:
     tools: frozenset[str]
     capabilities: tuple[str, ...]
     opening: Opening
+    pins: tuple[str, ...] = ()
 
 
 Extension = Callable[[list[Section], Ingredients], list[Section]]
@@ -85,23 +89,28 @@ def identity_line(run: Ingredients) -> Section:
 
 
 def soul(run: Ingredients) -> Section:
-    text, notes = _files(run, "SOUL.md", "IDENTITY.md")
+    text, sources = _files(run, "SOUL.md", "IDENTITY.md")
     hint = "This is your character. These files are yours to evolve; tell the person when you change them."
-    return Section("soul", "Soul", f"# Your character\n{hint}\n\n{text}" if text else "", True, "workspace", notes)
+    return Section("soul", "Soul", f"# Your character\n{hint}\n\n{text}" if text else "", True, sources)
 
 
 def instructions(run: Ingredients) -> Section:
-    text, notes = _files(run, "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md")
-    return Section(
-        "instructions", "Instructions", f"# Instructions\n\n{text}" if text else "", True, "workspace", notes
-    )
+    text, sources = _files(run, "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md")
+    return Section("instructions", "Instructions", f"# Instructions\n\n{text}" if text else "", True, sources)
 
 
 def instructions_minimal(run: Ingredients) -> Section:
-    text, notes = _files(run, "AGENTS.md", "TOOLS.md")
-    return Section(
-        "instructions", "Instructions", f"# Instructions\n\n{text}" if text else "", True, "workspace", notes
+    text, sources = _files(run, "AGENTS.md", "TOOLS.md")
+    return Section("instructions", "Instructions", f"# Instructions\n\n{text}" if text else "", True, sources)
+
+
+def pins(run: Ingredients) -> Section:
+    head = (
+        "# Standing rules\nThe person pinned these. They hold in every conversation, whatever is said later; "
+        "only the person lifts one, with /unpin."
     )
+    lines = [f"{number}. {_one_line(pin)}" for number, pin in enumerate(run.pins, 1)]
+    return Section("pins", "Standing rules", "\n".join([head, "", *lines]) if lines else "", True, "pins")
 
 
 def capabilities(run: Ingredients) -> Section:
@@ -110,29 +119,31 @@ def capabilities(run: Ingredients) -> Section:
 
 
 def active_skills(run: Ingredients) -> Section:
-    return Section("active_skills", "Active skills", run.opening.active_skills, True, "skills")
+    return _skills(run, "active_skills", "Active skills", run.opening.active_skills)
 
 
 def skills(run: Ingredients) -> Section:
-    return Section("skills", "Skills", run.opening.skills, True, "skills")
+    return _skills(run, "skills", "Skills", run.opening.skills)
 
 
 def memory(run: Ingredients) -> Section:
-    facts, notes = _files(run, "MEMORY.md")
+    facts, sources = _files(run, "MEMORY.md")
     parts = [f"What you knew when this conversation began:\n\n{facts}"] if facts else []
     if run.opening.notes:
         lines = "\n".join(f"- {note_line(note)}" for note in run.opening.notes)
         parts.append(f"Notes that may matter here (memory_search finds more):\n{lines}")
-    return Section("memory", "Memory", "\n\n".join(["# Memory", *parts]) if parts else "", False, "workspace", notes)
+        sources = ", ".join(filter(None, (sources, "notes")))
+    return Section("memory", "Memory", "\n\n".join(["# Memory", *parts]) if parts else "", False, sources)
 
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
 
 
-def skills_texts(found: Iterable[Skill]) -> tuple[str, str]:
-    """What the sections of always-on skills and of skills to choose from say, each '' when there are none."""
-    bodies, listed, left = list[str](), list[Skill](), ACTIVE_LIMIT
+def skills_texts(found: Iterable[Skill]) -> tuple[str, str, tuple[str, ...]]:
+    """What the sections of always-on skills and of skills to choose from say, each '' when there are none, and which of
+    the two had to be shortened."""
+    bodies, listed, left, shortened = list[str](), list[Skill](), ACTIVE_LIMIT, set[str]()
     for skill in found:
         text = f"## {skill.name}\n\n{escape(body(skill))}" if skill.always and not skill.missing else ""
         if text and len(text) <= left:
@@ -140,13 +151,18 @@ def skills_texts(found: Iterable[Skill]) -> tuple[str, str]:
             left -= len(text)
         else:
             listed.append(skill)
+            shortened |= {"active_skills"} if text else set()
     active = "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
-    choice = (
-        "# Skills\n\nKnow-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
-        "never more than one up front. {baseDir} and relative paths in it mean its folder.\n\n"
-        f"{escape(summary(listed))}"
+    if not listed:
+        return active, "", tuple(shortened)
+    choice = summary(listed)
+    if choice != summary(listed, sys.maxsize):
+        shortened.add("skills")
+    about = (
+        "Know-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
+        "never more than one up front. {baseDir} and relative paths in it mean its folder."
     )
-    return active, choice if listed else ""
+    return active, f"# Skills\n\n{about}\n\n{escape(choice)}", tuple(sorted(shortened))
 
 
 SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] = (
@@ -155,6 +171,7 @@ SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] =
     (frozenset({"full"}), soul),
     (frozenset({"full"}), instructions),
     (frozenset({"minimal"}), instructions_minimal),
+    (frozenset({"full", "minimal"}), pins),
     (frozenset({"full"}), capabilities),
     (frozenset({"full"}), active_skills),
     (frozenset({"full"}), skills),
@@ -162,7 +179,14 @@ SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] =
 )
 
 
-IDS = ("identity", "soul", "instructions", "capabilities", "active_skills", "skills", "memory")
+IDS = ("identity", "soul", "instructions", "pins", "capabilities", "active_skills", "skills", "memory")
+
+IDS_OF: dict[Mode, tuple[str, ...]] = {
+    "full": IDS,
+    "minimal": ("identity", "instructions", "pins"),
+    "none": ("identity",),
+}
+"""The sections that a mode can have."""
 
 FILES: dict[Mode, frozenset[str]] = {
     "full": frozenset({"SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md"}),
@@ -182,13 +206,34 @@ def build(
     return sorted((section for section in built if section.text), key=lambda section: not section.stable)
 
 
-def _files(run: Ingredients, *names: str) -> tuple[str, tuple[str, ...]]:
-    found = [run.opening.files[name] for name in names if name in run.opening.files]
-    texts = [
-        escape(file.text) if file.name == "MEMORY.md" else _framed(file.name, file.text) for file in found if file.text
-    ]
-    return "\n\n".join(texts), tuple(f"{file.problem} {file.name}" for file in found if file.problem)
+def _files(run: Ingredients, *names: str) -> tuple[str, str]:
+    """The text of those that have one, and their names."""
+    found = [file for name in names if (file := run.opening.files.get(name)) and file.text]
+    texts = [_below(file.text) if file.name == "MEMORY.md" else _framed(file.name, file.text) for file in found]
+    return "\n\n".join(texts), ", ".join(file.name for file in found)
+
+
+def _skills(run: Ingredients, id_: str, title: str, text: str) -> Section:
+    return Section(id_, title, text, True, "skills", ("section_truncated",) if id_ in run.opening.shortened else ())
+
+
+def _one_line(pin: str) -> str:
+    """A rule cannot begin a section or a message of our own."""
+    text = escape(" ".join(pin.split()))
+    return f"\\{text}" if text.startswith(("#", "-", "=", ">", "`" * 3)) else text
 
 
 def _framed(name: str, text: str) -> str:
-    return f"## {name}\n\n{escape(text)}"
+    return f"## {name}\n\n{_below(text)}"
+
+
+def _below(text: str) -> str:
+    """A file's text, with our tag made harmless, and with headings like ours below ours: it cannot end its section."""
+    return _OUR_HEADING.sub(r"###\1", escape(text))
+
+
+_OUR_HEADING = re.compile(
+    r"^ {0,3}#{1,2}([ \t]+(?:Who you are|Your character|Instructions|Standing rules|In this run|Active skills|Skills"
+    rf"|Memory|How you work|What you remember|What you keep to|{'|'.join(map(re.escape, NAMES))})[ \t#]*)$",
+    re.IGNORECASE | re.MULTILINE,
+)

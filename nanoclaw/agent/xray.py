@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.agent.manifest import Manifest, NoteRef
 from nanoclaw.agent.manifest import load as manifest_of
-from nanoclaw.agent.tokens import estimate
+from nanoclaw.agent.tokens import estimate_message
 from nanoclaw.messages import AssistantMessage, Message, ToolResult, Usage, UserMessage
 from nanoclaw.store.sessions import TurnRecord
 
@@ -37,30 +37,36 @@ class PastTurn:
     model: str
     reason: str
     usage: Usage
+    is_reported: bool = True
 
 
 def past(record: TurnRecord | None) -> PastTurn | None:
     """A turn of the store with its manifest read."""
     if record is None:
         return None
-    return PastTurn(manifest_of(record.manifest), record.messages, record.model, record.reason, record.usage)
+    made_of = manifest_of(record.manifest)
+    return PastTurn(made_of, record.messages, record.model, record.reason, record.usage, record.is_reported)
 
 
-def rows(manifest: Manifest, history: Sequence[Message], new: Sequence[Message]) -> list[Row]:
-    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them)."""
+def rows(
+    manifest: Manifest, history: Sequence[Message], new: Sequence[Message], model: str = "", factor: float = 1.0
+) -> list[Row]:
+    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them).
+
+    `factor` is how much more the model counts than the estimate; its name says how it counts pictures.
+    """
     parts = sorted(manifest.parts, key=lambda part: part.id != "tools")
     table = [
-        Row(part.title, part.characters, part.tokens, "stable" if part.stable else "this context", part.source)
-        for part in parts
+        Row(part.title, part.characters, round(part.tokens * factor), _kept(part.stable), part.source) for part in parts
     ]
     for name, messages, kept in (("History", history, "grows"), ("This message", new, "new")):
         if messages:
-            texts = [_text(message) for message in messages]
-            table.append(Row(name, sum(map(len, texts)), sum(map(estimate, texts)), kept, f"{len(messages)} messages"))
+            tokens = sum(estimate_message(message, model) for message in messages)
+            table.append(Row(name, sum(map(_length, messages)), round(tokens * factor), kept, _counted(messages)))
     return table
 
 
-def table(shown: Sequence[Row], window: int | None = None) -> str:
+def table(shown: Sequence[Row]) -> str:
     """The rows as Markdown, with shares and sums."""
     tokens = sum(row.tokens for row in shown) or 1
     lines = ["| part | characters | ≈ tokens | share | kept | from |", "|---|--:|--:|--:|---|---|"]
@@ -68,25 +74,46 @@ def table(shown: Sequence[Row], window: int | None = None) -> str:
         f"| {row.name} | {row.characters:,} | {row.tokens:,} | {row.tokens / tokens:.0%} | {row.kept} | {row.source} |"
         for row in shown
     ]
-    whole = f", {tokens / window:.1%} of the model's {window:,}" if window else ""
     lines.append(f"| **sum** | {sum(row.characters for row in shown):,} | {tokens:,} | | | |")
-    return "\n".join(lines) + (f"\n\n≈ {tokens:,} tokens{whole}." if whole else "")
+    return "\n".join(lines)
 
 
-def plain_table(shown: Sequence[Row]) -> str:
-    """The same for a screen of fixed width, with bars."""
+BAR = 16
+"""Cells of the longest bar."""
+
+
+def plain_table(shown: Sequence[Row], width: int = 100) -> str:
+    """The same for a screen, with bars; a narrow one gets fewer columns."""
     tokens = sum(row.tokens for row in shown) or 1
     most = max((row.tokens for row in shown), default=1) or 1
-    width = max((len(row.name) for row in shown), default=4)
-    lines = [f"{'part':<{width}}  {'chars':>7}  {'≈tokens':>7}  {'share':>5}  {'':<16}  kept, from"]
-    for row in shown:
-        bar = "█" * max(1, round(16 * row.tokens / most)) if row.tokens else ""
-        lines.append(
-            f"{row.name:<{width}}  {row.characters:>7,}  {row.tokens:>7,}  {row.tokens / tokens:>5.0%}  {bar:<16}  "
-            f"{row.kept}, {row.source}"
+    name = max((len(row.name) for row in shown), default=4)
+    kept, source = (max((len(getattr(row, of)) for row in shown), default=4) for of in ("kept", "source"))
+    room = width - name - len("  ≈tokens  share")
+    has_kept, has_characters = room >= 2 + kept, room >= 2 + kept + len("    chars")
+    room -= (2 + kept) * has_kept + len("    chars") * has_characters
+    has_source = room >= 2 + source
+    room -= (2 + source) * has_source
+    bar = min(BAR, room - 2) if room >= 2 + 4 else 0
+
+    def line(label: str, characters: str, count: str, share: str, drawn: str, row: tuple[str, str]) -> str:
+        cells = [f"{label:<{name}}", f"{characters:>7}" if has_characters else "", f"{count:>7}", f"{share:>5}"]
+        cells += [f"{drawn:<{bar}}" if bar else "", f"{row[0]:<{kept}}" if has_kept else "", row[1] * has_source]
+        return "  ".join(filter(None, cells)).rstrip()
+
+    lines = [line("part", "chars", "≈tokens", "share", " ", ("kept", "from"))]
+    lines += [
+        line(
+            row.name,
+            f"{row.characters:,}",
+            f"{row.tokens:,}",
+            f"{row.tokens / tokens:.0%}",
+            "█" * max(1, round(bar * row.tokens / most)) if row.tokens else " ",
+            (row.kept, row.source),
         )
+        for row in shown
+    ]
     characters = sum(row.characters for row in shown)
-    return "\n".join([*lines, f"{'sum':<{width}}  {characters:>7,}  {tokens:>7,}"])
+    return "\n".join([*lines, line("sum", f"{characters:,}", f"{tokens:,}", "", " ", ("", ""))])
 
 
 def remarks(manifest: Manifest, last: PastTurn | None) -> list[str]:
@@ -96,9 +123,15 @@ def remarks(manifest: Manifest, last: PastTurn | None) -> list[str]:
         names = [name for name, found in manifest.files.items() if found == status]
         if names:
             lines.append(f"{status.capitalize()}: {', '.join(names)}.")
-    empty = [name for name, found in manifest.files.items() if found in ("empty", "missing")]
+    if manifest.struck:
+        lines.append(f"Struck in MEMORY.md and left out: {manifest.struck} line{'s' * (manifest.struck > 1)}.")
+    empty = [name for name, found in manifest.files.items() if found == "empty"]
     if empty:
-        lines.append(f"Cost nothing, since nothing is in them: {', '.join(empty)}.")
+        lines.append(f"Cost nothing, since nothing is in them yet: {', '.join(empty)}.")
+    for told, code in (("Not there", "missing_file"), ("Shortened", "section_truncated")):
+        names = [item.partition(" ")[2] for item in manifest.diagnostics if item.startswith(code)]
+        if names:
+            lines.append(f"{told}: {', '.join(names)}.")
     if manifest.notes:
         lines.append("Recalled: " + "; ".join(map(_note, manifest.notes)) + ".")
     lines.append(_prefix(manifest, last))
@@ -110,7 +143,7 @@ def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
         return "Nothing was sent in this conversation yet."
     usage = last.usage
     reported = f" The provider reported {usage.cached_tokens:,} of {usage.input_tokens:,} input tokens as cached."
-    if not usage.input_tokens:  # a turn that was stopped or failed before the model's figures came
+    if not usage.input_tokens or not last.is_reported:  # stopped, failed, or by a provider that tells no figures
         reported = ""
     now, then = manifest.sha256, last.manifest.sha256
     if now["tools"] != then["tools"]:
@@ -147,10 +180,11 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
         cut = [name for name, status in last.manifest.files.items() if status == "truncated"]
         if cut:
             lines.append(f"Files it saw only in part: {', '.join(cut)}")
-    usage = last.usage
+    usage, about = last.usage, "" if last.is_reported else "≈ "
     lines.append(
-        f"Model: {last.model or 'none'}; {usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
+        f"Model: {last.model or 'none'}; {about}{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
         f"{usage.output_tokens:,} out; {cost(last.model, usage)}"
+        + ("" if last.is_reported else " (counted here: the provider told no figures)")
     )
     if last.reason != "answered":
         lines.append(f"It ended as: {last.reason}")
@@ -190,9 +224,19 @@ def _note(note: NoteRef) -> str:
     return f"{note.file}:{lines} (score {note.score:g})"
 
 
-def _text(message: Message) -> str:
-    calls = "".join(f"{call.name}{call.arguments}" for call in getattr(message, "tool_calls", ()))
-    return message.text + calls
+def _kept(stable: bool) -> str:
+    return "stable" if stable else "this context"
+
+
+def _length(message: Message) -> int:
+    calls = getattr(message, "tool_calls", ())
+    return len(message.text) + sum(len(call.name) + len(call.arguments) for call in calls)
+
+
+def _counted(messages: Sequence[Message]) -> str:
+    pictures = sum(len(getattr(message, "images", ())) for message in messages)
+    texts = f"{len(messages)} message{'s' * (len(messages) > 1)}"
+    return f"{texts}, {pictures} image{'s' * (pictures > 1)}" if pictures else texts
 
 
 def _argument(arguments: str, name: str) -> str:

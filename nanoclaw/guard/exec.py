@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,11 +41,17 @@ class Ended:
 
 
 async def run_process(
-    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout_seconds: float
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout_seconds: float,
+    spool: Callable[[bytes], None] = lambda data: None,
 ) -> Ended:
     """Run until exit, time limit or flood; whatever happens, cancellation too, the whole family is gone afterwards.
 
     The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker.
+    Of an output that is too long for memory `spool` is given all, piece by piece.
     Raises OSError when it cannot be started.
     """
     marker = f"NANOCLAW_RUN={os.urandom(8).hex()}"
@@ -66,7 +72,7 @@ async def run_process(
         raise
     finally:
         os.close(writing)
-    output = _Output(reading)
+    output = _Output(reading, spool)
     family = _Family(child, marker.encode())
     try:
         why = await _wait(child, output, timeout_seconds)
@@ -124,7 +130,8 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
 class _Output:
     """What a pipe delivers: the first and the last bytes, and how many there were."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, spool: Callable[[bytes], None]) -> None:
+        self._spool, self._spools = spool, False
         self.head = bytearray()
         self.tail = bytearray()
         self.total = 0
@@ -159,7 +166,12 @@ class _Output:
         room = KEPT_BYTES - len(self.head)
         self.head += chunk[:room]
         self.tail += chunk[room:]
+        if self._spools:
+            self._spool(chunk)
         if len(self.tail) > 2 * KEPT_BYTES:
+            if not self._spools:
+                self._spool(bytes(self.head + self.tail))
+                self._spools = True
             del self.tail[:-KEPT_BYTES]
         return True
 

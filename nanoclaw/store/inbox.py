@@ -3,25 +3,63 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from nanoclaw.messages import Address, Attachment, Inbound, Outbound, UserMessage
+from nanoclaw.messages import (
+    Address,
+    AssistantMessage,
+    Attachment,
+    Inbound,
+    Message,
+    Outbound,
+    ToolResult,
+    UserMessage,
+)
+from nanoclaw.store import codec
 from nanoclaw.store.db import Store
 from nanoclaw.store.outbox import insert
 
+BROKEN_OFF = (
+    "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
+    "repeat it."
+)
+"""The result of a call of which nobody knows more."""
+
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
-    """A turn that the end of the process cut off; `calls` were under way or done when it happened."""
+class OpenTurn:
+    """A turn that did not end: the process did, or the model cannot be reached.
 
+    `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
+    when it broke off, `tools` are the names of all that it called. `resumed` counts how often it was taken up after a
+    crash; `told` is True when the person knows that it waits for the model.
+    """
+
+    id: int
     inbox: int
-    turn: int
-    address: Address
-    external_id: str
-    text: str
-    calls: tuple[str, ...]
+    inbound: Inbound
+    texts: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    resumed: int = 0
+    told: bool = False
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a message ends that other parts have to do with: `text` is said of it where it was said; `write` goes into
+    the transaction that ends it, and `after` is called then."""
+
+    text: str = ""
+    write: Callable[[sqlite3.Connection], None] = lambda db: None
+    after: Callable[[], None] = lambda: None
 
 
 class Inbox:
@@ -30,55 +68,115 @@ class Inbox:
 
     def accept(self, inbound: Inbound) -> int | None:
         """The row's id once it is on disk, None for a message that was accepted before."""
-        address, message = inbound.address, inbound.message
-        body = {
-            "sender": inbound.sender,
-            "text": message.text,
-            "origin": message.origin,
-            "at": message.at.isoformat(),
-            "attachments": [[file.path, file.name, file.mime] for file in inbound.attachments],
-        }
-        row = (address.channel, address.chat, inbound.external_id, json.dumps(body), self._clock().isoformat())
         with self._store.transaction() as db:
-            sql = (
-                "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
-                " VALUES (?, ?, ?, ?, 'new', ?) ON CONFLICT DO NOTHING"
-            )
-            cursor = db.execute(sql, row)
-            return cursor.lastrowid if cursor.rowcount else None
+            return put(db, inbound, self._clock())
 
-    def done(self, row: int, outbound: Outbound | None = None) -> None:
-        """End a row that needed no turn, with its reply, in one transaction."""
+    def done(
+        self,
+        row: int,
+        outbound: Outbound | None = None,
+        also: Iterable[int] = (),
+        write: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """End a row with its reply, others that it speaks of, and what else there is to `write`: one transaction."""
+        now = self._clock()
         with self._store.transaction() as db:
-            db.execute("UPDATE inbox SET state = 'done' WHERE id = ?", (row,))
+            end(db, (row, *also), now)
             if outbound:
-                insert(db, outbound, self._clock().isoformat(), row)
+                insert(db, outbound, now.isoformat(), row)
+            if write:
+                write(db)
+
+    def tell(self, row: int, outbound: Outbound) -> None:
+        """Say something about a message that waits; it goes on waiting."""
+        with self._store.transaction() as db:
+            insert(db, outbound, self._clock().isoformat(), row)
 
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""
         sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
         return [(row[0], _inbound(*row[1:])) for row in self._store.rows(sql)]
 
-    def interrupted(self) -> list[Interrupted]:
+    def open_turns(self) -> list[OpenTurn]:
         """Begun but not ended, in order: what an earlier process was doing when it ended."""
-        sql = (
-            "SELECT inbox.id, turns.id, channel, chat, external_id, body, running FROM inbox"
-            " JOIN turns ON turns.inbox = inbox.id WHERE state = 'running' AND ended IS NULL ORDER BY inbox.id"
-        )
-        found = []
-        for inbox, turn, channel, chat, external_id, body, running in self._store.rows(sql):
-            inbound = _inbound(channel, chat, external_id, body)
-            calls = tuple(f"{name} {arguments}" for name, arguments in json.loads(running))
-            found.append(Interrupted(inbox, turn, inbound.address, external_id, inbound.message.text, calls))
-        return found
+        turns = self._store.rows("SELECT id, inbox, running, resumed FROM turns WHERE ended IS NULL ORDER BY id")
+        return [found for turn in turns if (found := self._open_turn(*turn))]
 
-    def close(self, interrupted: Interrupted, outbound: Outbound) -> None:
-        """End an interrupted turn and tell the person, in one transaction."""
-        now = self._clock().isoformat()
-        with self._store.transaction() as db:
-            db.execute("UPDATE turns SET ended = ?, reason = 'failed' WHERE id = ?", (now, interrupted.turn))
-            db.execute("UPDATE inbox SET state = 'done' WHERE id = ?", (interrupted.inbox,))
-            insert(db, outbound, now, interrupted.inbox)
+    def _open_turn(self, turn: int, first: int, running: str, resumed: int) -> OpenTurn | None:
+        sql = (
+            "SELECT id, channel, chat, external_id, body, told FROM inbox"
+            " WHERE state = 'running' AND (turn = ? OR id = ?) ORDER BY id"
+        )
+        rows = self._store.rows(sql, turn, first)
+        if not rows:
+            return None
+        inbounds = [_inbound(*row[1:5]) for row in rows]
+        under_way = unfinished(running, self._clock())[:1]
+        calls = [call for message in under_way for call in getattr(message, "tool_calls", ())]
+        return OpenTurn(
+            turn,
+            rows[0][0],
+            inbounds[0],
+            tuple(inbound.message.text for inbound in inbounds),
+            tuple(f"{call.name} {call.arguments}" for call in calls),
+            (*self._called(turn), *(call.name for call in calls)),
+            resumed,
+            any(row[5] for row in rows),
+        )
+
+    def _called(self, turn: int) -> list[str]:
+        """The names of the tools that a turn called and has results of."""
+        bodies = (json.loads(body) for (body,) in self._store.rows("SELECT body FROM messages WHERE turn = ?", turn))
+        return [name for body in bodies for _, name, _ in body.get("calls", ())]
+
+
+def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
+    """Add a row inside the caller's transaction; its number, None for a message that was accepted before."""
+    address, message = inbound.address, inbound.message
+    body = {
+        "sender": inbound.sender,
+        "text": message.text,
+        "origin": message.origin,
+        "at": message.at.isoformat(),
+        "attachments": [[file.path, file.name, file.mime] for file in inbound.attachments],
+    }
+    row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
+    sql = (
+        "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    )
+    cursor = db.execute(sql, row)
+    return cursor.lastrowid if cursor.rowcount else None
+
+
+def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
+    """End rows inside the caller's transaction, each with the turn that it is in if that could not end by itself."""
+    for row in rows:
+        ((turn,),) = db.execute("SELECT turn FROM inbox WHERE id = ?", (row,)).fetchall()
+        db.execute("UPDATE inbox SET state = 'done' WHERE id = ? OR turn = ?", (row, turn))
+        for (running,) in db.execute("SELECT running FROM turns WHERE id = ? AND ended IS NULL", (turn,)).fetchall():
+            sql = (
+                "INSERT INTO messages (session, context, turn, body) SELECT turns.session, context, turns.id, ?"
+                " FROM turns JOIN sessions ON sessions.id = turns.session WHERE turns.id = ?"
+            )
+            db.executemany(sql, [(codec.dump(message), turn) for message in unfinished(running, now)])
+            sql = "UPDATE turns SET ended = ?, reason = 'cancelled', running = '[]' WHERE id = ?"
+            db.execute(sql, (now.isoformat(), turn))
+
+
+def unfinished(running: str, now: datetime) -> list[Message]:
+    """The answer whose calls were under way when a turn broke off, and what is to be said of each of them."""
+    try:
+        answer = codec.load(json.loads(running), _no_image)
+    except (ValueError, KeyError, TypeError):  # none, or damaged
+        return []
+    if not isinstance(answer, AssistantMessage):
+        return []
+    return [answer, *(ToolResult(call.id, call.name, BROKEN_OFF, now, is_error=True) for call in answer.tool_calls)]
+
+
+def _no_image(sha256: str) -> tuple[str, bytes]:
+    raise KeyError(sha256)
 
 
 def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:

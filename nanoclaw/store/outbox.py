@@ -21,6 +21,7 @@ class Row:
     outbound: Outbound
     attempts: int
     due: datetime
+    is_reply: bool
 
 
 class Outbox:
@@ -35,13 +36,23 @@ class Outbox:
     def pending(self, channel: str) -> list[Row]:
         """What a channel still has to deliver, in order."""
         sql = (
-            "SELECT id, chat, text, files, reply_to, attempts, due FROM outbox"
+            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL FROM outbox"
             " WHERE channel = ? AND state = 'pending' ORDER BY id"
         )
         return [
-            Row(id_, Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to), attempts, _time(due))
-            for id_, chat, text, files, reply_to, attempts, due in self._store.rows(sql, channel)
+            Row(
+                id_,
+                Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_)),
+                attempts,
+                datetime.fromisoformat(due),
+                bool(is_reply),
+            )
+            for id_, chat, text, files, reply_to, attempts, due, is_reply in self._store.rows(sql, channel)
         ]
+
+    def last(self) -> int:
+        """The number of the newest row, 0 when there is none."""
+        return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
 
     def delivered(self, row: Row, platform_id: str) -> None:
         with self._store.transaction() as db:
@@ -59,9 +70,14 @@ class Outbox:
             )
 
 
-def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> None:
-    """Add a row inside the caller's transaction."""
-    db.execute(
+def counts(store: Store) -> dict[str, int]:
+    """How many rows are in each state."""
+    return dict(store.rows("SELECT state, count(*) FROM outbox GROUP BY state"))
+
+
+def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:
+    """Add a row inside the caller's transaction; its number."""
+    row = db.execute(
         "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             inbox,
@@ -72,13 +88,11 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             outbound.reply_to,
             due,
         ),
-    )
+    ).lastrowid
+    assert row is not None
+    return row
 
 
 def _whole(text: str) -> str:
     """SQLite takes no halves of characters (lone surrogates), which names of files and models' words may have."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -86,11 +86,19 @@ def scrub_copies(path: Path, words: Words) -> None:
             copy.with_name(copy.name + rest).unlink(missing_ok=True)
 
 
-_TURN_OF = {"messages": "turn", "turns": "id", "inbox": "id", "outbox": "inbox"}
-"""The column that says to which turn (or inbox row) a row belongs."""
+_TURN_OF = {
+    "messages": "turn",
+    "turns": "id",
+    "ledger": "turn",
+    "inbox": "id",
+    "outbox": "inbox",
+    "compactions": "session",
+}
+"""The column that says to which turn (or inbox row, or session) a row belongs."""
 
 _MARK_NAMES = "at channel chat day due ended external_id key kind model origin platform_id reason received reply_to"
-_MARKS = frozenset([*_MARK_NAMES.split(), "state"])
+_JOB_MARKS = "again anchor creator fired next_due on_miss rule schedule zone"
+_MARKS = frozenset([*_MARK_NAMES.split(), *_JOB_MARKS.split(), "address", "after", "before", "state", "tool"])
 """Columns that hold names, states and times: no one's words, and nothing works without them."""
 
 
@@ -98,9 +106,12 @@ _MARKS = frozenset([*_MARK_NAMES.split(), "state"])
 class _Close:
     turns: frozenset[Any] = frozenset()
     inbox: frozenset[Any] = frozenset()
+    sessions: frozenset[Any] = frozenset()
 
     def has(self, table: str, key: Any) -> bool:
-        return key in (self.turns if table in ("messages", "turns") else self.inbox)
+        if table == "compactions":
+            return key in self.sessions
+        return key in (self.turns if table in ("messages", "turns", "ledger") else self.inbox)
 
 
 def _turns(db: sqlite3.Connection, words: Words, running: str) -> _Close:
@@ -110,8 +121,10 @@ def _turns(db: sqlite3.Connection, words: Words, running: str) -> _Close:
         if running:
             sql = "SELECT id FROM turns WHERE ended IS NULL AND instr(running, ?)"
             turns.update(id_ for (id_,) in db.execute(sql, (running,)))
-        inbox = {row for id_, row in db.execute("SELECT id, inbox FROM turns") if id_ in turns}
-        return _Close(frozenset(turns), frozenset(inbox))
+        rows = [row for row in db.execute("SELECT id, inbox, session FROM turns") if row[0] in turns]
+        return _Close(
+            frozenset(turns), frozenset(inbox for _, inbox, _ in rows), frozenset(session for *_, session in rows)
+        )
     return _Close()
 
 

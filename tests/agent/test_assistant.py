@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.agent import commands
-from nanoclaw.agent.assistant import COMMANDS
+from nanoclaw.agent.commands import COMMANDS
 from nanoclaw.errors import StoreError
 from nanoclaw.messages import Address, Outbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -106,7 +106,9 @@ def test_a_path_at_the_start_is_a_message_for_the_model(tmp_path: Path, text: st
     assert commands.parse(text) is None
 
 
-def test_a_command_keeps_its_place_in_the_queue(tmp_path: Path) -> None:
+def test_a_command_that_changes_the_conversation_keeps_its_place_in_the_queue_and_others_go_ahead(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         go = asyncio.Event()
 
@@ -118,10 +120,12 @@ def test_a_command_keeps_its_place_in_the_queue(tmp_path: Path) -> None:
         with ScriptedProvider(call("wait"), "One.") as model:
             async with house(tmp_path, model, tools=[tool(wait)]) as home:
                 await home.say("first")
+                await home.say("/new")
                 await home.say("/status")
+                assert "Messages: " in await home.answer()
                 go.set()
                 assert await home.answer() == "One."
-                assert "Messages: 2" in await home.answer()
+                assert (await home.answer()).startswith("A new conversation.")
 
     asyncio.run(story())
 

@@ -43,7 +43,7 @@ class Diary:
             self.lines.append(f"-{name}")
             return f"changed {name}"
 
-        return [tool(look, read_only=True), tool(change)]
+        return [tool(look, effect="none"), tool(change)]
 
 
 def ask(root: Path, *steps: Step, tools: list[Tool] | None = None, rounds: int = 32, text: str = "go") -> Ended:
@@ -125,7 +125,7 @@ def test_of_ten_calls_three_fail_and_one_is_cancelled_from_inside_and_all_ten_ha
         return f"did {number}"
 
     calls = tuple(("work", {"number": number}) for number in range(10))
-    ended = ask(tmp_path, Say(calls=calls), "seen", tools=[tool(work, read_only=True)])
+    ended = ask(tmp_path, Say(calls=calls), "seen", tools=[tool(work, effect="none")])
     assert [result.is_error for result in ended.results] == [number in (2, 5, 7, 8) for number in range(10)]
     assert ended.results[2].text == "no 2"
     assert "ZeroDivisionError: a defect" in ended.results[7].text

@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import date
+from io import BytesIO
 from pathlib import Path
 
+import PIL.Image
+import pytest
+
 from nanoclaw.agent import manifest, sections, xray
+from nanoclaw.agent import opening as openings
+from nanoclaw.agent.context import attachment
 from nanoclaw.agent.sections import Ingredients, Section
+from nanoclaw.app import open_image
 from nanoclaw.messages import Usage
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.tools.files import file_tools
+from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.recall import Hit
 from tests.agent.house import HandClock, builder_for, house, new_home
 
@@ -92,6 +101,113 @@ def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
     assert "Files it read: list.txt, gone.txt" in after
     assert "Tools it ran: read_file, read_file (failed)" in after
     assert "scripted/model" in after
+
+
+def test_why_shows_our_own_count_where_the_provider_told_no_figures(tmp_path: Path) -> None:
+    model = ScriptedProvider(Say("one", usage=Usage(4_000, 5)), Say("two", usage=None))
+
+    async def story() -> tuple[str, int, str, str]:
+        async with house(tmp_path, model) as home:
+            await home.ask("hi")
+            await home.ask("hi again")
+            ((counted, learned),) = home.store.rows(
+                "SELECT last.input_tokens, 1.0 * first.input_tokens / first.estimated FROM usage AS first"
+                " JOIN usage AS last ON last.id = first.id + 1"
+            )
+            assert learned != 1
+            return await home.ask("/why"), counted, await home.ask("/context"), str(learned)
+
+    why, counted, context, _ = asyncio.run(story())
+    assert f"≈ {counted:,} tokens in (0 cached)" in why
+    assert "counted here: the provider told no figures" in why
+    assert "reported" not in context
+
+
+def test_context_counts_as_the_model_does_and_counts_pictures(tmp_path: Path) -> None:
+    model = ScriptedProvider(Say("a red one", usage=Usage(4_000, 5)), model="openai/gpt-5")
+    buffer = BytesIO()
+    PIL.Image.effect_noise((600, 600), 90).save(buffer, "PNG")
+    (tmp_path / "cat.png").write_bytes(buffer.getvalue())
+
+    async def story() -> tuple[str, str, float]:
+        async with house(tmp_path / "home", model) as home:
+            before = await home.ask("/context")
+            await home.ask("what is it?", files=(attachment(tmp_path / "cat.png"),))
+            ((learned,),) = home.store.rows("SELECT 1.0 * input_tokens / estimated FROM usage")
+            return before, await home.ask("/context"), learned
+
+    before, after, learned = asyncio.run(story())
+
+    def tokens(shown: str, row: str) -> int:
+        return int(next(line for line in shown.splitlines() if f"| {row} |" in line).split("|")[3].replace(",", ""))
+
+    assert learned > 1.2
+    assert abs(tokens(after, "Identity") - tokens(before, "Identity") * min(learned, 2)) <= 1
+    assert tokens(after, "History") > (85 + 170 * 4) * min(learned, 2)
+    assert "3 messages, 1 image |" in after
+
+
+def test_what_is_missing_left_out_or_shortened_is_in_the_manifest_and_told(tmp_path: Path) -> None:
+    root = new_home(tmp_path)
+    (root / "workspace" / "SOUL.md").unlink()
+    (root / "workspace" / "MEMORY.md").write_text("- ~~Anna is 30~~ (2026-05-03)\n- Anna is 31\n")
+    for number in range(300):
+        (root / "skills" / f"s{number}").mkdir(parents=True)
+        text = f"---\nname: s{number}\ndescription: {'x' * 500}\nalways: {number < 3}\n---\n{'y' * 10_000}"
+        (root / "skills" / f"s{number}" / "SKILL.md").write_text(text)
+    builder = builder_for(root, HandClock(), skills=(root / "skills",), tools=file_tools(Workspace(root), open_image))
+    opening = builder.open()
+    assert openings.load(opening.dump()) == opening
+    made_of = manifest.manifest("full", builder.sections("full", opening), opening, (), ())
+    assert manifest.load(made_of.dump()) == made_of
+    wanted = {
+        "missing_file SOUL.md",
+        "section_truncated skills",
+        "section_truncated active_skills",
+        "section_omitted soul",
+    }
+    assert wanted <= set(made_of.diagnostics)
+    assert "section_omitted identity" not in made_of.diagnostics
+    assert made_of.struck == 1
+    assert "Anna is 30" not in builder.build_system_prompt() and "Anna is 31" in builder.build_system_prompt()
+    told = xray.remarks(made_of, None)
+    assert "Struck in MEMORY.md and left out: 1 line." in told
+    assert "Not there: SOUL.md." in told
+    assert "Shortened: active_skills, skills." in told
+    assert (
+        "file_filtered_by_mode SOUL.md"
+        in manifest.manifest("minimal", (), builder.open("", "minimal"), (), ()).diagnostics
+    )
+
+
+def test_a_source_names_the_files_that_a_section_is_from(tmp_path: Path) -> None:
+    root = new_home(tmp_path)
+    (root / "workspace" / "SOUL.md").write_text("Dry.")
+    (root / "workspace" / "TOOLS.md").write_text("A printer.")
+    builder = builder_for(root, HandClock(), recall=lambda query, talk, now, budget: [NOTE])
+    sources = {section.id: section.source for section in builder.sections("full", builder.open("dentist"))}
+    assert (sources["soul"], sources["instructions"], sources["memory"]) == (
+        "SOUL.md",
+        "TOOLS.md, BOOTSTRAP.md",
+        "notes",
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 76, 92, 200])
+def test_the_table_fits_the_screen_and_keeps_what_matters_most(width: int) -> None:
+    shown = [
+        xray.Row("12 tools", 4_304, 1_049, "stable", "code"),
+        xray.Row("Memory", 40_000, 12_000, "this context", "MEMORY.md, notes"),
+        xray.Row("Empty", 0, 0, "new", "2 messages"),
+    ]
+    lines = xray.plain_table(shown, width).splitlines()
+    assert max(map(len, lines)) <= max(width, 29)
+    assert len(lines) == 5
+    assert lines[2].split()[0] == "Memory" and "12,000" in lines[2] and "92%" in lines[2]
+    assert ("40,000" in lines[2]) == ("chars" in lines[0]) == (width >= 60)
+    assert ("MEMORY.md, notes" in lines[2]) == ("from" in lines[0]) == (width >= 76)
+    assert ("█" in lines[2]) == (width >= 60)
+    assert xray.plain_table([], width)
 
 
 def test_context_says_nothing_of_a_cache_where_no_figures_came() -> None:

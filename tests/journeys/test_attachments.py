@@ -228,6 +228,19 @@ def test_a_refused_picture_is_left_out_with_a_note_and_asked_once_more(
     )
 
 
+def test_a_model_that_refused_pictures_is_not_shown_one_again_after_a_restart(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    refusal = failing(400, {"error": {"message": "This model does not support image input."}})
+    server.script(refusal, says("I cannot see it."), says("Nor this."), says("A cat."))
+    attach(home, "What is it?", picture(tmp_path / "a.png"))
+    ended = attach(home, "And this?", picture(tmp_path / "b.png"))
+    assert (ended.out, ended.err, len(server.asked)) == ("Nor this.\n", "", 3)
+    assert "[image b.png left out: this model cannot see images]" in told(server)[1]
+    home.run("-m", "And you?", "--model", "openai/other")
+    assert b"image_url" in server.asked[-1].body
+
+
 def test_a_picture_is_the_same_to_the_next_model(home: Home, server: ModelServer, tmp_path: Path) -> None:
     refusal = failing(400, {"error": {"message": "This model does not support image input."}})
     server.script(refusal, says("I cannot see it."), says("Noise."))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from nanoclaw.config import load
 from nanoclaw.messages import Inbound, UserMessage
 from nanoclaw.store.db import Store
 from nanoclaw.store.sessions import Sessions, whole_history
+from nanoclaw.tools.forgetting import Forgetter
+from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.paths import Workspace
 from tests.agent.house import MAIN, FakeChannel, assert_legal
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
@@ -105,6 +109,76 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
     assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
 
 
+def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    facts, said = (home.workspace / "MEMORY.md").read_bytes(), home.run("sessions", "show").out
+    done = home.run("memory", "forget", SECRET, "--yes")
+    assert done.out.splitlines()[-1].startswith("For 10 minutes `nanoclaw memory undo` brings it back")
+    assert holding(home) == holding(home, "bites") == []
+    assert "something was forgotten (undo until" in home.run("memory", "log").out
+    assert "of your notes and" in home.run("memory", "undo").out
+    assert (home.workspace / "MEMORY.md").read_bytes() == facts
+    assert home.run("sessions", "show").out == said
+    assert list(home.root.glob("forgotten*")) == []
+    home.run("memory", "forget", SECRET, "--yes")
+    assert "of your notes and" in home.run("-m", "/memory undo").out
+    assert (home.workspace / "MEMORY.md").read_bytes() == facts
+
+
+def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    home.run("memory", "forget", SECRET, "--yes")
+    now = datetime.now(UTC)
+    timers: list[tuple[float, Callable[[], object]]] = []
+
+    def after(minutes: float) -> Forgetter:
+        return Forgetter(
+            home.root,
+            Changes(home.root / "undo", Workspace(home.workspace), lambda: now, None),
+            lambda: now + timedelta(minutes=minutes),
+            search=lambda query, limit: [],
+            drop_index=lambda: None,
+            store=None,
+            later=lambda seconds, call: timers.append((seconds, call)),
+        )
+
+    assert after(9).undoable_since
+    ((seconds, call),) = timers
+    call()
+    assert len(list(home.root.glob("forgotten*"))) == 2, "a later forgetting has a time of its own"
+    assert 600 < seconds < 610
+    assert after(11).undoable_since is None
+    assert len(timers) == 1
+    assert list(home.root.glob("forgotten*")) == []
+    assert "something was forgotten" not in home.run("memory", "log").out
+    assert holding(home) == []
+
+
+def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home: Home) -> None:
+    home.run("init")
+    (home.workspace / "MEMORY.md").write_text(f"- {FACT}\n- Likes tea\n")
+    minutes, timers = [0], list[Callable[[], object]]()
+
+    def clock() -> datetime:
+        return datetime(2026, 5, 3, 12, minutes[0], tzinfo=UTC)
+
+    forgetter = Forgetter(
+        home.root,
+        Changes(home.root / "undo", Workspace(home.workspace), clock, None),
+        clock,
+        search=lambda query, limit: [],
+        drop_index=lambda: None,
+        store=None,
+        later=lambda seconds, call: timers.append(call),
+    )
+    forgetter.find("Zebulon")
+    forgetter.forget("Zebulon", [1])
+    assert len(list(home.root.glob("forgotten*"))) == 2
+    minutes[0] = 11
+    timers[0]()
+    assert list(home.root.glob("forgotten*")) == []
+
+
 @pytest.mark.parametrize("choice", [("--number", "1"), ("--number", "1,")])
 def test_only_the_chosen_number_is_forgotten(home: Home, server: ModelServer, choice: tuple[str, ...]) -> None:
     talk_about_it(home, server)
@@ -130,7 +204,7 @@ def test_a_change_is_undone_from_the_command_line(home: Home, server: ModelServe
     home.run("memory", "add", "--fact", "Likes tea")
     home.run("memory", "add", "Likes coffee", "--replaces", "tea")
     assert "~~" in (home.workspace / "MEMORY.md").read_text()
-    assert "MEMORY.md +2 −1 (nanoclaw memory add)" in home.run("memory", "log").out
+    assert "MEMORY.md: noted “Likes coffee” (nanoclaw memory add)" in home.run("memory", "log").out
     home.run("memory", "undo")
     home.run("memory", "undo")
     assert (home.workspace / "MEMORY.md").read_bytes() == before
@@ -179,7 +253,7 @@ def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(home: 
     home.run("init")
 
     async def run() -> None:
-        async with open_app(load(home.variables()), channel, MAIN, "openai/scripted") as app:
+        async with open_app(load(home.variables()), channel, "openai/scripted") as app:
             running = asyncio.create_task(app.run())
             await asyncio.sleep(0)  # it takes up what an earlier process left
             try:

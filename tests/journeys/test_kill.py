@@ -13,7 +13,7 @@ import pytest
 from nanoclaw.messages import AssistantMessage
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import Inbox, Interrupted
+from nanoclaw.store.inbox import BROKEN_OFF, Inbox, OpenTurn
 from nanoclaw.store.outbox import Outbox
 from nanoclaw.store.sessions import Sessions
 from tests.agent.house import MAIN, NOON, REPOSITORY, assert_legal, house, results
@@ -24,8 +24,11 @@ def victim(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
 
-async def reopened(root: Path) -> list[str]:
-    """What the person is sent after the next start, by way of a model that answers "Recovered."."""
+WENT_ON = "(I was interrupted in between and went on.)\n\n"
+
+
+async def reopened(root: Path) -> tuple[list[str], str]:
+    """What the person is sent after the next start, by way of a model that answers "Recovered.", and what it saw."""
     model = ScriptedProvider("Recovered.")
     async with house(root, model) as home:
         await home.assistant.idle()
@@ -33,8 +36,9 @@ async def reopened(root: Path) -> list[str]:
             await asyncio.sleep(0)
         assert_legal(home.history)
         assert Inbox(home.store, home.clock).waiting() == []
-        assert Inbox(home.store, home.clock).interrupted() == []
-        return [home.channel.sent.get_nowait().text for _ in range(home.channel.sent.qsize())]
+        assert Inbox(home.store, home.clock).open_turns() == []
+        texts = [home.channel.sent.get_nowait().text for _ in range(home.channel.sent.qsize())]
+        return texts, "\n".join(message.text for request in model.requests for message in request.history)
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,11 @@ class Aftermath:
 
     statement: int
     accepted: bool
-    cut: Interrupted | None
+    cut: OpenTurn | None
     texts: frozenset[str]
     again: tuple[str, ...]
     results: int
+    seen: str
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +65,18 @@ def aftermaths(tmp_path_factory: pytest.TempPathFactory) -> list[Aftermath]:
 def aftermath(place: Path, statement: int) -> Aftermath:
     log = (place / "log").read_text().splitlines() if (place / "log").exists() else []
     store = Store(place / "home" / "state.db")
-    cuts = Inbox(store, lambda: NOON).interrupted()
+    cuts = Inbox(store, lambda: NOON).open_turns()
     store.close()
     sent = {line.removeprefix("sent ") for line in log if line.startswith("sent ")}
-    texts = sent | set(asyncio.run(reopened(place / "home")))
-    again = asyncio.run(reopened(place / "home"))
+    sent_then, seen = asyncio.run(reopened(place / "home"))
+    again, _ = asyncio.run(reopened(place / "home"))
     store = Store(place / "home" / "state.db")
     done = len(results(Sessions(store, lambda: NOON).of(MAIN).history))
     store.close()
     accepted = any(line.startswith("accepted") for line in log)
-    return Aftermath(statement, accepted, cuts[0] if cuts else None, frozenset(texts), tuple(again), done)
+    return Aftermath(
+        statement, accepted, cuts[0] if cuts else None, frozenset(sent | set(sent_then)), tuple(again), done, seen
+    )
 
 
 def test_what_was_accepted_is_answered_or_told_wherever_the_process_was_killed(aftermaths: list[Aftermath]) -> None:
@@ -79,31 +86,62 @@ def test_what_was_accepted_is_answered_or_told_wherever_the_process_was_killed(a
 
 def test_no_message_has_two_different_ends_and_none_is_told_at_the_start_after(aftermaths: list[Aftermath]) -> None:
     assert [after for after in aftermaths if len(after.texts) > 1 or after.again] == []
-    ends = {text[:17] for after in aftermaths for text in after.texts}
-    assert ends == {"Recovered.", "I was interrupted", "Done."}
+    ends = {text for after in aftermaths for text in after.texts}
+    assert ends == {"Recovered.", f"{WENT_ON}Recovered.", "Done."}
 
 
-def test_an_interrupted_turn_is_told_in_a_sentence_that_names_what_was_running(aftermaths: list[Aftermath]) -> None:
+def test_a_turn_that_touched_nothing_but_the_workspace_goes_on_and_says_so(aftermaths: list[Aftermath]) -> None:
+    assert {after.texts for after in aftermaths if after.cut} == {frozenset({f"{WENT_ON}Recovered."})}
+
+
+def test_the_model_is_told_what_was_under_way_when_the_process_ended(aftermaths: list[Aftermath]) -> None:
     for after in aftermaths:
         if after.cut:
-            (told,) = after.texts
-            assert told.startswith("I was interrupted while I worked on “write it down”.")
-            assert all(call.split()[0] in told for call in after.cut.calls)
+            assert (BROKEN_OFF in after.seen) == bool(after.cut.calls)
 
 
-def test_the_steps_before_the_kill_are_in_the_history(aftermaths: list[Aftermath]) -> None:
+def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_person_is_asked(tmp_path: Path) -> None:
+    victim(str(tmp_path), "outside")
+
+    async def story() -> None:
+        with ScriptedProvider("Then I go on.") as model:
+            async with house(tmp_path / "home", model) as home:
+                asked = await home.answer()
+                assert asked == (
+                    "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
+                    'part: pay {"euros": 5}. I did not repeat it. Shall I go on?'
+                )
+                assert await home.ask("yes") == "Then I go on."
+                assert_legal(home.history)
+                assert asked in [text.text for text in home.history if isinstance(text, AssistantMessage)]
+
+    asyncio.run(story())
+
+
+def test_a_turn_that_was_cut_off_twice_is_not_taken_up_a_third_time(tmp_path: Path) -> None:
+    victim(str(tmp_path), "twice")
+
+    async def story() -> None:
+        with ScriptedProvider() as model:
+            async with house(tmp_path / "home", model) as home:
+                asked = await home.answer()
+                assert asked == "I was interrupted while I worked on “first”. I did not repeat it. Shall I go on?"
+
+    asyncio.run(story())
+
+
+def test_every_call_before_the_kill_is_in_the_history_with_a_result(aftermaths: list[Aftermath]) -> None:
     seen = {(after.results, tuple(call.split()[0] for call in after.cut.calls)) for after in aftermaths if after.cut}
-    assert seen == {(0, ()), (0, ("write_file", "memory_add")), (2, ()), (2, ("read_file",)), (3, ())}
+    assert seen == {(0, ()), (2, ("write_file", "memory_add")), (2, ()), (3, ("read_file",)), (3, ())}
 
 
 def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_the_next_start(tmp_path: Path) -> None:
     victim(str(tmp_path), "queue")
 
     async def story() -> None:
-        with ScriptedProvider("Second it is.") as model:
+        with ScriptedProvider("First it is.", "Second it is.") as model:
             async with house(tmp_path / "home", model) as home:
-                assert "interrupted while I worked on “first”" in await home.answer()
+                assert await home.answer() == f"{WENT_ON}First it is."
                 assert await home.answer() == "Second it is."
-                assert [item.text for item in home.history if isinstance(item, AssistantMessage)] == ["Second it is."]
 
     asyncio.run(story())

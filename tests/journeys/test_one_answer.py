@@ -268,16 +268,21 @@ def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> Non
     assert str(tmp_path / "home") in ended.err
 
 
-def test_a_damaged_state_is_told_in_a_sentence_and_untouched(home: Home, server: ModelServer) -> None:
-    server.script(says("One."))
+def test_a_damaged_state_is_told_by_looks_and_kept_aside_by_the_next_start(home: Home, server: ModelServer) -> None:
+    server.script(says("One."), says("Two."))
     home.run("-m", "first")
     state = home.root / "state.db"
     state.write_bytes(state.read_bytes()[:9000])
     before = state.read_bytes()
-    for command in (("-m", "hi"), ("sessions", "list"), ("sessions", "show")):
+    for command in (("sessions", "list"), ("sessions", "show")):
         ended = home.run(*command, check=1)
         assert "state.db" in ended.out + ended.err
-    assert state.read_bytes() == before
+        assert state.read_bytes() == before
+    ended = home.run("-m", "hi")
+    assert ended.out == "Two.\n"
+    (aside,) = home.root.glob("state.db.damaged-*")
+    assert aside.name in ended.err
+    assert aside.read_bytes() == before
 
 
 FULL = """

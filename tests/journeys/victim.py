@@ -10,10 +10,12 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 
 from nanoclaw.messages import Outbound
-from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
+from nanoclaw.tools.base import tool
 from tests.agent.house import FakeChannel, house
 
 TURN = (
@@ -63,6 +65,19 @@ async def live(folder: Path, statement: int) -> None:
         home.store.db.set_trace_callback(None)
 
 
+async def die_while_paying(folder: Path) -> None:
+    """A tool with an effect outside the workspace is under way."""
+
+    async def pay(euros: int) -> str:
+        """Pays."""
+        die()
+        return f"paid {euros}"
+
+    async with house(folder / "home", ScriptedProvider(call("pay", {"euros": 5})), tools=[tool(pay)]) as home:
+        await home.say("pay the bill")
+        await home.answer()
+
+
 async def die_with_a_queue(folder: Path) -> None:
     """The first message hangs at the model, the second waits."""
     hang = Hang("I begin")
@@ -71,6 +86,25 @@ async def die_with_a_queue(folder: Path) -> None:
         await hang.reached.wait()
         await home.say("second")
         die()
+
+
+async def die_again(folder: Path) -> None:
+    """The model hangs, whenever it is asked."""
+    hang = Hang("I begin")
+    async with house(folder / "home", ScriptedProvider(hang)) as home:
+        if not home.store.rows("SELECT 1 FROM turns"):
+            await home.say("first")
+        await hang.reached.wait()
+        die()
+
+
+def in_a_child(story: Coroutine[None, None, None]) -> None:
+    child = os.fork()
+    if not child:
+        asyncio.run(story)
+        os._exit(0)
+    os.waitpid(child, 0)
+    story.close()
 
 
 def main(folder: Path) -> None:
@@ -88,6 +122,14 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[2:] == ["queue"]:
-        asyncio.run(die_with_a_queue(Path(sys.argv[1])))
-    main(Path(sys.argv[1]))
+    place = Path(sys.argv[1])
+    match sys.argv[2:]:
+        case ["queue"]:
+            asyncio.run(die_with_a_queue(place))
+        case ["outside"]:
+            asyncio.run(die_while_paying(place))
+        case ["twice"]:
+            in_a_child(die_again(place))
+            in_a_child(die_again(place))
+        case _:
+            main(place)

@@ -36,12 +36,12 @@ def begin(store: Store, sessions: Sessions, text: str, address: Address = MAIN) 
     count = store.rows("SELECT count(*) FROM inbox")[0][0]
     row = Inbox(store, lambda: NOW).accept(Inbound(address, "me", str(count), UserMessage(text, NOW)))
     assert row
-    return sessions.of(address).begin_turn(row, [UserMessage(text, NOW)])
+    return sessions.of(address).begin_turn([row], [UserMessage(text, NOW)])
 
 
 def note_it(turn: Turn) -> None:
     call = ToolCall("c1", "memory_add", json.dumps({"text": LINE}))
-    turn.acting([call])
+    turn.acting(AssistantMessage("", NOW, (call,)))
     turn.step(
         [
             AssistantMessage("I note it.", NOW, (call,), opaque=json.dumps({"thought": LINE})),
@@ -83,7 +83,7 @@ def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(sto
     sessions = Sessions(store, lambda: NOW)
     turn = begin(store, sessions, "forget the name of my parrot")
     call = ToolCall("c1", "memory_forget", json.dumps({"query": "Zebulon", "numbers": [1]}))
-    turn.acting([call])
+    turn.acting(AssistantMessage("", NOW, (call,)))
     scrub.scrub(store, WORDS, "memory_forget")
     sessions.forget(WORDS, MAIN)
     turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])

@@ -57,7 +57,7 @@ def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -
     store = Store(tmp_path / "state.db")
     row = Inbox(store, clock).accept(inbound())
     assert row
-    turn = Sessions(store, clock).of(MAIN).begin_turn(row, EVERY_KIND[:2])
+    turn = Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
     turn.step(EVERY_KIND[2:5])
     turn.end(TurnEnded("done", "answered"), EVERY_KIND[5:], Outbound(MAIN, "done"), "openai/gpt-5")
     store.close()
@@ -75,7 +75,7 @@ def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
     for number in range(3):
         row = inbox.accept(inbound(external_id=str(number)))
         assert row
-        Sessions(store, clock).of(MAIN).begin_turn(row, [UserMessage("see", NOW, images=(CAT, CAT))])
+        Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("see", NOW, images=(CAT, CAT))])
     assert store.db.execute("SELECT count(*) FROM images").fetchone() == (1,)
     assert all(
         message.images == (CAT, CAT)
@@ -123,9 +123,9 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None
     bad: list[Message] = [answer, Torn()]  # type: ignore[list-item]
     doing: Callable[[], object]
     if step == "begin_turn":
-        doing = lambda: session.begin_turn(row, bad)  # noqa: E731
+        doing = lambda: session.begin_turn([row], bad)  # noqa: E731
     else:
-        turn = session.begin_turn(row, [UserMessage("hi", NOW)])
+        turn = session.begin_turn([row], [UserMessage("hi", NOW)])
         if step == "step":
             doing = lambda: turn.step(bad)  # noqa: E731
         else:
@@ -144,7 +144,7 @@ def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) ->
     store = Store(tmp_path / "state.db")
     row = Inbox(store, clock).accept(inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn(row, [UserMessage("hi", NOW), UserMessage("there", NOW)])
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
     for body in ("{", "[]", "1", '{"text": "x"}', '{"text": "x", "at": "never", "kind": "user"}', "null"):
         store.db.execute("UPDATE messages SET body = ? WHERE id = 1", (body,))
         assert [message.text for message in Sessions(store, clock).of(MAIN).history] == ["there"]
@@ -156,7 +156,7 @@ def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: P
     store = Store(tmp_path / "state.db")
     row = Inbox(store, clock).accept(inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn(row, [UserMessage("hi", NOW, images=(CAT,))])
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW, images=(CAT,))])
     store.db.execute("DELETE FROM images")
     assert Sessions(store, clock).of(MAIN).history == []
     store.close()
@@ -195,12 +195,16 @@ def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Pa
     inbox = Inbox(store, clock)
     row = inbox.accept(inbound("clean up"))
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn(row, [UserMessage("clean up", NOW)]).acting(CALLS)
-    (cut,) = inbox.interrupted()
-    assert (cut.address, cut.external_id, cut.text) == (MAIN, "1", "clean up")
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("clean up", NOW)]).acting(
+        AssistantMessage("", NOW, tuple(CALLS))
+    )
+    (cut,) = inbox.open_turns()
+    assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
     assert cut.calls[0] == 'exec {"command": "ls"}'
-    inbox.close(cut, Outbound(MAIN, "I was interrupted."))
-    assert inbox.interrupted() == []
+    assert set(cut.tools) == {call.name for call in CALLS}
+    journal = Sessions(store, clock).of(MAIN).reopen_turn(cut)
+    journal.end(TurnEnded("I was interrupted.", "failed"), (), Outbound(MAIN, "I was interrupted."), "")
+    assert inbox.open_turns() == []
     store.close()
 
 
@@ -208,7 +212,7 @@ def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> N
     store = Store(tmp_path / "state.db")
     row = Inbox(store, clock).accept(inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn(row, EVERY_KIND[:2])
+    Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
     store.close()
     with sqlite3.connect(tmp_path / "state.db") as db:
         bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]

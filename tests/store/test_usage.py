@@ -11,7 +11,7 @@ import pytest
 
 from nanoclaw.errors import ProviderRefused, StoreError
 from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, Origin, Usage, UserMessage
+from nanoclaw.messages import Address, AssistantMessage, Origin, Usage, UserMessage
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
@@ -102,17 +102,17 @@ def begun(store: Store) -> tuple[Session, int]:
 
 def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn(row, [UserMessage("hi", NOON)])
+    turn = session.begin_turn([row], [UserMessage("hi", NOON)])
     turn.called(Call("a/b", Usage(10, 1)))
     assert store.rows("SELECT count(*) FROM usage") == [(0,)]
-    turn.acting(())
+    turn.acting(AssistantMessage("", NOON))
     turn.step(())
     assert store.rows("SELECT turn, origin, input_tokens FROM usage") == [(1, "person", 10)]
 
 
 def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn(row, [UserMessage("hi", NOON, "job")])
+    turn = session.begin_turn([row], [UserMessage("hi", NOON, "job")])
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):

@@ -1,0 +1,78 @@
+"""Commands about one conversation: what it is made of, which model answers it, how it begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from nanoclaw.agent import xray
+from nanoclaw.agent.commands import Answer, Said
+from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.manifest import manifest
+from nanoclaw.agent.tokens import Calibration
+from nanoclaw.errors import NanoclawError
+from nanoclaw.messages import AssistantMessage, Message, ToolSpec, Usage, UserMessage
+from nanoclaw.providers.base import Provider
+from nanoclaw.store.sessions import Session, Sessions
+
+if TYPE_CHECKING:
+    from nanoclaw.workspace.recall import Hit
+
+
+def conversation_commands(
+    sessions: Sessions,
+    builder: ContextBuilder,
+    specs: Sequence[ToolSpec],
+    provider_for: Callable[[str], Provider],
+    *,
+    status: Callable[[], str],
+    search: Callable[[str, int], list[Hit]],
+    cost: Callable[[str, Usage], str],
+    calibration: Calibration,
+) -> dict[str, Answer]:
+    """The commands by name. `status` are lines about the whole program, `search` finds notes, `cost` words a price."""
+
+    def model_name(session: Session) -> str:
+        try:
+            return provider_for(session.model).model
+        except NanoclawError as error:
+            return f"none ({error})"
+
+    def model(said: Said) -> str:
+        session = sessions.of(said.address)
+        if not said.argument:
+            return f"Model: {model_name(session)}. Choose another with /model provider/name."
+        provider_for(said.argument)
+        session.use_model(said.argument)
+        return f"This conversation now uses {said.argument}."
+
+    def context(said: Said) -> str:
+        session = sessions.of(said.address)
+        opening, late = builder.reopen(session.memory, "", ())
+        made_of = manifest("full", builder.sections("full", opening), opening, late, tuple(specs))
+        model = model_name(session)
+        shown = xray.rows(made_of, session.history, (), model, calibration.factor(model))
+        return "\n\n".join([xray.table(shown), *xray.remarks(made_of, xray.past(session.last_turn()))])
+
+    def why(said: Said) -> str:
+        last = xray.past(sessions.of(said.address).last_turn())
+        negated, _, text = said.argument.partition(" ")
+        if negated.lower() == "not" and text.strip():
+            return xray.why_not(text.strip(), xray.question_of(last.messages if last else ()), last, search)
+        return xray.why(last, cost)
+
+    def state(said: Said) -> str:
+        session = sessions.of(said.address)
+        return f"{status()}\nModel: {model_name(session)}\n{_length(session.history)}"
+
+    return {"model": model, "context": context, "why": why, "status": state}
+
+
+def _length(history: Sequence[Message]) -> str:
+    """How long a conversation is, as the person sees it, and what its answers took."""
+    answers = [message for message in history if isinstance(message, AssistantMessage)]
+    said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
+    said += sum(bool(answer.text) for answer in answers)
+    taken = [answer.usage.input_tokens for answer in answers if answer.usage]
+    given = [answer.usage.output_tokens for answer in answers if answer.usage]
+    return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"

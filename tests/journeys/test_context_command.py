@@ -1,0 +1,100 @@
+"""`nanoclaw context` shows what would be sent; sections are switched off in the config and added by packages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, says
+
+
+def looked(home: Home, *arguments: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(home.run("context", "--json", *arguments).out)
+    return body
+
+
+def test_a_fresh_workspace_is_shown_with_its_parts_and_word_by_word_within_3000_tokens(home: Home) -> None:
+    home.environment["COLUMNS"] = "80"
+    shown = home.run("context").out
+    table, words = shown.split("What is sent, word by word")
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split("  ")[0] for line in lines[:7]] == [
+        *("part", "12 tools", "Identity", "Instructions", "Skills", "This message", "sum")
+    ]
+    assert "█" in lines[1] and lines[3].endswith("BOOTSTRAP.md")
+    assert "Nothing was sent in this conversation yet." in table
+    assert [line.split()[1] for line in words.splitlines() if line.startswith("── ")] == ["system", "user", "user"]
+    assert "This workspace is new" in words and "Current Time: " in words
+    assert sum(row["tokens"] for row in looked(home)["rows"]) <= 3_000
+
+
+def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:
+    home.run("init")
+    (home.workspace / "SOUL.md").write_text("Dry and exact.")
+    (home.workspace / "memory" / "2026-03-01.md").write_text("- 10:00 The dentist said to come back in June\n")
+    seen = looked(home, "--message", "When must I go back to the dentist?")
+    server.script(says("In June."), says("You are welcome."))
+    home.run("-m", "When must I go back to the dentist?")
+    sent = server.asked[-1].json
+    assert seen["messages"][0] == sent["messages"][0] and "come back in June" in sent["messages"][0]["content"]
+    assert seen["messages"][2:] == sent["messages"][2:]
+    assert seen["tools"] == sent["tools"]
+    seen = looked(home, "--message", "Thanks")
+    home.run("-m", "Thanks")
+    assert seen["messages"][:4] == server.asked[-1].json["messages"][:4]
+    assert "begins with the whole of the last one" in " ".join(seen["remarks"])
+
+
+def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
+    def ids(mode: str) -> list[str]:
+        return [part["id"] for part in looked(home, "--mode", mode)["parts"] if part["id"] != "tools"]
+
+    home.run("init")
+    for name in ("SOUL.md", "AGENTS.md", "MEMORY.md"):
+        (home.workspace / name).write_text("- It says something.\n")
+    assert ids("full") == ["identity", "soul", "instructions", "skills", "memory"]
+    assert ids("minimal") == ["identity", "instructions"]
+    assert ids("none") == ["identity"]
+    assert "file_filtered_by_mode SOUL.md" in looked(home, "--mode", "none")["diagnostics"]
+
+
+def package(folder: Path) -> None:
+    """An installed package that offers a section named tide."""
+    (folder / "tide-1.0.dist-info").mkdir(parents=True)
+    (folder / "tide-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tide\nVersion: 1.0\n")
+    (folder / "tide-1.0.dist-info" / "entry_points.txt").write_text("[nanoclaw.sections]\ntide = tide:extend\n")
+    (folder / "tide.py").write_text(
+        "from nanoclaw.agent.sections import Section\n"
+        "def extend(built, run):\n"
+        "    kept = [section for section in built if section.id != 'instructions']\n"
+        "    return [*kept, Section('tide', 'Tide', '# Tide\\nHigh at noon.', stable=False, source='tide')]\n"
+    )
+
+
+def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    package(tmp_path / "site")
+    home.environment["PYTHONPATH"] = str(tmp_path / "site")
+    home.configure(server.base, more='[context]\nextensions = ["tide"]\nsections = { skills = false }\n')
+    seen = looked(home)
+    assert [part["id"] for part in seen["parts"]] == ["identity", "tide", "tools"]
+    assert seen["messages"][0]["content"].endswith("\n\n---\n\n# Tide\nHigh at noon.")
+    assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("sections = { skill = false }", "has no section 'skill'; known: identity, soul"),
+        ('extensions = ["tide"]', "no package that is installed offers one"),
+    ],
+)
+def test_a_section_that_does_not_exist_is_told(home: Home, server: ModelServer, line: str, told: str) -> None:
+    home.configure(server.base, more=f"[context]\n{line}\n")
+    assert told in home.run("context", check=2).err

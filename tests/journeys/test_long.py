@@ -1,0 +1,118 @@
+"""Long conversations with the command itself: overflow, /compact, a kill while it is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from nanoclaw.messages import Message
+from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.store.db import Store
+from nanoclaw.store.sessions import session_of
+from tests.agent.house import MAIN, house
+from tests.journeys.command import Home
+from tests.model_server import Asked, ModelServer, Scripted, call_delta, delta, events, failing, says
+
+FLUSH, SUMMARY = "keep what will matter on another day", "Write the summary that takes the place"
+TURNS = 6
+SUMMED_UP = "Standing instructions: none\nOpen tasks:\n- call the plumber\nFacts: none"
+
+OVERFLOW = failing(
+    400,
+    {
+        "error": {
+            "message": "This model's maximum context length is 16000 tokens. However, your messages resulted in 16400 "
+            "tokens. Please reduce the length of the messages.",
+            "type": "invalid_request_error",
+            "code": "context_length_exceeded",
+        }
+    },
+)
+
+
+def notes(text: str) -> Scripted:
+    return events(call_delta(0, "c1", "memory_add", json.dumps({"text": text})), delta("tool_calls"))
+
+
+def told(asked: Asked) -> list[str]:
+    return [json.dumps(message) for message in asked.json["messages"]]
+
+
+@pytest.fixture
+def long_home(home: Home) -> Home:
+    """A home in which much was said already."""
+
+    async def story() -> None:
+        async with house(home.root, ScriptedProvider(*["ok"] * TURNS)) as talking:
+            for number in range(TURNS):
+                await talking.ask(f"message {number} about K-7731-{number} " + "and the garden and the house " * 80)
+
+    asyncio.run(story())
+    return home
+
+
+def stored(home: Home) -> list[Message]:
+    """What the model would be sent."""
+    store = Store(home.root / "state.db", read_only=True)
+    try:
+        return session_of(store, str(MAIN))[1]
+    finally:
+        store.close()
+
+
+def test_an_overflow_in_the_providers_words_is_met_with_one_compaction_and_the_answer(
+    long_home: Home, server: ModelServer
+) -> None:
+    server.script(OVERFLOW, notes("The plumber comes on Monday"), says(SUMMED_UP), says("Here I am."))
+    assert long_home.run("-m", "Are you there?").out.strip() == "Here I am."
+    refused, flush, summary, again = server.asked[-4:]
+    assert FLUSH in told(flush)[-1]
+    assert SUMMARY in told(summary)[-1]
+    for asked in (flush, summary):
+        assert told(asked)[:-1] == told(refused)[: len(told(asked)) - 1]
+        assert asked.json["tools"] == refused.json["tools"]
+    assert len(again.body) < len(refused.body)
+    assert "call the plumber" in "".join(told(again))
+    assert "K-7731-0" in "".join(told(again)), "an identifier that the summary lacks is added by code"
+    (note,) = (long_home.workspace / "memory").glob("*.md")
+    assert "The plumber comes on Monday" in note.read_text()
+    shown = long_home.run("sessions", "show", "main").out
+    assert all(f"K-7731-{number}" in shown for number in range(TURNS))
+    assert "call the plumber" not in shown
+
+
+def test_compact_holds_in_the_next_process_and_history_shows_all(long_home: Home, server: ModelServer) -> None:
+    server.script(says("nothing"), says(SUMMED_UP))
+    assert "are now a summary" in long_home.run("-m", "/compact the house").out
+    assert "Above all keep what concerns: the house" in told(server.asked[-1])[-1]
+    server.script(says("Still here."), says("And now."))
+    long_home.run("-m", "Are you there?")
+    first = server.asked[-1]
+    long_home.run("-m", "And now?")
+    assert told(server.asked[-1])[: len(told(first))] == told(first)
+    assert "call the plumber" in told(first)[1]
+    assert "message 0" not in "".join(told(first))
+    assert "message 0" in long_home.run("-m", "/history").out
+
+
+def test_a_kill_between_the_notes_and_the_swap_leaves_the_conversation_as_it_was(
+    long_home: Home, server: ModelServer
+) -> None:
+    before = stored(long_home)
+    server.script(notes("The plumber comes on Monday"), events(delta(content="Half a summ"), done=False, hang=True))
+    running = long_home.start("-m", "/compact")
+    while len(server.asked) < 2:
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
+    assert stored(long_home) == before
+    (note,) = (long_home.workspace / "memory").glob("*.md")
+    assert "The plumber comes on Monday" in note.read_text()
+    server.script(says("nothing"), says(SUMMED_UP), says("Still here."))
+    assert "Still here." in long_home.run("-m", "Are you there?").out, (
+        "the command that was cut off is carried out first"
+    )
+    assert "call the plumber" in stored(long_home)[0].text
