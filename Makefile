@@ -22,6 +22,9 @@ lint: .venv/dev
 types: .venv/dev
 	$(BIN)/mypy
 
+torture: .venv/dev
+	$(BIN)/python -m tests.torture.run
+
 bench: .venv/dev
 	$(BIN)/python bench/run.py
 
@@ -41,4 +44,4 @@ install: .venv/chat
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
-.PHONY: chat test live lint types bench install
+.PHONY: chat test live lint types torture bench install

@@ -1,0 +1,81 @@
+"""A sample of the disturbed days of `make torture`, and days with a promise broken on purpose, which must be seen."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.torture import shim
+from tests.torture.run import Kind, kinds, nurseries, seen
+from tests.torture.trials import Trials
+
+SEED = 7
+SAMPLE = {
+    "killed before each call": 90,
+    "killed in the middle of each write": 130,
+    "killed at random": 140,
+    "disk full at one call": 230,
+    "disk full from one call on": 380,
+    "device fails at one call": 250,
+    "half of one write is taken": 380,
+    "power fails after each call": 330,
+}
+"""Every so-manieth point is looked at here: enough to see what is broken everywhere, in some ten seconds."""
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[list[Trials]]:
+    if reason := shim.obstacle():
+        if os.environ.get("CI"):
+            pytest.fail(f"the torture did not run: {reason}")
+        warnings.warn(f"the torture did not run: {reason}", stacklevel=1)
+        pytest.skip(reason)
+    with nurseries(2) as trials:
+        yield trials
+
+
+@pytest.mark.timeout(300)  # on a machine that does much else
+@pytest.mark.parametrize("kind", kinds(SEED), ids=lambda kind: kind.name)
+def test_every_promise_holds_wherever_a_day_is_disturbed(many: list[Trials], kind: Kind) -> None:
+    outcomes = seen(kind, many, slice(SEED, None, SAMPLE[kind.name]))
+    assert len(outcomes) >= 3
+    assert [outcome for outcome in outcomes if outcome.broken] == []
+
+
+@pytest.fixture
+def sabotaged(many: list[Trials], request: pytest.FixtureRequest) -> Iterator[Trials]:
+    trials = Trials(many[0].nursery, many[0].folder / request.param.replace(" ", "-"), request.param)
+    trials.folder.mkdir()
+    yield trials
+
+
+def last_call(trials: Trials) -> list[int]:
+    return [len(trials.undisturbed.calls)]
+
+
+@pytest.mark.parametrize("sabotaged", ["no sync of files"], indirect=True)
+def test_a_file_that_is_not_synced_is_seen_to_be_lost(sabotaged: Trials) -> None:
+    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["data"])
+    assert any("is none of what was written" in broken for broken in outcome.broken)
+
+
+@pytest.mark.parametrize("sabotaged", ["no sync of folders"], indirect=True)
+def test_a_folder_that_is_not_synced_is_seen_to_lose_its_files(sabotaged: Trials) -> None:
+    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["names"])
+    assert any("is missing from the workspace" in broken for broken in outcome.broken)
+
+
+@pytest.mark.parametrize("sabotaged", ["no sync of the store"], indirect=True)
+def test_a_store_that_is_not_synced_is_seen_to_lose_messages(sabotaged: Trials) -> None:
+    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["data"])
+    assert "m1 was done and is not in the history" in outcome.broken
+
+
+@pytest.mark.parametrize("sabotaged", ["no transactions"], indirect=True)
+def test_a_step_without_a_transaction_is_seen_to_be_half_done(sabotaged: Trials) -> None:
+    syncs = sabotaged.undisturbed.of_kinds("sync")
+    broken = (broken for at in syncs[60::5] for broken in sabotaged.killed(at, "after").broken)
+    assert any("is not legal" in each or "neither answered nor told of" in each for each in broken)
