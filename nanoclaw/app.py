@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, is_dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import __version__
+from nanoclaw import __version__, attach
+from nanoclaw.agent import budget as budgets
 from nanoclaw.agent import xray
 from nanoclaw.agent.assistant import Assistant
+from nanoclaw.agent.budget import Budget
+from nanoclaw.agent.commands import Answer
 from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.manifest import Manifest, manifest
+from nanoclaw.agent.noting import note_commands
+from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.sections import IDS, Extension, Mode
+from nanoclaw.agent.standing import pin_commands
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Channel
 from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError, StoreError, WorkspaceError
+from nanoclaw.drafts import remove_drafts
+from nanoclaw.errors import ConfigError, ScheduleError, StoreError, WorkspaceError
 from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
+from nanoclaw.guard.outputs import Outputs
+from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.redact import Redactor, clean_environment
-from nanoclaw.messages import Address, Image, Limits, ModelRequest, SystemPrompt, Usage, UserMessage
-from nanoclaw.providers.base import Provider, chat_tools
+from nanoclaw.messages import Address, Image, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
+from nanoclaw.providers.base import SIGHTED, Provider, Sight, chat_tools
 from nanoclaw.schedule.clock import Clock, clock
-from nanoclaw.store.db import Store
+from nanoclaw.schedule.desk import Commands as Faces
+from nanoclaw.schedule.desk import Desk
+from nanoclaw.schedule.reminders import Answers
+from nanoclaw.schedule.schedule import STALE, Schedule
+from nanoclaw.store.db import Store, owner
+from nanoclaw.store.flags import PANIC, Flags
 from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.jobs import CHANNEL as JOBS
+from nanoclaw.store.jobs import Jobs
+from nanoclaw.store.ledger import Ledger
+from nanoclaw.store.models import ModelFacts
 from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.pins import Pins
 from nanoclaw.store.sessions import Sessions, last_turn, session_of
 from nanoclaw.store.usage import lessons
 from nanoclaw.tools.base import Tool, Toolbox
@@ -38,6 +60,8 @@ from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.forgetting import Forgetter, forget_tool, memory_command
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.schedule import CAPABILITY as SCHEDULE
+from nanoclaw.tools.schedule import schedule_tools
 from nanoclaw.tools.shell import shell_tools
 from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.changes import Changes
@@ -47,6 +71,11 @@ from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means, Skill, survey
 
 LOCAL = "local/"
+TICK = "schedule.tick"
+"""A file in the home, touched at each tick of the schedule."""
+RESTART_SECONDS = (1, 2, 5, 15, 60, 300)
+"""Pauses before a channel that died is started again; one that ran for longer than the last begins anew."""
+
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 _KEYS = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -56,114 +85,267 @@ _KEYS = {
 
 
 class App:
-    """The running assistant, serving one channel."""
+    """The running assistant and the channels that it serves."""
 
-    def __init__(self, config: Config, channel: Channel, address: Address, model: str, *, forced: bool = False) -> None:
-        """`model` is used where a conversation has not chosen its own, and everywhere when `forced`.
+    def __init__(
+        self, config: Config, own: Channel | None, model: str, *, forced: bool = False, listens: bool = False
+    ) -> None:
+        """`own` is the terminal of this process, None for the gateway's. With `listens` others can attach to it.
 
-        Raises NanoclawError for what cannot start.
+        `model` is used where a conversation has not chosen its own, and everywhere when `forced`; '' is none: then
+        only commands are answered. Raises NanoclawError for what cannot start.
         """
         make_home(config)
         start_logging(config)
         self.store = Store(config.home / "state.db")
-        self._providers = Providers(config, model, forced)
-        self._channel, self._address = channel, address
-        now = person_clock(config)
+        facts = ModelFacts(self.store)
+        self._providers = Providers(config, model, forced, facts)
+        self._own, self._is_gateway, self._terminated, self._model = own, own is None, False, model
+        self._clock = now = person_clock(config)
+        self._began = now()
+        self._channels: dict[str, Channel] = {own.name: own} if own else {}
+        if listens:
+            from nanoclaw.channels.socket import Terminals
+
+            terminals = Terminals(config.home, self, now, own)
+            self._channels[terminals.name] = terminals
+        self._troubles: dict[str, str] = {}  # channels that are being started again, each with the reason
         workspace = Workspace(config.workspace_path)
         workspace.check_writable()
+        remove_drafts(places_of_drafts(config, self.store))
         self._sessions = sessions = Sessions(self.store, now)
-        changes = memory_changes(config, now)
+        ledger = Ledger(self.store, now)
+        changes = file_changes(config, now, self.store)
         self._notes = notes = note_search(config, now)
         forgetter = make_forgetter(config, now, self.store, sessions, notes)
-        tools = all_tools(config, workspace, now, forgetter, notes)
-        outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
-        self.delivery = Delivery(outbox, [channel], now, self._is_served)
+        jobs = Jobs(self.store, sessions, now)
+        desk = Desk(jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed())
+        tools = all_tools(config, workspace, now, forgetter, notes, changes, desk)
+        self._outbox = outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
+        self._flags = flags = Flags(self.store, now)
+        pins = Pins(self.store, now)
+        pinned = Pinned(pins.all, (tool.spec.name for tool in tools), workspace.root)
+        budget = make_budget(config, self.store, flags, now)
+        self.delivery = Delivery(outbox, self._channels.values(), now, self._reaches, partial(frozen_at, flags))
+        builder = context_builder(config, tools, now, notes, pins)
+        self._wakes = listens
+        self._schedule = schedule = Schedule(
+            jobs,
+            clock=now,
+            remark=builder.remark,
+            start=lambda row, inbound: self.assistant.start(row, inbound),
+            wake=self.delivery.wake,
+            is_frozen=lambda: frozen_at(flags) is not None,
+            is_served=self._fires_for,
+            ticked=(config.home / TICK).touch,
+        )
         self.assistant = Assistant(
             sessions=sessions,
             inbox=Inbox(self.store, now),
+            outbox=outbox,
+            flags=flags,
             delivery=self.delivery,
-            builder=context_builder(config, tools, now, notes),
-            toolbox=Toolbox(tools, now, cleaner(config)),
+            builder=builder,
+            receipts=Receipts(ledger, changes, builder.remark, forgetter.undo),
+            tells_receipts=config.session.receipts,
+            toolbox=Toolbox(tools, now, cleaner(config), pinned.refusal, Outputs(workspace.root).shortened),
             provider_for=self._providers.of,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
             clock=now,
             rounds=config.limits.rounds,
+            most_calls=config.limits.calls,
+            turn_seconds=config.limits.turn_seconds,
+            queue=config.session.queue,
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
-            memory_command=partial(memory_command, changes, forgetter),
+            answers={
+                "memory": lambda said: memory_command(changes, forgetter, said.argument),
+                "budget": lambda said: budget.command(said.argument),
+                **note_commands(MemoryStore(workspace, now), changes, notes.search),
+                **pin_commands(pins, pinned.how),
+                **job_commands(desk),
+            },
             search=notes.search,
-            cost=_price,
+            cost=partial(_price_in_words, config),
+            budget=budget,
             calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
+            waits=self._stays,
+            window_of=partial(window_of, facts),
+            learned_window=facts.learned_window,
+            reaction=Answers(jobs, now, schedule.changed).to,
+            ending=schedule.ending,
         )
 
-    def check_model(self) -> None:
-        """Raises ConfigError when the conversation's model cannot be asked as things are."""
-        self._providers.of(self._sessions.of(self._address).model)
+    def check_model(self, address: Address) -> None:
+        """Raises ConfigError when the model of a conversation cannot be asked as things are."""
+        self._providers.of(self._sessions.of(address).model)
+
+    def terminate(self, serving: asyncio.Task[Any]) -> None:
+        """End soon: what runs is left to the next start, unless nobody waits for it then."""
+        self._terminated = True
+        serving.cancel()
 
     async def run(self) -> None:
-        """Serve the channel until it is done; a cancelled run ends what it was doing as the person's own stop."""
-        self.assistant.resume(self._is_served)
+        """Serve until a terminal of its own is done; a cancelled run ends what it was doing as the person's own stop,
+        and a gateway's leaves it to the next start."""
+        self.assistant.resume(self._takes_up)
         delivering = asyncio.create_task(self.delivery.run())
-        serving = asyncio.create_task(self._channel.run(self.assistant.deliver))
+        serving = [asyncio.create_task(self._serve(channel)) for channel in self._channels.values()]
+        if self._wakes:
+            serving.append(asyncio.create_task(self._schedule.run()))
         try:
-            await asyncio.wait([serving, delivering], return_when=asyncio.FIRST_COMPLETED)
-            for task in (serving, delivering):
+            await asyncio.wait([*serving, delivering], return_when=asyncio.FIRST_COMPLETED)
+            for task in (*serving, delivering):
                 if task.done():
                     task.result()
         finally:
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
-            await self.assistant.close()
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
+            stays = all(channel.hints.stays for channel in self._channels.values())
+            await self.assistant.close(leave=(self._terminated or self._is_gateway) and stays)
             delivering.cancel()
             await asyncio.gather(delivering, return_exceptions=True)
-            await self.delivery.flush(self._channel.name)
+            for name in self._channels:
+                await self.delivery.flush(name)
 
     async def aclose(self) -> None:
         await self._providers.aclose()
         self._notes.close()
         self.store.close()
 
-    def _show(self, address: Address, event: Event) -> None:
-        if address.channel == self._channel.name:
-            self._channel.show(address, event)
+    # --- what attached terminals ask -------------------------------------------------------------------------------
 
-    def _is_served(self, address: Address) -> bool:
-        return address == self._address
+    def facts(self) -> dict[str, Any]:
+        return {"version": __version__, "model": self._model}
+
+    def status(self) -> dict[str, Any]:
+        """How the process is, for `nanoclaw status`; ages are in seconds."""
+        return {
+            "role": "gateway" if self._is_gateway else "terminal",
+            "seconds": round((self._clock() - self._began).total_seconds()),
+            "tick": round(self._schedule.silent_for) if self._wakes else None,
+            "channels": [self._channel_status(channel) for channel in self._channels.values()],
+        }
+
+    def in_words(self) -> str:
+        """What a gateway serves, in one line."""
+        return f"process {os.getpid()} serves {', '.join(self._channels)} with {self._model or 'no model'}"
+
+    def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
+        rows = [] if frozen_at(self._flags) is not None else self._outbox.pending("terminal")
+        return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
+
+    def arrived(self) -> None:
+        self.delivery.wake_all()
+
+    # --- channels ----------------------------------------------------------------------------------------------------
+
+    async def _serve(self, channel: Channel) -> None:
+        """Run a channel; where no terminal of this process is at stake it is started again when it dies."""
+        pauses = iter(RESTART_SECONDS)
+        while True:
+            began = time.monotonic()
+            try:
+                await channel.run(self.assistant.deliver)
+                return
+            except Exception as error:
+                if not self._is_gateway:
+                    raise
+                from nanoclaw.log import logger
+
+                if time.monotonic() - began > RESTART_SECONDS[-1]:
+                    pauses = iter(RESTART_SECONDS)
+                pause = next(pauses, RESTART_SECONDS[-1])
+                self._troubles[channel.name] = str(error) or type(error).__name__
+                logger.opt(exception=error).error("{} broke off and is started again in {} s", channel.name, pause)
+            await asyncio.sleep(pause)
+            self._troubles.pop(channel.name, None)
+
+    def _channel_status(self, channel: Channel) -> dict[str, Any]:
+        alive = channel.alive and round((self._clock() - channel.alive).total_seconds())
+        return {"name": channel.name, "alive": alive, "trouble": self._troubles.get(channel.name, "")}
+
+    def _show(self, address: Address, event: Event) -> None:
+        if channel := self._channels.get(address.channel):
+            channel.show(address, event)
+
+    def _stays(self, address: Address) -> bool:
+        return address.channel not in self._channels or self._channels[address.channel].hints.stays
+
+    def _reaches(self, outbound: Outbound) -> bool:
+        return self._channels[outbound.address.channel].serves(outbound)
+
+    def _may_reach(self, address: Address) -> bool:
+        """Whether a job for a conversation can be made: the terminal's always, as somebody opens it again."""
+        return address.channel == "terminal" or address.channel in self._channels
+
+    def _fires_for(self, address: Address) -> bool:
+        """Whether jobs of a conversation fire now: a gateway's may wait for somebody who reads, others stay due."""
+        return self._takes_up(address) or (address.channel in self._channels and self._reaches(Outbound(address, "")))
+
+    def _takes_up(self, address: Address) -> bool:
+        """Whether what an earlier process left of a conversation goes on here."""
+        own = self._own
+        if address.channel == JOBS:
+            return self._wakes
+        return address.channel in self._channels if own is None else own.serves(Outbound(address, "", reply_to="any"))
 
 
 @asynccontextmanager
 async def open_app(
-    config: Config, channel: Channel, address: Address, model: str, *, forced: bool = False
+    config: Config, own: Channel | None, model: str, *, forced: bool = False, listens: bool = False
 ) -> AsyncIterator[App]:
-    app = App(config, channel, address, model, forced=forced)
+    app = App(config, own, model, forced=forced, listens=listens)
     try:
         yield app
     finally:
         await app.aclose()
 
 
+def frozen_at(flags: Flags) -> int | None:
+    """The last outbox row before /panic; None while nothing is frozen."""
+    value = flags.get(PANIC)
+    return None if value is None else int(value)
+
+
 class Providers:
     """One provider per model, made when first asked for."""
 
-    def __init__(self, config: Config, model: str, forced: bool) -> None:
-        self._config, self._model, self._forced = config, model, forced
+    def __init__(self, config: Config, model: str, forced: bool, facts: ModelFacts) -> None:
+        self._config, self._model, self._forced, self._facts = config, model, forced, facts
         self._made: dict[str, Provider] = {}
 
     def of(self, model: str) -> Provider:
         """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
         name = self._model if self._forced else model or self._model
+        if not name:
+            raise ConfigError(_no_model(self._config))
         if name not in self._made:
-            self._made[name] = make_provider(self._config, name)
+            self._made[name] = self._make(name)
         return self._made[name]
+
+    def _make(self, name: str) -> Provider:
+        """The first is made at once, so that what is wrong with it is told; others only when it cannot answer."""
+        first = make_provider(self._config, name, self._facts)
+        others = [other for other in self._config.model.fallback if other != name]
+        if not others or self._forced:
+            return first
+        from nanoclaw.providers.failover import Failover
+
+        make = [(other, partial(make_provider, self._config, other, self._facts)) for other in others]
+        return Failover([(name, lambda: first), *make])
 
     async def aclose(self) -> None:
         await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
 
 
-def make_provider(config: Config, name: str) -> Provider:
-    """The provider of a model; raises ConfigError when the name, the key or the file is missing."""
+def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
+    """The provider of a model; raises ConfigError when the name, the key or the file is missing.
+
+    What it learns of the model goes into the `facts`.
+    """
     if name.startswith(LOCAL):
         from nanoclaw.providers import catalogue
         from nanoclaw.providers.local import LocalProvider
@@ -172,21 +354,59 @@ def make_provider(config: Config, name: str) -> Provider:
     from nanoclaw.providers.names import provider_for
 
     model = config.model
-    # the address and the key in the config belong to the model beside them, not to another one chosen later
-    same_service = name.partition("/")[0] == model.name.partition("/")[0]
+    same_service = _has_address(config, name)
     return provider_for(
         name,
         model.api_base if same_service else "",
         model.api_key if same_service else "",
         config.environment,
         tool_mode="json" if model.tool_mode == "json" else "native",
+        sight=Sight(facts.sees_images(name) is not False, partial(facts.refused_images, name)) if facts else SIGHTED,
     )
 
 
-def _price(model: str, usage: Usage) -> str:
+def window_of(facts: ModelFacts, model: str) -> int | None:
+    """How many tokens a model takes in, as was learned or is known. The model inside this process has its own short
+    prompt and takes of a conversation what fits."""
+    from nanoclaw.providers import windows
+
+    return None if model.startswith(LOCAL) else facts.window(model) or windows.window_of(model)
+
+
+def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budget:
+    def price(model: str, usage: Usage) -> float | None:
+        from nanoclaw.providers import prices  # for those who set a limit, or ask
+
+        return prices.cost(model, usage)
+
+    def dollars(amount: float) -> str:
+        from nanoclaw.providers import prices
+
+        return prices.dollars(amount)
+
+    limits = config.limits
+    most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share)
+    return Budget(store, flags, now, price, dollars, most, partial(is_local, config))
+
+
+def is_local(config: Config, model: str) -> bool:
+    """Whether a server on this machine answers for a model, whatever it is called."""
+    if not config.model.api_base or not _has_address(config, model):
+        return False
+    from nanoclaw.providers.failures import is_loopback
+
+    return is_loopback(config.model.api_base)
+
+
+def _has_address(config: Config, model: str) -> bool:
+    """The address and the key in the config belong to the model beside them, not to another one chosen later."""
+    return model.partition("/")[0] == config.model.name.partition("/")[0]
+
+
+def _price_in_words(config: Config, model: str, usage: Usage) -> str:
     from nanoclaw.providers import prices
 
-    return prices.in_words(model, usage)
+    return prices.dollars(0) if is_local(config, model) else prices.in_words(model, usage)
 
 
 async def choose_model(config: Config, wanted: str = "") -> str:
@@ -206,8 +426,12 @@ async def choose_model(config: Config, wanted: str = "") -> str:
     if here := catalogue.installed(models_folder(config)):
         best = catalogue.recommended().name
         return LOCAL + next((model.name for model in here if model.name == best), here[0].name)
+    raise ConfigError(_no_model(config))
+
+
+def _no_model(config: Config) -> str:
     key = next((name for name in _KEYS if config.environment.get(name)), "")
-    raise ConfigError(
+    return (
         "no model is configured, and none runs on this machine.\n"
         + (f"  {key} is set, so: nanoclaw init --model {_KEYS[key]}\n" if key else "")
         + "  With a provider's key: nanoclaw init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
@@ -273,7 +497,22 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "configuration", lambda: str(config.file) if config.file.exists() else "none, defaults"
     yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
     yield "workspace", workspace
+
+    def running() -> str:
+        pid, live = owner(config.home / "state.db"), attach.status(str(config.home))
+        if pid is None:
+            return "no: reminders come while nanoclaw gateway, or a chat, runs"
+        if live is None:
+            return f"process {pid}, which nobody can attach to"
+        troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
+        if troubles:
+            raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
+        if (live["tick"] or 0) > STALE:
+            raise ScheduleError(f"process {pid} has not looked at its jobs for {live['tick']} s: end it and start it")
+        return f"process {pid}, {live['role']}; the schedule ticked {live['tick']} s ago"
+
     yield "store", store
+    yield "running", running
     yield "model", model
 
 
@@ -290,13 +529,25 @@ def make_home(config: Config) -> list[str]:
     return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
 
 
+def places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
+    """Folders where a crash may have left drafts: in the middle of a turn, all of the workspace."""
+    yield from (config.home, config.home / "undo")
+    if Inbox(store, person_clock(config)).open_turns():
+        yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
+    else:
+        yield from (config.workspace_path, config.workspace_path / "memory")
+
+
 def all_tools(
     config: Config,
     workspace: Workspace,
     now: Clock,
     forgetter: Forgetter | None = None,
     notes: NoteSearch | None = None,
+    changes: Changes | None = None,
+    desk: Desk | None = None,
 ) -> list[Tool]:
+    """Without `changes` and a `desk` they are only to be looked at: what they did could not be undone."""
     notes = notes or note_search(config, now)
     environment = clean_environment(config.environment, secrets(config))
     tools = [
@@ -304,17 +555,35 @@ def all_tools(
         *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
         *memory_tools(MemoryStore(workspace, now), notes.search),
         *([forget_tool(forgetter)] if forgetter else []),
+        *schedule_tools(desk),
     ]
-    return kept(tools, memory_changes(config, now))
+    return kept(tools, changes) if changes else tools
+
+
+def job_commands(desk: Desk) -> dict[str, Answer]:
+    faces = Faces(desk)
+    return {
+        "remind": lambda said: faces.remind(said.argument, said.address, said.sender),
+        "jobs": lambda said: faces.jobs(said.argument, said.address, said.sender),
+        "cron": lambda said: faces.cron(said.argument, said.address, said.sender),
+    }
+
+
+def zone_name(now: Clock) -> str:
+    """The person's zone as jobs keep it; a machine's whose zone has no name counts in UTC."""
+    return str(now.zone) if now.zone else "UTC"
 
 
 def note_search(config: Config, now: Clock) -> NoteSearch:
     return NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
 
 
-def memory_changes(config: Config, now: Clock) -> Changes:
-    """What was done to the memory files, to be undone."""
-    return Changes(config.home / "undo", Workspace(config.workspace_path), now)
+def file_changes(config: Config, now: Clock, store: Store | None) -> Changes:
+    """What was done to files, to be undone."""
+    days, megabytes = config.undo.days, config.undo.megabytes
+    ledger = Ledger(store, now) if store else None
+    workspace = Workspace(config.workspace_path)
+    return Changes(config.home / "undo", workspace, now, ledger, days=days, most_bytes=megabytes * 1_000_000)
 
 
 def make_forgetter(
@@ -326,7 +595,7 @@ def make_forgetter(
 
     return Forgetter(
         config.home,
-        memory_changes(config, now),
+        file_changes(config, now, store),
         now,
         search=(notes or note_search(config, now)).search,
         drop_index=drop_index,
@@ -335,7 +604,7 @@ def make_forgetter(
     )
 
 
-def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSearch) -> ContextBuilder:
+def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSearch, pins: Pins) -> ContextBuilder:
     return ContextBuilder(
         config.workspace_path,
         template=shipped("workspace_template"),
@@ -346,7 +615,9 @@ def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSe
         open_image=open_image,
         read_document=documents.read_document,
         recall=notes.recall,
+        pins=pins.all,
         means=skill_means(config, tools),
+        capabilities=[SCHEDULE],
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,
@@ -394,7 +665,7 @@ def look_inside(config: Config, store: Store | None, session: str, message: str,
     notes = note_search(config, now)
     workspace = Workspace(config.workspace_path)
     tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
-    builder = context_builder(config, tools, now, notes)
+    builder = context_builder(config, tools, now, notes, Pins(store, now))
     specs = tuple(tool.spec for tool in tools)
     address = Address("terminal", session)
     stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
@@ -408,7 +679,9 @@ def look_inside(config: Config, store: Store | None, session: str, message: str,
         history, message, (), address.channel, session, sender="owner", mode=mode, opening=opening, notes=late
     )
     last = xray.past(last_turn(store, str(address))) if store else None
-    shown = xray.rows(made_of, history, new)
+    model = last.model if last and last.model else config.model.name
+    factor = Calibration(partial(lessons, store)).factor(model) if store else 1.0
+    shown = xray.rows(made_of, history, new, model, factor)
     return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
 
 

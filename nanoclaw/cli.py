@@ -9,28 +9,34 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from nanoclaw import attach
 from nanoclaw import config as configuration
 from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError, NanoclawError
+from nanoclaw.errors import ConfigError, NanoclawError, StoreError
 from nanoclaw.messages import Address, AssistantMessage, Attachment, Message, ToolResult, UserMessage
 
 if TYPE_CHECKING:
+    from nanoclaw.app import App
     from nanoclaw.channels.base import Channel
     from nanoclaw.store.db import Store
     from nanoclaw.workspace.recall import Hit
     from nanoclaw.workspace.skills import Skill
+
+_END_SECONDS = 4.0  # in which a gateway ends by itself
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
     options = parser().parse_args(argv)
     try:
-        config = configuration.load(os.environ)
+        home = configuration.home_of(os.environ)
+        _finish_restore(home)
+        config = Config(home) if options.without_config else configuration.load(os.environ)
         for warning in config.warnings:
             _say(warning)
         return int(options.command(config, options))
@@ -47,7 +53,7 @@ def run(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
-    top.set_defaults(command=_chat)
+    top.set_defaults(command=_chat, without_config=False)
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
     top.add_argument(
@@ -73,7 +79,15 @@ def parser() -> argparse.ArgumentParser:
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     status = command("status", _status, "what is configured, what runs, how much is stored")
     status.add_argument("--json", action="store_true")
+    command("gateway", _gateway, "run channels and reminders until it is stopped; nanoclaw attaches to it")
     command("doctor", _doctor, "check the configuration, the workspace, the store and the model")
+
+    saving = command("backup", _backup, "one archive of the home and the workspace, checked by restoring it")
+    saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")
+    saving.add_argument("--with-secrets", action="store_true", help="secrets.env too")
+    restoring = command("restore", _restore, "put a backup in place of what is there, which is kept aside")
+    restoring.add_argument("file", type=Path, metavar="FILE")
+    restoring.set_defaults(without_config=True)  # it may be what is damaged
 
     context = command("context", _context, "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
@@ -174,30 +188,26 @@ def _chat(config: Config, options: argparse.Namespace) -> int:
 
         print(f"nanoclaw {__version__}")
         return 0
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else _text(sys.stdin.buffer.read())
-    message = "" if options.message in (None, "-") else _text(os.fsencode(options.message))
+    piped = attach.piped()
     if options.message is not None or piped.strip() or options.files:
-        return _answer_once(config, options, "\n\n".join(part for part in (message, piped.strip()) if part))
+        return _answer_once(config, options, attach.question(options.message, piped))
     if options.json:
         raise ConfigError("--json goes with -m TEXT (or text on stdin)")
     return _talk(config, options)
 
 
-def _text(content: bytes) -> str:
-    """Whatever is piped in or typed: what is no UTF-8 shows as U+FFFD."""
-    return content.decode("utf-8", "replace")
-
-
 def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
-    from nanoclaw import app
-    from nanoclaw.channels.plain import Plain
-
     files = tuple(_attachment(Path(name)) for name in options.files)
+    if link := _attached(config, options, "answer"):
+        return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
+    from nanoclaw import app
+    from nanoclaw.channels.plain import Plain
+
     async def answer() -> int:
-        model = await app.choose_model(config, options.model)
+        model = await _model_for(text, config, options)
         channel = Plain(
             options.session,
             text,
@@ -207,7 +217,10 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             session=options.session,
             model=model,
         )
-        await _serve(config, channel, options, model)
+        async with _serving(config, channel, options, model) as running:
+            if options.message is not None and not _is_command(text):
+                running.check_model(Address("terminal", options.session))
+            await running.run()
         if channel.write_error:
             _say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.reason == "answered" and not channel.write_error else 1
@@ -215,38 +228,87 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     return _run(answer())
 
 
+async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
+    """'' where there is none and a command is to be carried out, as most of them need none."""
+    from nanoclaw import app
+
+    try:
+        return await app.choose_model(config, options.model)
+    except ConfigError:
+        if _is_command(text):
+            return ""
+        raise
+
+
+def _is_command(text: str) -> bool:
+    from nanoclaw.agent import commands
+
+    return commands.parse(text) is not None
+
+
 def _talk(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
-    from nanoclaw.agent.assistant import COMMANDS
+    from nanoclaw.agent.commands import COMMANDS
     from nanoclaw.channels.terminal import Terminal
+
+    def terminal(greeting: str) -> Terminal:
+        return Terminal(
+            options.session,
+            history_file=config.home / "history",
+            clock=app.person_clock(config),
+            greeting=greeting,
+            commands={f"/{name}": command.help for name, command in COMMANDS.items()},
+        )
 
     async def talk() -> int:
         first = bool(app.make_home(config)) or not (config.home / "history").exists()
         model = await app.choose_model(config, options.model)
-        terminal = Terminal(
-            options.session,
-            history_file=config.home / "history",
-            clock=app.person_clock(config),
-            greeting=app.greeting(config, model, first),
-            commands={f"/{name}": text for name, text in COMMANDS.items()},
-        )
-        await _serve(config, terminal, options, model)
+        own = terminal(app.greeting(config, model, first))
+        async with _serving(config, own, options, model, listens=True) as running:
+            await running.run()
         return 0
 
-    return _run(talk())
+    async def talk_to(link: attach.Link) -> int:
+        from nanoclaw.channels import socket
+
+        _end_at_sigterm()
+        greeting = app.greeting(config, link.hello["model"] or "no model", False)
+        shown = terminal(f"{greeting} · attached to process {link.hello['pid']}")
+        await socket.talk(link, shown, Address("terminal", options.session))
+        return 0
+
+    link = _attached(config, options, "chat")
+    return _run(talk_to(link) if link else talk())
 
 
-async def _serve(config: Config, channel: Channel, options: argparse.Namespace, model: str) -> None:
+def _attached(config: Config, options: argparse.Namespace, want: str) -> attach.Link | None:
+    """A line to the process that runs already, if one does."""
+    link = attach.connect(str(config.home), want, options.session)
+    if link and options.model:
+        raise ConfigError(
+            f"process {link.hello['pid']} runs already and chooses its model itself: say /model {options.model} "
+            "there, or end it first"
+        )
+    return link
+
+
+@asynccontextmanager
+async def _serving(
+    config: Config, own: Channel | None, options: argparse.Namespace, model: str, *, listens: bool = False
+) -> AsyncIterator[App]:
     from nanoclaw import app
 
+    me = _end_at_sigterm()
+    async with app.open_app(config, own, model, forced=bool(options.model), listens=listens) as running:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.terminate, me)
+        yield running
+
+
+def _end_at_sigterm() -> asyncio.Task[Any]:
     me = asyncio.current_task()
     assert me is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
-    address = Address("terminal", options.session)
-    async with app.open_app(config, channel, address, model, forced=bool(options.model)) as running:
-        if options.message is not None:
-            running.check_model()
-        await running.run()
+    return me
 
 
 def _run(work: Any) -> int:
@@ -254,6 +316,37 @@ def _run(work: Any) -> int:
         return int(asyncio.run(work))
     except asyncio.CancelledError:  # SIGTERM
         return 143
+
+
+def _gateway(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+
+    options.model = ""
+
+    async def serve() -> None:
+        app.make_home(config)
+        try:
+            model = await app.choose_model(config)
+        except ConfigError as error:  # what needs none works: reminders, notes, commands
+            model = ""
+            _say(str(error))
+        loop, me = asyncio.get_running_loop(), _end_at_sigterm()
+        async with _serving(config, None, options, model, listens=True) as running:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, _end_gateway, running, me)
+            print(f"nanoclaw gateway: {running.in_words()}. Ctrl-C ends it.", flush=True)
+            await running.run()
+
+    with suppress(asyncio.CancelledError):
+        asyncio.run(serve())
+    print("nanoclaw gateway: ended.")
+    return 0
+
+
+def _end_gateway(running: App, serving: asyncio.Task[Any]) -> None:
+    """What hangs is not waited for: all that must not be lost is on disk."""
+    running.terminate(serving)
+    asyncio.get_running_loop().call_later(_END_SECONDS, os._exit, 0)
 
 
 def _attachment(path: Path) -> Attachment:
@@ -283,8 +376,9 @@ def _kind(mode: int) -> str:
 
 def _init(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
+    from nanoclaw.drafts import write_atomically
     from nanoclaw.workspace import bootstrap
-    from nanoclaw.workspace.paths import Workspace, write_atomically
+    from nanoclaw.workspace.paths import Workspace
 
     made = app.make_home(config)
     Workspace(config.workspace_path).check_writable()
@@ -292,43 +386,115 @@ def _init(config: Config, options: argparse.Namespace) -> int:
     if options.model or options.api_base:
         if config.file.exists():
             raise ConfigError(f"{config.file} exists and is left as it is: change [model] there")
-        write_atomically(config.file, configuration.example(options.model, options.api_base))
-        config.file.chmod(0o600)
+        write_atomically(config.file, configuration.example(options.model, options.api_base), mode=0o600)
         made.append(str(config.file))
     print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")
     print(f"New: {', '.join(made)}" if made else "Everything was there; nothing was changed.")
     return 0
 
 
+def _backup(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.channels.text import printable
+    from nanoclaw.store.backup import backup
+
+    made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
+    print(f"{made.files:,} files ({made.size / 1e6:,.1f} MB) are in {options.file}, checked by restoring it.")
+    for name in made.left_out:
+        print(printable(f"Left out: {name}").encode("utf-8", "replace").decode())
+    if options.with_secrets or config.model.api_key or config.channels.telegram.token:
+        _say("your keys are in it: keep it where only you can read it")
+    return 0
+
+
+def _restore(config: Config, options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from nanoclaw.store.backup import restore
+
+    def workspace_of(folder: Path) -> Path:
+        restored = configuration.load({**os.environ, "NANOCLAW_HOME": str(folder)})
+        return replace(restored, home=config.home).workspace_path
+
+    done = restore(options.file, config.home, workspace_of)
+    print(f"{done.files:,} files are restored.\nHome: {config.home}\nWorkspace: {done.workspace}")
+    if done.aside:
+        print(f"What was there before: {', '.join(map(str, done.aside))}")
+    return 0
+
+
+def _finish_restore(home: Path) -> None:
+    """One that was cut short, before anything else is read."""
+    if (home / "restoring.json").exists():
+        from nanoclaw.store.backup import finish_restore
+
+        finish_restore(home)
+
+
 def _status(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import __version__
     from nanoclaw.schedule.clock import clock
     from nanoclaw.store.db import owner
+    from nanoclaw.store.flags import PANIC, Flags
+    from nanoclaw.store.outbox import counts
     from nanoclaw.store.sessions import list_sessions
 
-    clock(config.person.timezone, config.environment)  # a zone that is none is told as any mistake in the config
+    now = clock(config.person.timezone, config.environment)
     pid = owner(config.home / "state.db")
+    live = None
+    with suppress(NanoclawError):  # it does not answer
+        live = attach.status(str(config.home))
     with _read_store(config) as store:
         sessions = list_sessions(store) if store else []
+        outbox = counts(store) if store else {}
+        frozen = False
+        with suppress(StoreError):  # a store of an older format has no such switch
+            frozen = bool(store and Flags(store, now).get(PANIC) is not None)
     facts = {
         "version": __version__,
         "home": str(config.home),
         "workspace": str(config.workspace_path),
         "model": config.model.name,
         "running": pid,
+        "process": live,
         "sessions": len(sessions),
         "messages": sum(session.messages for session in sessions),
+        "to_deliver": outbox.get("pending", 0),
+        "not_delivered": outbox.get("failed", 0),
+        "frozen": frozen,
     }
     if options.json:
         print(json.dumps(facts))
-    else:
-        shown = {
-            **facts,
-            "model": facts["model"] or "chosen at each start",
-            "running": f"process {pid}" if pid else "no",
-        }
-        print("\n".join(f"{name.capitalize():<10} {value}" for name, value in shown.items()))
+        return 0
+    shown = {
+        **facts,
+        "model": facts["model"] or "chosen at each start",
+        "running": _running(pid, live),
+        "frozen": "yes, by /panic: /resume goes on" if frozen else "no",
+    }
+    del shown["process"]
+    print("\n".join(f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items()))
     return 0
+
+
+def _running(pid: int | None, live: dict[str, Any] | None) -> str:
+    if pid is None:
+        return "no"
+    if live is None:
+        return f"process {pid}, which tells nothing of itself"
+    lines = [f"process {pid}, {live['role']}, for {_span(live['seconds'])}"]
+    for channel in live["channels"]:
+        seen = "no sign of life yet" if channel["alive"] is None else f"last sign of life {_span(channel['alive'])} ago"
+        lines.append(f"  {channel['name']}: {channel['trouble'] or seen}")
+    if live["tick"] is not None:
+        lines.append(f"  schedule: last tick {_span(live['tick'])} ago")
+    return "\n".join(lines)
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def _doctor(config: Config, options: argparse.Namespace) -> int:
@@ -346,6 +512,8 @@ def _doctor(config: Config, options: argparse.Namespace) -> int:
 
 
 def _context(config: Config, options: argparse.Namespace) -> int:
+    import shutil
+    import textwrap
     from dataclasses import asdict
 
     from nanoclaw import app
@@ -356,20 +524,26 @@ def _context(config: Config, options: argparse.Namespace) -> int:
     with _read_store(config) as store:
         view = app.look_inside(config, store, options.session, options.message, options.mode)
     if options.json:
-        print(
-            json.dumps(
-                {**asdict(view.manifest), "messages": view.messages, "tools": view.tools, "remarks": view.remarks}
-            )
-        )
+        rows = [asdict(row) for row in view.rows]
+        request = {"messages": view.messages, "tools": view.tools}
+        print(json.dumps({**asdict(view.manifest), "rows": rows, "remarks": view.remarks, **request}))
         return 0
-    print(plain_table(view.rows) + "\n")
-    print("\n".join(f"- {remark}" for remark in view.remarks))
-    print("\nWhat is sent, word by word (tools are sent as JSON beside it: --json shows them):")
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    lines = [plain_table(view.rows, width), ""]
+    lines += [textwrap.fill(remark, width, initial_indent="- ", subsequent_indent="  ") for remark in view.remarks]
+    lines += [
+        "",
+        textwrap.fill("What is sent, word by word (the tools go beside it as JSON: --json shows them):", width),
+    ]
     for message in view.messages:
         content = message.get("content") or ""
         shown = content if isinstance(content, str) else json.dumps(content)[:2000]
         calls = "".join(f"\n-> {call['function']}" for call in message.get("tool_calls", ()))
-        print(f"\n[{message['role']}]\n{printable(shown + calls)}")
+        lines += ["", f"── {message['role']} ".ljust(width, "─"), printable(shown + calls)]
+    if not options.message:
+        lines[-1] = "(here comes what you say; --message TEXT shows a message with what it brings up)"
+    encoding = sys.stdout.encoding or "utf-8"
+    print("\n".join(lines).encode(encoding, "replace").decode(encoding))
     return 0
 
 
@@ -454,17 +628,24 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 def _memory_add(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
+    from nanoclaw.messages import Deed
+    from nanoclaw.store.db import Store
     from nanoclaw.workspace.notes import MemoryStore
     from nanoclaw.workspace.paths import Workspace
 
     app.make_home(config)
     now = app.person_clock(config)
-    changes = app.memory_changes(config, now)
     notes = MemoryStore(Workspace(config.workspace_path), now)
     text = " ".join(options.text)
     is_fact = options.fact or options.replaces
-    with changes.of("nanoclaw memory add", "MEMORY.md" if is_fact else changes.today()):
-        added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
+    store = Store(config.home / "state.db", beside=True)
+    try:
+        changes = app.file_changes(config, now, store)
+        kind, file = ("fact", "MEMORY.md") if is_fact else ("note", changes.today())
+        with changes.of(Deed("nanoclaw memory add", kind, file, f"noted “{text[:60]}”")):
+            added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
+    finally:
+        store.close()
     print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
     if added.struck:
         print(f"Corrected: {added.struck}")
@@ -496,6 +677,7 @@ def _memory_forget(config: Config, options: argparse.Namespace) -> int:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         print(printable(told(forgetter.forget(query, numbers))))
+        print("For 10 minutes `nanoclaw memory undo` brings it back; then it is gone for good.")
         return 0
     finally:
         if store:
@@ -509,7 +691,7 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
         return list(exact)
     if not answer:
         what = f"{len(exact)} with the very words" if exact else "none, only numbers"
-        _say(f"forget them for good? It cannot be undone. y ({what}), numbers such as 1,3, or N:")
+        _say(f"forget them? After ten minutes it is for good. y ({what}), numbers such as 1,3, or N:")
         answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
         if answer.lower() in ("y", "yes"):
             return list(exact)
@@ -521,9 +703,20 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
 
 def _memory_command(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
+    from nanoclaw.store.db import Store
     from nanoclaw.tools.forgetting import memory_command
 
-    print(memory_command(app.memory_changes(config, app.person_clock(config)), None, options.action))
+    now, path, store = app.person_clock(config), config.home / "state.db", None
+    forgetter = app.make_forgetter(config, now, None)
+    try:
+        if path.exists():
+            comes_back = options.action == "undo" and forgetter.undoable_since  # words of conversations, too
+            store = Store(path, beside=not comes_back)
+            forgetter = app.make_forgetter(config, now, store)
+        print(memory_command(app.file_changes(config, now, store), forgetter, options.action))
+    finally:
+        if store:
+            store.close()
     return 0
 
 

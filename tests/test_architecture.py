@@ -19,7 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"app"}),
     frozenset({"agent", "schedule", "channels", "providers", "tools"}),
     frozenset({"workspace", "store", "guard", "channels.base", "providers.base", "tools.base"}),
-    frozenset({"events"}),
+    frozenset({"events", "drafts", "attach", "silence"}),
     frozenset({"messages", "errors"}),
 )
 """From the roof down: a part imports what lies on floors below its own, and modules of its own part."""
@@ -29,8 +29,10 @@ PLUGS = frozenset({"channels", "providers", "tools"})
 
 SHARED = frozenset(
     {
-        *("channels.base", "channels.text"),
-        *("providers.base", "providers.http", "providers.chat_answer", "providers.json_tools"),
+        *("channels.base", "channels.text", "channels.plain"),
+        *("providers.base", "providers.http", "providers.failures", "providers.repair"),
+        *("providers.windows", "providers.prices"),
+        *("providers.chat_answer", "providers.json_tools"),
         "tools.base",
     }
 )
@@ -56,13 +58,15 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pptx": ("workspace.office_text",),
     "rank_bm25": ("workspace.recall",),
     "yaml": ("workspace.front_matter",),
+    "croniter": ("schedule.cron",),
+    "dateparser": ("schedule.words",),
 }
 """Libraries with one owner."""
 
 NEVER_AT_THE_TOP = frozenset(
     {
         *("litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
-        *("pypdf", "docx", "openpyxl", "pptx"),
+        *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser"),
     }
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""

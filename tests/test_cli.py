@@ -96,7 +96,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("frobnicate",), "there is no command 'frobnicate'; there are init, status, doctor"),
+        (("frobnicate",), "there is no command 'frobnicate'; there are init, status, "),
         (("statsu",), "nanoclaw: there is no command 'statsu'; did you mean 'status'? Try"),
         (("memory", "serch", "x"), "nanoclaw memory: there is no action 'serch'; did you mean 'search'?"),
         (("-m",), "expected one argument"),

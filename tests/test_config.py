@@ -100,6 +100,9 @@ def test_a_workspace_may_lie_elsewhere(tmp_path: Path) -> None:
         ("[limits]\nrounds = 0", "limits.rounds must be more than 0"),
         ("[limits]\nexec_seconds = -1", "limits.exec_seconds must be more than 0"),
         ("[limits]\nday_usd = true", "must be a number"),
+        ("[limits]\nday_usd = -1", "limits.day_usd must be an amount of US dollars, 0 for no limit"),
+        ("[limits]\nmonth_usd = nan", "limits.month_usd must be an amount"),
+        ("[limits]\nheartbeat_share = 20", "heartbeat_share must be a share from 0 to 1"),
         ("[model]\ntimeout_seconds = nan", "model.timeout_seconds must be more than 0"),
         ("[model]\noutput_tokens = 0", "model.output_tokens must be more than 0"),
         ("[model\nname = 1", "not valid TOML"),
@@ -189,3 +192,29 @@ def test_secrets_do_not_show_when_the_config_is_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["openai/gpt-5", 'a"b\\c\n', "ü🙂\x7f", ""])
 def test_the_config_that_init_writes_is_read_back(tmp_path: Path, model: str) -> None:
     assert load(tmp_path, config.example(model, "http://x/v1")).model.name == model
+
+
+def test_a_config_cut_at_any_byte_is_read_or_told_with_its_line_and_left_alone(tmp_path: Path) -> None:
+    whole = CONTRACT.replace("Europe/Berlin", "Europe/Zürich").encode()
+    told = 0
+    for cut in range(len(whole) + 1):
+        try:
+            load(tmp_path, whole[:cut])
+        except ConfigError as error:
+            told += 1
+            assert str(tmp_path / "config.toml") in str(error)
+        assert (tmp_path / "config.toml").read_bytes() == whole[:cut]
+    assert told > len(whole) / 2
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_secrets_cut_at_any_byte_are_read_or_told_without_being_shown(tmp_path: Path) -> None:
+    whole = "# keys für mich\nOPENAI_API_KEY=sk-canary-1\nexport ANTHROPIC_API_KEY='sk-canary-2'\n".encode()
+    for cut in range(len(whole) + 1):
+        secrets(tmp_path, whole[:cut])
+        try:
+            load(tmp_path)
+        except ConfigError as error:
+            assert str(tmp_path / "secrets.env") in str(error)
+            assert "canary" not in str(error)
+        assert (tmp_path / "secrets.env").read_bytes() == whole[:cut]

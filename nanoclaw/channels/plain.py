@@ -10,9 +10,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TextIO
 
+from nanoclaw.attach import Pipe
 from nanoclaw.channels.base import Deliver, Hints
 from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, printable, progress
-from nanoclaw.events import Event, Notice, Reason, ToolFinished, TurnEnded
+from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
@@ -36,19 +37,20 @@ class Plain:
         stderr: TextIO | None = None,
     ) -> None:
         self.name = "terminal"
-        self.hints = Hints()
+        self.hints = Hints(stays=False)
+        self.alive: datetime | None = None
         self.reason: Reason = "answered"
         self._address = Address(self.name, chat)
         self._text, self._attachments, self._clock = text, attachments, clock
         self._as_json, self._verbose = as_json, verbose
         self._session, self._model = session, model
-        self._out = _Pipe(stdout or sys.stdout)
-        self._err = _Pipe(stderr or sys.stderr)
+        self._out = Pipe(stdout or sys.stdout)
+        self._err = Pipe(stderr or sys.stderr)
         self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not as_json)
         self._sparse = SparseProgress(self._write_error_line)
         self._repeated = Repeated()
         self._bar = ""
-        self._id = os.urandom(8).hex()
+        self.id = os.urandom(8).hex()
         self._over = asyncio.Event()
         self._giving_up: asyncio.TimerHandle | None = None
         self._turning = False
@@ -60,7 +62,7 @@ class Plain:
         """Hand the message in and return when its answer is out; `reason` then says how the turn ended."""
         message = UserMessage(self._text, self._clock())
         try:
-            await deliver(Inbound(self._address, "owner", self._id, message, self._attachments))
+            await deliver(Inbound(self._address, "owner", self.id, message, self._attachments))
             await self._over.wait()
         finally:
             self._stop_giving_up()
@@ -75,15 +77,19 @@ class Plain:
         """Why stdout took no more, if so; a reader who left (`| head`) is no error."""
         return self._out.error
 
+    def serves(self, outbound: Outbound) -> bool:
+        """What nobody asked for waits for a terminal that stays: the answer's reader may be a script."""
+        return outbound.address == self._address and outbound.reply_to != ""
+
     async def send(self, outbound: Outbound) -> str:
         self._clear_bar()
         self._stop_giving_up()
-        if outbound.reply_to in ("", self._id):
+        if outbound.reply_to in ("", self.id):
             self._say(outbound)
         else:  # accepted by an earlier run, and answered in this one
             self._write_error_line(printable(outbound.text))
             self._tools.clear()
-        if outbound.reply_to == self._id and not self._turning:
+        if outbound.reply_to == self.id and not self._turning:
             self._over.set()
         return os.urandom(8).hex()
 
@@ -102,7 +108,9 @@ class Plain:
                 self._tools.append(_tool(event))
             case Notice(text) if not self._err.isatty and not self._verbose:
                 self._write_error_line(notice_line(text))  # that a file was left out is news to a script, too
-            case Notice():
+            case Receipt() if not (self._out.isatty or self._verbose):
+                return
+            case Notice() | Joined():
                 pass
             case _:
                 self._turning = True
@@ -168,46 +176,6 @@ class Plain:
         if failed:
             fields["error"] = printable(answer)
         self._out.write(printable(json.dumps(fields, ensure_ascii=False)) + "\n")
-
-
-class _Pipe:
-    """A stream that may be closed, full, or of a narrow encoding."""
-
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream  # None when the process was started with it closed
-        self.error = "" if stream else "it is closed"
-        self.isatty = _is_tty(stream)
-
-    def write(self, text: str) -> None:
-        if self._stream is None:
-            return
-        encoding = self._stream.encoding or "utf-8"
-        try:
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
-            self._stream.flush()
-        except BrokenPipeError:
-            self._abandon()
-        except (OSError, ValueError) as error:  # ValueError: the stream was closed
-            self.error = getattr(error, "strerror", None) or str(error)
-            self._abandon()
-
-    def _abandon(self) -> None:
-        """Nobody reads: let the interpreter's own flush at exit go nowhere, too."""
-        stream, self._stream = self._stream, None
-        try:
-            descriptor = stream.fileno() if stream else -1
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, descriptor)
-            os.close(nowhere)
-        except (OSError, ValueError):
-            pass
-
-
-def _is_tty(stream: TextIO | None) -> bool:
-    try:
-        return bool(stream and stream.isatty())
-    except ValueError:
-        return False
 
 
 def _tool(event: ToolFinished) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.messages import ToolCall
 
 _CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
@@ -109,7 +109,7 @@ class PlainFlow:
                 self._spoken.begin_round()
             case ToolFinished():
                 self.note(tool_line(event))
-            case Notice(text, None):
+            case Notice(text, None) | Receipt(text):
                 self._spoken.add("\n")
                 self.note(notice_line(text))
             case TurnEnded():

@@ -26,10 +26,10 @@ class Clock:
         return str(self.zone) if self.zone else self().tzname() or "UTC"
 
 
-def clock(timezone_name: str, environ: Mapping[str, str]) -> Clock:
+def clock(timezone_name: str, environ: Mapping[str, str], key: str = "person.timezone") -> Clock:
     """The clock of a configured zone such as "Europe/Berlin", or of the machine's when that is ''.
 
-    Raises ConfigError for an unknown zone, naming near ones.
+    Raises ConfigError for an unknown zone, naming the `key` of the config and near ones.
     """
     if not timezone_name:
         return Clock(_zone(environ.get("TZ", "")) or _zone(_machine_zone()))
@@ -40,7 +40,7 @@ def clock(timezone_name: str, environ: Mapping[str, str]) -> Clock:
 
         near = difflib.get_close_matches(timezone_name, zoneinfo.available_timezones(), 2, 0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Write it like 'Europe/Berlin'."
-        raise ConfigError(f"unknown time zone {timezone_name!r} (person.timezone in config.toml). {hint}")
+        raise ConfigError(f"unknown time zone {timezone_name!r} ({key} in config.toml). {hint}")
     return Clock(zone)
 
 

@@ -16,7 +16,7 @@ from nanoclaw.channels.base import Deliver, Hints
 from nanoclaw.channels.terminal.attach import take_files
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.errors import NanoclawError
-from nanoclaw.events import Event, Notice, TurnEnded
+from nanoclaw.events import Event, Joined, Notice, TurnEnded
 from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
 
 OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
@@ -72,6 +72,7 @@ class Terminal:
     ) -> None:
         self.name = "terminal"
         self.hints = Hints(markup="markdown")
+        self.alive: datetime | None = None
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting
         commands = {**(commands or {}), **OWN_COMMANDS}
@@ -97,6 +98,9 @@ class Terminal:
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             task.result()
+
+    def serves(self, outbound: Outbound) -> bool:
+        return outbound.address == self._address
 
     async def send(self, outbound: Outbound) -> str:
         self._waiting.sent(outbound)
@@ -206,6 +210,9 @@ class Waiting:
                 if reason == "cancelled":  # a stop drops the queue
                     dropped, self._dropped = self._dropped or set(self._open), None
                     self._open = [one for one in self._open if one not in dropped]
+            case Joined(external_ids):
+                for external_id in external_ids:
+                    self.drop(external_id)
             case Notice():
                 pass
             case _:

@@ -26,7 +26,7 @@ from nanoclaw.channels.terminal.blocks import Blocks
 from nanoclaw.channels.terminal.chat import AT_ONCE
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.messages import ToolCall
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -113,6 +113,10 @@ class Window:
                     self._finish_blocks()
                     self._spoken.add("\n")
                     self._print_notice(text)
+            case Receipt(text):
+                self._finish_blocks()
+                self._spoken.add("\n")
+                self._print(notice_line(text), "line", _DIM)
             case Notice():
                 self._show_progress(event)
             case TurnEnded():

@@ -1,0 +1,270 @@
+"""The thin client of a nanoclaw that runs: standard library only, since its start is what a person waits for.
+
+Each side writes one JSON object a line. The client says hello and what it wants, the other side answers with a hello of
+its own or with `refused`. What the program shows comes as frames; `confirm` asks whether all before it was shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from nanoclaw.errors import ConfigError, NanoclawError, StoreBusy, StoreError
+
+TYPE_CHECKING = False  # typing would be a tenth of the start
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, TextIO
+
+NAME = "gateway.sock"
+VERSION = 1
+LONGEST = 16_000_000
+"""Bytes of a line, at most."""
+HELLO_SECONDS = 5.0
+
+_LONGEST_PATH = 103  # what the kernels take: 107 bytes on Linux, 103 on macOS
+
+
+def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """`nanoclaw -m TEXT` by way of the process that runs, and its exit status.
+
+    None when none listens, or when the line says more than this knows: then nothing has been done.
+    """
+    options = _parse(argv)
+    if options is None:
+        return None
+    try:
+        link = connect(_home(environ), "answer", options["session"])
+        if link is None:
+            return None
+        return ask(link, question(options["message"], piped()), (), as_json=bool(options["json"]))
+    except NanoclawError as error:
+        return failed(error, as_json=bool(options["json"]))
+    except KeyboardInterrupt:
+        return 130
+
+
+def failed(error: NanoclawError, *, as_json: bool) -> int:
+    """Tell of an error, and its exit status."""
+    if as_json:
+        print(json.dumps({"error": str(error)}, ensure_ascii=False))
+    else:
+        print(f"nanoclaw: {error}", file=sys.stderr)
+    return 2 if isinstance(error, ConfigError) else 1
+
+
+def _parse(argv: Sequence[str]) -> dict[str, str] | None:
+    """The options of the common line; None for any other."""
+    found = {"session": "main", "json": ""}
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        name = "--message" if word == "-m" else name
+        if word == "--json":
+            found["json"] = "yes"
+        elif name in ("--message", "--session"):
+            given = value if equals else next(words, None)
+            if given is None or not (equals or given == "-" or given[:1] != "-"):
+                return None
+            found[name[2:]] = given
+        else:
+            return None
+    return found if "message" in found and found["session"].isprintable() else None
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return os.path.abspath(os.path.expanduser(environ.get("NANOCLAW_HOME") or "~/.nanoclaw"))
+
+
+def piped() -> str:
+    """What is piped in, '' for a person's terminal."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def question(message: str | None, piped: str) -> str:
+    """What is asked by -m and a pipe together."""
+    said = "" if message in (None, "-") else os.fsencode(message or "").decode("utf-8", "replace")
+    return "\n\n".join(part for part in (said, piped.strip()) if part)
+
+
+# --- the line --------------------------------------------------------------------------------------------------------
+
+
+class Link:
+    """A line to the process that runs. `hello` is what it says of itself."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self.socket, self.rest = line, bytearray()
+        self.hello: dict[str, Any] = {}
+
+    def send(self, frame: dict[str, Any]) -> None:
+        data = json.dumps(frame).encode() + b"\n"
+        if len(data) > LONGEST:
+            raise ConfigError(f"that is too long: {len(data) / 1e6:.0f} MB of at most {LONGEST / 1e6:.0f} MB")
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise self.ended() from error
+
+    def receive(self) -> dict[str, Any]:
+        """The next frame. Raises StoreError when the line has ended."""
+        seen = 0
+        while (end := self.rest.find(b"\n", seen)) < 0:
+            seen = len(self.rest)
+            try:
+                piece = self.socket.recv(65536)
+            except TimeoutError:
+                raise
+            except OSError:
+                piece = b""
+            if not piece:
+                raise self.ended()
+            self.rest += piece
+        frame = json.loads(self.rest[:end])
+        del self.rest[: end + 1]
+        if not isinstance(frame, dict):
+            raise ValueError("a line is no object")
+        return frame
+
+    def ended(self) -> StoreError:
+        who = f"process {self.hello['pid']}" if "pid" in self.hello else "another nanoclaw"
+        return StoreError(
+            f"the line to {who}, which was answering, has ended. What it had taken in is kept and goes on when it, "
+            "or nanoclaw, is started again."
+        )
+
+
+def in_reach(folder: str, use: Callable[[str], None]) -> None:
+    """`use` a spelling of the socket's path that is short enough for the kernel."""
+    path = os.path.join(folder, NAME)
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        use(path)
+        return
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(folder)
+        use(NAME)
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def connect(folder: str, want: str, session: str = "") -> Link | None:
+    """A line to the process that owns the home `folder`; None when none listens there.
+
+    `want` is chat, answer or status. Raises StoreBusy when it refuses or does not answer.
+    """
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(HELLO_SECONDS)
+    try:
+        in_reach(folder, line.connect)
+    except OSError:
+        line.close()
+        return None
+    link = Link(line)
+    try:
+        link.send({"nanoclaw": VERSION, "want": want, "session": session})
+        link.hello = link.receive()
+    except TimeoutError:
+        raise StoreBusy(f"the nanoclaw that is using {folder} does not answer: end it, or wait for it") from None
+    except ValueError:
+        raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw") from None
+    if "refused" in link.hello:
+        raise StoreBusy(str(link.hello["refused"]))
+    line.settimeout(None)
+    return link
+
+
+def status(folder: str) -> dict[str, Any] | None:
+    """What the process that runs tells of itself; None when none listens. Raises StoreBusy when it does not answer."""
+    link = connect(folder, "status")
+    if link is None:
+        return None
+    link.socket.close()
+    return dict(link.hello["status"])
+
+
+# --- one question ----------------------------------------------------------------------------------------------------
+
+
+def ask(link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool) -> int:
+    """One question, and all that is shown of its answer, which the other side writes as `nanoclaw -m` does.
+
+    `files` are path, name and type of each. Returns the exit status; Ctrl-C stops the answer, a second one leaves.
+    """
+    if not text.strip() and not files:
+        raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
+    out, err = Pipe(sys.stdout), Pipe(sys.stderr)
+    ttys = {"out": out.isatty, "err": err.isatty}
+    link.send({"text": text, "files": [list(file) for file in files], "json": as_json, "ttys": ttys})
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+        link.send({"stop": True})
+
+    signal.signal(signal.SIGINT, stop)
+    while True:
+        frame = link.receive()
+        if "out" in frame:
+            out.write(frame["out"])
+        elif "err" in frame:
+            err.write(frame["err"])
+        elif "confirm" in frame:
+            link.send({"shown": frame["confirm"]})
+        elif "ended" in frame:
+            raise link.ended()
+        elif "bye" in frame:
+            if out.error:
+                err.write(f"nanoclaw: the answer could not be written: {out.error}\n")
+            return 130 if stopped else 1 if out.error else int(frame["bye"])
+
+
+class Pipe:
+    """A stream that may be closed, full, or of a narrow encoding. `error` says why it took no more, if so; a reader
+    who left (`| head`) is no error."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream  # None when the process was started with it closed
+        self.error = "" if stream else "it is closed"
+        self.isatty = _is_tty(stream)
+
+    def write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        encoding = self._stream.encoding or "utf-8"
+        try:
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.flush()
+        except BrokenPipeError:
+            self._abandon()
+        except (OSError, ValueError) as error:  # ValueError: the stream was closed
+            self.error = getattr(error, "strerror", None) or str(error)
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Nobody reads: let the interpreter's own flush at exit go nowhere, too."""
+        stream, self._stream = self._stream, None
+        try:
+            descriptor = stream.fileno() if stream else -1
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+        except (OSError, ValueError):
+            pass
+
+
+def _is_tty(stream: TextIO | None) -> bool:
+    try:
+        return bool(stream and stream.isatty())
+    except ValueError:
+        return False

@@ -1,0 +1,302 @@
+"""The desk where jobs are made, listed and changed, for every face alike: tool, commands, command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from nanoclaw.errors import ScheduleError
+from nanoclaw.messages import Address
+from nanoclaw.schedule import cron, words
+from nanoclaw.schedule.reminders import length
+from nanoclaw.schedule.schedule import reading_of
+from nanoclaw.store.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
+
+LONGEST_TEXT = 4_000
+MOST_JOBS = 10_000
+_NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
+NAG_TIMES, MOST_NAGS = 6, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants to happen later. `at` is a model's own reading of the words, as an ISO time; `nag` such as
+    "10m x6"; `zone` '' is the person's."""
+
+    when: str
+    text: str
+    kind: Kind = "reminder"
+    at: str = ""
+    on_miss: OnMiss = "once"
+    nag: str = ""
+    zone: str = ""
+    may_schedule: bool = False
+
+
+class Desk:
+    """Every method returns a sentence or a table for the person, or raises ScheduleError with one."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        clock: Callable[[], datetime],
+        zone: str,
+        is_known: Callable[[Address], bool] = lambda address: True,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`zone` is the person's; `is_known` tells whether anything can be sent to an address; `changed` is called when
+        something is due at another time than before."""
+        self._jobs, self._clock, self._zone, self._is_known, self._changed = jobs, clock, zone, is_known, changed
+
+    def add(self, wish: Wish, target: Address, creator: str) -> tuple[Job, str]:
+        """The new job, and when it is due in words."""
+        text = wish.text.strip()
+        if not text:
+            raise ScheduleError("There is no text: say what the reminder is to say, or the task to do.")
+        if len(text) > LONGEST_TEXT:
+            raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
+        if not self._is_known(target):
+            raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
+        if len(self._jobs.all()) >= MOST_JOBS:
+            raise ScheduleError(f"There are {MOST_JOBS:,} jobs, and no more fit: remove some first.")
+        nag_seconds, nag_times = _nag(wish)
+        zone, now = wish.zone or self._zone, self._clock()
+        cron.zone_named(zone)
+        heard = words.read(wish.when, now, zone)
+        if isinstance(heard, words.Unclear):
+            raise ScheduleError(f"Nothing was set yet. {heard.question}")
+        if wish.at and (asked := words.agree(heard, wish.at, now, zone)):
+            raise ScheduleError(f"Nothing was set yet. {asked}")
+        schedule, rule, zone, anchor = _kept(heard, zone, now)
+        due = words.upcoming(heard, now).astimezone(UTC)
+        made = Job(wish.kind, text, wish.when, schedule, rule, zone, anchor, target, creator, due)
+        job = self._jobs.add(
+            replace(
+                made,
+                on_miss=wish.on_miss,
+                nag_seconds=nag_seconds,
+                nag_times=nag_times,
+                may_schedule=wish.may_schedule,
+            )
+        )
+        self._changed()
+        note = f" ({heard.note})" if heard.note else ""
+        nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
+        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{_short(text)}”"
+
+    def wish(
+        self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
+    ) -> tuple[Job, str]:
+        """The same, word for word as the tool takes it."""
+        return self.add(Wish(when, text, kind, at, on_miss, nag), target, creator)
+
+    def table(self, target: Address | None = None) -> str:
+        """A line for each job, of one conversation or of all."""
+        now = self._clock()
+        lines = [_line(job, self._jobs.last(job.id), now) for job in self._jobs.all() if target in (None, job.target)]
+        return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
+
+    def remove(self, id_: int) -> str:
+        job = self.job(id_)
+        self._jobs.set_state(job.id, "removed", None)
+        self._changed()
+        return f"Removed: {_name(job)}."
+
+    def pause(self, id_: int) -> str:
+        job = self.job(id_)
+        if job.state == "paused":
+            return f"{_name(job)} is paused already."
+        self._jobs.set_state(job.id, "paused", job.next_due)
+        return f"Paused: {_name(job)}. /cron resume {job.id} goes on."
+
+    def resume(self, id_: int) -> str:
+        job, now = self.job(id_), self._clock()
+        if job.state == "active" and not job.failures:
+            return f"{_name(job)} is not paused: {_when(job, now)}."
+        due = job.next_due if job.schedule == "at" else words.upcoming(reading_of(job), now)
+        self._jobs.set_state(job.id, "active", due)
+        if due is None:  # it failed until it was paused
+            self._jobs.plan(job.id)
+        self._changed()
+        return f"Goes on: {_name(job)}, {_when(replace(job, state='active', next_due=due), now) if due else 'now'}."
+
+    def run(self, id_: int) -> str:
+        job = self.job(id_)
+        if self._jobs.is_running(job.id):
+            raise ScheduleError(f"{_name(job)} is running already.")
+        self._jobs.plan(job.id)
+        self._changed()
+        return f"Runs now, besides its schedule: {_name(job)}."
+
+    def upcoming(self, what: str, zone: str, start: datetime | None, count: int) -> list[datetime]:
+        """The next times of a job given by its number, or of a cron expression in a zone ('' is the person's)."""
+        now = start or self._clock()
+        reading: words.Reading
+        if what.isdecimal():
+            job = self.job(number(what))
+            reading, zone = reading_of(job), zone or job.zone
+            if isinstance(reading, words.At):
+                return [reading.when.astimezone(cron.zone_named(zone))] if reading.when > now else []
+        else:
+            cron.check(what)
+            zone = zone or self._zone
+            reading = words.Cron(what, zone)
+        found: list[datetime] = []
+        for _ in range(count):
+            now = words.upcoming(reading, now.astimezone(UTC))
+            found.append(now.astimezone(cron.zone_named(zone)))
+        return found
+
+    def job(self, id_: int) -> Job:
+        """Raises ScheduleError for one that is not there, or over."""
+        job = self._jobs.get(id_)
+        if job is None or job.state == "done":
+            raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
+        return job
+
+
+class Commands:
+    """/remind, /jobs and /cron, from what stands after the name."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def remind(self, argument: str, address: Address, sender: str) -> str:
+        return self._add(argument, "/remind tomorrow at 9: call Anna", address, sender)
+
+    def jobs(self, argument: str, address: Address, sender: str) -> str:
+        return self._desk.table()
+
+    def cron(self, argument: str, address: Address, sender: str) -> str:
+        action, _, rest = argument.partition(" ")
+        rest = rest.strip()
+        if action in ("", "list"):
+            return self._desk.table()
+        if action == "add":
+            return self._add(rest, "/cron add every weekday at 7:30: stand up, or /cron add task …", address, sender)
+        if action == "next":
+            what, _, count = rest.partition(" -n ")
+            times = self._desk.upcoming(what.strip(), "", None, min(50, number(count or "5")))
+            return "\n".join(f"- {when:%a} {when.day} {when:%b %Y, %H:%M}" for when in times) or "Not again."
+        acts = {
+            "remove": self._desk.remove,
+            "pause": self._desk.pause,
+            "resume": self._desk.resume,
+            "run": self._desk.run,
+        }
+        if action not in acts:
+            raise ScheduleError("/cron list, add, remove ID, pause ID, resume ID, run ID, next ID: not " + repr(action))
+        return acts[action](number(rest))
+
+    def _add(self, argument: str, example: str, address: Address, sender: str) -> str:
+        """`[task] [--skip] [--nag 10m x6] [--zone Z] [--to CHANNEL:CHAT] [--may-schedule] WHEN: TEXT`"""
+        wish, target = Wish("", ""), address
+        rest = argument.strip()
+        while found := _FLAG.match(rest):
+            rest = rest[found.end() :]
+            flag, value = (found[1] or found[2]).lower(), found[3]
+            match flag:
+                case "task" | "--task":
+                    wish = replace(wish, kind="task")
+                case "--skip":
+                    wish = replace(wish, on_miss="skip")
+                case "--may-schedule":
+                    wish = replace(wish, may_schedule=True)
+                case "--zone":
+                    wish = replace(wish, zone=value)
+                case "--nag":
+                    wish = replace(wish, nag=value)
+                case _:
+                    target = address_of(value)
+        parts = _COLON.split(rest, maxsplit=1)
+        if len(parts) != 2 or not all(part.strip() for part in parts):
+            raise ScheduleError(f"Say when, a colon and a text, such as {example}")
+        when, text = (part.strip() for part in parts)
+        if not wish.nag and (nag := _NAG_AT_END.search(text)):
+            wish, text = replace(wish, nag=nag[1]), text[: nag.start()].strip()
+        return self._desk.add(replace(wish, when=when, text=text), target, sender)[1]
+
+
+_FLAG = re.compile(
+    r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
+)
+_COLON = re.compile(r":(?=\s)")
+_NAG_AT_END = re.compile(r"[\s,;]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE)
+
+
+def number(text: str) -> int:
+    """A job's number, as it is shown."""
+    bare = text.strip().removeprefix("job ").lstrip("#")
+    if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
+        raise ScheduleError(f"Give the number of a job, as /jobs lists them, not {text.strip()!r}.")
+    return int(bare)
+
+
+def address_of(text: str) -> Address:
+    channel, colon, chat = text.partition(":")
+    if not (channel and colon and chat):
+        raise ScheduleError(f"Not an address: {text!r}. Write it like terminal:main.")
+    return Address(channel, chat)
+
+
+def _kept(heard: words.Reading, zone: str, now: datetime) -> tuple[Schedule, str, str, datetime]:
+    """How a reading is stored: kind of schedule, rule, zone, anchor."""
+    match heard:
+        case words.At():
+            return "at", heard.when.astimezone(UTC).isoformat(), zone, now
+        case words.Every():
+            return "every", str(heard.seconds), zone, heard.start
+        case words.Cron():
+            return "cron", heard.expression, str(heard.zone), now
+
+
+def _nag(wish: Wish) -> tuple[int, int]:
+    """Seconds and times."""
+    if not wish.nag.strip():
+        return 0, 0
+    if wish.kind == "task":
+        raise ScheduleError("A task cannot nag; a reminder can.")
+    found = _NAG.fullmatch(wish.nag.strip().removeprefix("every "))
+    span = length(found[1]) if found else None
+    times = int(found[2] or found[3] or NAG_TIMES) if found else 0
+    if span is None or span < timedelta(minutes=1) or not 0 < times <= MOST_NAGS:
+        raise ScheduleError(f"Not a way to nag: {wish.nag!r}. Write it like '10m x6': every 10 minutes, up to 6 times.")
+    return int(span.total_seconds()), times
+
+
+def _when(job: Job, now: datetime) -> str:
+    reading = reading_of(job)
+    if isinstance(reading, words.At):
+        return words.in_words(reading.when, now, job.zone)
+    return words.repeat_in_words(reading, now, job.zone)
+
+
+def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
+    if job.state == "paused":
+        when = f"paused ({job.words})"
+    elif job.next_due is None:
+        when = "running"
+    elif job.next_due <= now.astimezone(UTC):
+        when = f"due {words.in_words(job.next_due, now, job.zone)}"
+    else:
+        when = _when(job, now)
+    outcome = f"; last {_outcome(last)}" if last else ""
+    skips = ", skipped when missed" if job.on_miss == "skip" else ""
+    return f"- {job.id}: {job.kind} “{_short(job.text)}”, {when}{skips}{outcome}"
+
+
+def _outcome(last: Occurrence) -> str:
+    late = words.late(timedelta(seconds=last.late)) if last.state in ("sent", "acknowledged") else ""
+    said = {"acknowledged": "done", "firing": "running"}.get(last.state, last.state)
+    return f"{said}{': ' + _short(last.error) if last.error else ''}{', ' + late if late else ''}"
+
+
+def _name(job: Job) -> str:
+    return f"{job.kind} {job.id} “{_short(job.text)}”"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"

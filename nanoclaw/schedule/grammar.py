@@ -1,0 +1,846 @@
+"""The grammar of words for a time: rows of marks become one-offs, intervals, cron expressions, or a question."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache
+
+from nanoclaw.errors import ScheduleError
+from nanoclaw.schedule import cron
+from nanoclaw.schedule.lexicon import LANGUAGES, Language
+from nanoclaw.schedule.marks import Row, Unknown, row
+from nanoclaw.schedule.words import At, Cron, Every, Heard, Reading, Unclear, day_in_words, passed, question
+
+LATE_NIGHT = 4
+"""Until this hour "tomorrow" may be the day that has just begun."""
+EARLY = 6
+"""Bare hours before this one are of the night or of the afternoon, which only the person knows."""
+
+
+def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str]) -> Heard | str:
+    """What a folded phrase means in the languages that have all of its words; the first strange word if none has.
+
+    Raises ScheduleError for the past and for intervals under a minute.
+    """
+    heard: list[Heard] = []
+    refusals: list[ScheduleError] = []
+    strange: list[str] = []
+    for language in LANGUAGES:
+        try:
+            phrase = _phrase(row(text, language, zones), language)
+            found = _Meaning(phrase, now, zone).heard()
+            if found not in heard:
+                heard.append(found)
+        except Unknown as error:
+            strange.append(str(error))
+        except ScheduleError as error:
+            refusals.append(error)
+        except OverflowError:
+            refusals.append(ScheduleError("That is too far away. Name a date before the year 9999."))
+    if heard:
+        return heard[0] if len(heard) == 1 else _one_of(heard, now, zone)
+    if refusals:
+        raise refusals[0]
+    return max(strange, key=lambda word: -text.rfind(word)) if len(set(strange)) == 1 else text
+
+
+def wall(wanted: datetime, zone: tzinfo) -> At:
+    """What a clock in the zone shows: in a gap the first moment after it, of two equal times the first."""
+    at = wanted.replace(tzinfo=zone, fold=0)
+    shown = at.astimezone(UTC).astimezone(zone)
+    if shown.replace(tzinfo=None) != wanted.replace(tzinfo=None):
+        after = _gap_end(shown, zone)
+        return At(after, f"The clocks skip {wanted:%H:%M} that day: the first moment after is {after:%H:%M}.")
+    if at.utcoffset() != at.replace(fold=1).utcoffset():
+        return At(at, f"The clocks show {wanted:%H:%M} twice that day: the first time is taken.")
+    return At(at)
+
+
+def _gap_end(shown: datetime, zone: tzinfo) -> datetime:
+    late = shown.astimezone(UTC)
+    early = late - timedelta(hours=25)
+    offset = late.astimezone(zone).utcoffset()
+    while late - early > timedelta(seconds=1):
+        middle = early + (late - early) / 2
+        if middle.astimezone(zone).utcoffset() == offset:
+            late = middle
+        else:
+            early = middle
+    return late.replace(microsecond=0).astimezone(zone)
+
+
+def _one_of(heard: list[Heard], now: datetime, zone: str | tzinfo) -> Heard:
+    """Languages differ about the words: all that they may mean."""
+    readings: list[Reading] = []
+    for one in heard:
+        for reading in one.readings if isinstance(one, Unclear) else (one,):
+            if reading not in readings:
+                readings.append(reading)
+    if not readings:
+        return heard[0]
+    return Unclear(question(tuple(readings), now, zone), tuple(readings))
+
+
+# -- what is in a phrase
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """`sure` when the hour is one of twenty-four; `fixed` when it was said with am or pm."""
+
+    hour: int
+    minute: int
+    sure: bool = False
+    fixed: bool = False
+    midnight: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    seconds: int = 0
+    days: int = 0
+    months: int = 0
+
+
+@dataclass(slots=True)
+class _Phrase:
+    """The parts that a phrase has, in whatever order they were said."""
+
+    spans: list[_Span] = field(default_factory=list)
+    ago: bool = False
+    every: list[_Span] = field(default_factory=list)
+    rough_gap: bool = False
+    repeats: bool = False
+    weekdays: list[str] = field(default_factory=list)
+    nth_weekday: str = ""
+    alternate: bool = False
+    habit: bool = False
+    last_day: bool = False
+    of_month: bool = False
+    days: list[int] = field(default_factory=list)
+    weeks: list[int] = field(default_factory=list)
+    weekday: list[tuple[str, int]] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+    month_days: list[int] = field(default_factory=list)
+    clocks: list[_Clock] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    zones: list[str] = field(default_factory=list)
+    vague: bool = False
+    swapped: bool = False
+
+
+_SPAN = r"(?:[nA][fh]?[uU][fh]?(?:&?n[uU])*|[oO][uU]|[uU][fh]?|H)"
+
+
+@cache
+def _rules() -> tuple[tuple[re.Pattern[str], Callable[[_Phrase, Row, Language], None]], ...]:
+    """The grammar: at each place of the row the first rule that fits takes its marks."""
+    rules: tuple[tuple[str, Callable[[_Phrase, Row, Language], None]], ...] = (
+        ("ncnug", _before_hour),
+        (f"i{_SPAN}g?|{_SPAN}g", _in_span),
+        (f"e{_SPAN}|{_SPAN}e(?!w)", _every_span),
+        ("e?[wv][r<a][wv]", _weekday_range),
+        ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*B)", _nth_weekday),
+        ("e?[Ool]w", _alternate_weekday),
+        ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
+        ("e?W", _weekday_group),
+        ("L", _last_day),
+        ("Kw|wK", _weekday_of_week),
+        ("j?w[xkt]|[xktj]w|w", _weekday),
+        ("K", _week),
+        ("nmn(?![uUcY])", _swapped),
+        ("j?[nO]mY?|m[nO](?![cuU>])Y?", _day_and_month),
+        ("DY?", _date),
+        ("jn(?![cuU])|j?O", _month_day),
+        ("M|aM", _midnight),
+        ("a?C(?:c|U)?", _said_clock),
+        ("a?H", _said_clock),
+        ("a?(?:h>n|hn|[qT][<>]?n|[nh]u?[<>]hn|nu?[><]n)c?", _minutes_first),
+        ("<[qn]u?nc", _minutes_first),
+        ("(?:a?n|aA)[cU]?[fQR]|a?n[cU][hqT]|a?n[cU]?<n|an&n(?![uUcm])|a?n[cU]nu?(?![cUm])", _hour_first),
+        ("a?[nA]c|an[cU]?|aAU?|n(?=p)", _hour),
+        ("a?nn(?![uUcm])", _digits_spoken),
+        ("nU", _hour_of_day),
+        ("p", lambda phrase, marks, language: phrase.parts.append(marks.values[0])),
+        ("d", lambda phrase, marks, language: phrase.days.append(int(marks.values[0]))),
+        ("z", lambda phrase, marks, language: phrase.zones.append(marks.values[0])),
+        ("~", lambda phrase, marks, language: setattr(phrase, "vague", True)),
+        ("e", lambda phrase, marks, language: setattr(phrase, "repeats", True)),
+        ("B", lambda phrase, marks, language: setattr(phrase, "of_month", True)),
+        (_SPAN + "$", _bare_span),
+        ("[a&jr]", lambda phrase, marks, language: None),
+        ("n", _hour),
+    )
+    return tuple((re.compile(pattern), take) for pattern, take in rules)
+
+
+def _phrase(marks: Row, language: Language) -> _Phrase:
+    """Raises Unknown when a mark has no place in the grammar."""
+    kept = [(letter, value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter != "."]
+    letters, values = "".join(letter for letter, _ in kept), tuple(value for _, value in kept)
+    phrase = _Phrase()
+    at = 0
+    while at < len(letters):
+        for pattern, take in _rules():
+            if found := pattern.match(letters, at):
+                take(phrase, Row(found[0], values[at : found.end()]), language)
+                at = found.end()
+                break
+        else:
+            raise Unknown(values[at] or "that")
+    return phrase
+
+
+# -- rules: spans and repeats
+
+
+def _in_span(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.spans.append(_span(marks))
+    phrase.ago |= any(letter == "g" and value for letter, value in zip(marks.letters, marks.values, strict=True))
+
+
+def _bare_span(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.spans.append(_span(marks))
+
+
+def _every_span(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.every.append(_span(marks))
+    phrase.rough_gap |= marks.values[0] == "~" and marks.letters[0] == "e"
+
+
+def _span(marks: Row) -> _Span:
+    """The sum of counted units; a half or a quarter after a unit is a part of that unit."""
+    seconds, days, months = 0.0, 0.0, 0.0
+    count, size = 1.0, 0.0
+    for place, (letter, value) in enumerate(zip(marks.letters, marks.values, strict=True)):
+        if letter in "nA":
+            count = float(value)
+        elif letter in "oO":
+            count = float(value or 2)
+        elif letter == "H":
+            hours, minutes = value.split(":")
+            seconds += int(hours) * 3600 + int(minutes) * 60
+        elif letter in "fh":
+            if "U" in marks.letters[place:] or "u" in marks.letters[place:]:
+                count += 0.5
+            else:
+                seconds += size / 2
+        elif letter in "uU":
+            kind, number = (value[0], int(value[1:])) if letter == "u" else ("s", 3600)
+            size = number * {"s": 1, "d": 86400, "w": 604800}.get(kind, 0)
+            if kind == "s":
+                seconds += count * number
+            elif kind in "dw":
+                days += count * number * (7 if kind == "w" else 1)
+            else:
+                months += count * number * (12 if kind == "y" else 1)
+            count = 1.0
+    whole = int(days)
+    if months != int(months):
+        raise Unknown("half a month")
+    return _Span(round(seconds + (days - whole) * 86400), whole, int(months))
+
+
+def _weekday_range(phrase: _Phrase, marks: Row, language: Language) -> None:
+    first, last = (int(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "wv")
+    phrase.weekdays.append(f"{_cron_day(first)}-{last + 1}" if first < last else _round_week(first, last))
+    phrase.repeats = True
+
+
+def _round_week(first: int, last: int) -> str:
+    return ",".join(_cron_day(day % 7) for day in range(first, last + 8))
+
+
+def _nth_weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
+    place = 1 if marks.letters[0] in "ej" else 0
+    letter, which = marks.letters[place], marks.values[place]
+    if letter in "ou":  # "second" also counts time, and every other
+        which = "2" if which in ("", "s1") else "no"
+    if letter != "l" and which not in ("1", "2", "3", "4", "5"):
+        raise Unknown(which)
+    day = _cron_day(int(marks.values[place + 1]))
+    phrase.nth_weekday = f"L{day}" if letter == "l" else f"{day}#{which}"
+    phrase.of_month = "B" in marks.letters or phrase.of_month
+    phrase.repeats |= "e" in marks.letters
+
+
+def _alternate_weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
+    """ "every 2nd friday" is of every month only where that is said."""
+    if any(span == _Span(months=1) for span in phrase.every):
+        _nth_weekday(phrase, marks, language)
+    elif "l" in marks.letters:
+        raise Unknown("last")
+    else:
+        phrase.alternate = True
+
+
+def _repeated_weekdays(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.weekdays += [
+        _cron_day(int(value)) for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "wv"
+    ]
+    phrase.repeats = True
+
+
+def _weekday_group(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.weekdays.append(marks.values[-1])
+    phrase.repeats = True
+
+
+def _cron_day(weekday: int) -> str:
+    return str((weekday + 1) % 7)
+
+
+def _last_day(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.last_day = True
+
+
+# -- rules: days
+
+
+def _weekday_of_week(phrase: _Phrase, marks: Row, language: Language) -> None:
+    week, day = marks.values if marks.letters == "Kw" else marks.values[::-1]
+    phrase.weekday.append((f"K{week}", int(day)))
+
+
+def _weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
+    place = marks.letters.index("w")
+    kind = marks.letters.replace("w", "")
+    if kind == "j" and language.name == "fr":
+        phrase.habit = True
+    phrase.weekday.append((kind.replace("j", ""), int(marks.values[place])))
+
+
+def _week(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.weeks.append(int(marks.values[0]))
+
+
+def _swapped(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.swapped = True
+
+
+def _day_and_month(phrase: _Phrase, marks: Row, language: Language) -> None:
+    said = dict(zip(marks.letters, marks.values, strict=True))
+    phrase.dates.append(f"{said.get('Y', '')}-{said['m']}-{_whole(said.get('n') or said['O'])}")
+
+
+def _date(phrase: _Phrase, marks: Row, language: Language) -> None:
+    day = marks.values[0]
+    if len(marks.values) > 1:
+        year, month, number = _calendar_day(day)
+        if year or "|" in day:
+            raise Unknown(marks.values[1])
+        day = f"{marks.values[1]}-{month}-{number}"
+    phrase.dates.append(day)
+
+
+def _month_day(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.month_days.append(int(marks.values[-1]))
+
+
+# -- rules: the time of the day
+
+
+def _midnight(phrase: _Phrase, marks: Row, language: Language) -> None:
+    phrase.clocks.append(_Clock(0, 0, True, False, True))
+
+
+def _said_clock(phrase: _Phrase, marks: Row, language: Language) -> None:
+    letter, value = next(pair for pair in zip(marks.letters, marks.values, strict=True) if pair[0] in "CH")
+    hour, minute = value.rstrip("!").split(":")
+    sure = letter == "H" or "!" in value or int(hour) > 12 or value == "12:00"
+    phrase.clocks.append(_clock(int(hour), int(minute), sure, value.endswith("!!")))
+
+
+def _before_hour(phrase: _Phrase, marks: Row, language: Language) -> None:
+    hour, minutes = (int(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter == "n")
+    phrase.clocks.append(_less(hour, minutes))
+
+
+def _minutes_first(phrase: _Phrase, marks: Row, language: Language) -> None:
+    """ "half past six", "quarter to 7", "halb acht", "fünf vor halb acht", "dreiviertel acht", 差一刻八点."""
+    letters = marks.letters
+    numbers = [_whole(value) for letter, value in zip(letters, marks.values, strict=True) if letter == "n"]
+    hour = numbers[-1]
+    if "h" in letters and (letters[-2:] == "hn" or letters[-3:] == "hnc"):
+        if not language.half_is_before:
+            raise Unknown("half")
+        aside = (numbers[0] if len(numbers) > 1 else 0) * (-1 if "<" in letters else 1)
+        phrase.clocks.append(_less(hour, 30 - aside))
+        return
+    if "T" in letters and not {"<", ">"} & set(letters):
+        phrase.clocks.append(_less(hour, 15))
+        return
+    if not {"<", ">"} & set(letters):
+        raise Unknown("quarter")
+    minutes = 30 if "h" in letters else 15 if "q" in letters else numbers[0]
+    if language.name in ("fr", "es", "it", "pt") and len(numbers) > 1:
+        hour, minutes = numbers
+    phrase.clocks.append(_less(hour, minutes) if "<" in letters else _clock(hour, minutes))
+
+
+def _hour_first(phrase: _Phrase, marks: Row, language: Language) -> None:
+    """ "six heures et demie", "las ocho menos cuarto", "8 Uhr 30", 三点半."""
+    letters = marks.letters
+    numbers = [_whole(value) for letter, value in zip(letters, marks.values, strict=True) if letter in "nA"]
+    after = next((size for mark, size in (("f", 30), ("h", 30), ("q", 15), ("Q", 15), ("T", 45)) if mark in letters), 0)
+    if "U" in letters and language.name not in ("fr", "es", "pt"):
+        raise Unknown("hours")
+    if "R" in letters or "<" in letters:
+        phrase.clocks.append(_less(numbers[0], 15 if "R" in letters else numbers[1]))
+    elif letters == "an&n" and not (language.name in ("es", "it", "pt") and numbers[1] in _SPOKEN_MINUTES):
+        phrase.clocks += [_clock(number, 0) for number in numbers]
+    else:
+        phrase.clocks.append(_clock(numbers[0], after or (numbers[1] if len(numbers) > 1 else 0)))
+
+
+_SPOKEN_MINUTES = (5, 10, 20, 25)
+"""Said after the hour with "y": "las nueve y diez" is 9:10, and "las 9 y 17" two hours."""
+
+
+def _digits_spoken(phrase: _Phrase, marks: Row, language: Language) -> None:
+    """ "seven thirty"."""
+    hour, minute = (_whole(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter == "n")
+    if language.name != "en" or minute < 10:
+        raise Unknown(str(minute))
+    phrase.clocks.append(_clock(hour, minute))
+
+
+def _hour(phrase: _Phrase, marks: Row, language: Language) -> None:
+    said = next(value for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "nA")
+    if "." in said:
+        hour, minute = said.split(".")
+        if len(minute) != 2 or ("c" not in marks.letters and "a" not in marks.letters):
+            raise Unknown(said)
+        phrase.clocks.append(_clock(int(hour), int(minute), language.digital))
+        return
+    if "U" in marks.letters and language.name == "en":
+        raise Unknown("hours")
+    phrase.clocks.append(_clock(int(said), 0))
+
+
+def _hour_of_day(phrase: _Phrase, marks: Row, language: Language) -> None:
+    """ "demain neuf heures": an hour of the clock only where hours are said so."""
+    if language.name != "fr" or not (phrase.days or phrase.weekday or phrase.weekdays or phrase.every or phrase.dates):
+        phrase.spans.append(_span(marks))
+        return
+    phrase.clocks.append(_clock(_whole(marks.values[0]), 0))
+
+
+def _whole(value: str) -> int:
+    if "." in value:
+        raise Unknown(value)
+    return int(value)
+
+
+def _less(hour: int, minutes: int) -> _Clock:
+    return _clock((hour - 1) % 24 or (12 if hour == 13 or hour == 1 else 0), 60 - minutes)
+
+
+def _clock(hour: int, minute: int, sure: bool = False, fixed: bool = False) -> _Clock:
+    if hour > 24 or minute > 59 or (hour == 24 and minute):
+        raise ScheduleError(f"There is no {hour}:{minute:02} on a clock.")
+    return _Clock(hour, minute, sure or hour == 0 or hour > 12, fixed)
+
+
+# -- what a phrase means
+
+
+class _Ask(Exception):
+    """The phrase lacks something or has too much; its text is the question."""
+
+
+class _Meaning:
+    """One phrase, said at one time."""
+
+    def __init__(self, phrase: _Phrase, now: datetime, zone: str | tzinfo) -> None:
+        self.phrase = phrase
+        self.home = zone
+        self.zone: str | tzinfo = phrase.zones[0] if phrase.zones else zone
+        self.there = cron.zone_named(self.zone)
+        self.now = now.astimezone(self.there)
+        self.today = self.now.date()
+
+    def heard(self) -> Heard:
+        phrase = self.phrase
+        try:
+            if len(set(phrase.zones)) > 1:
+                raise _Ask("More than one time zone is named. Which one?")
+            if phrase.swapped:
+                raise _Ask("Which number is the day, and which the hour? Say it like '3 May at 8:00'.")
+            if phrase.repeats or phrase.every or phrase.weekdays or phrase.alternate:
+                readings = self._repeats()
+            else:
+                readings = self._one_offs()
+        except _Ask as ask:
+            return Unclear(str(ask))
+        why = ""
+        if phrase.vague:
+            why = "A reminder needs an exact time."
+        if len(readings) == 1 and not phrase.vague:
+            return readings[0]
+        return Unclear(question(readings, self.now, self.home, why), readings)
+
+    # one-offs
+
+    def _one_offs(self) -> tuple[Reading, ...]:
+        phrase = self.phrase
+        if phrase.habit and len(phrase.weekday) == 1 and phrase.clocks and not (phrase.dates or phrase.weeks):
+            once = self._dated(self._options())
+            day = _cron_day(phrase.weekday[0][1])
+            return (*once, *(self._cron(clock, "*", "*", day) for clock in self._daily(phrase.clocks[0])))
+        if (phrase.of_month or phrase.last_day) and phrase.clocks:
+            return (*self._dated(self._options()), *self._repeats())
+        if phrase.spans and not phrase.clocks:
+            return (self._after(),)
+        return self._dated(self._options())
+
+    def _after(self) -> At:
+        phrase = self.phrase
+        if len(phrase.spans) > 1 or self._named_days() or phrase.parts:
+            raise _Ask("That names a span and a day. Say the date and the time.")
+        span = phrase.spans[0]
+        if phrase.ago:
+            when = self.now - timedelta(days=span.days + 30 * span.months, seconds=span.seconds)
+            raise passed(when, self.now, self.home)
+        if span == _Span():
+            raise ScheduleError("That is now. Name a later time.")
+        if not (span.days or span.months):
+            return self._home(At(self.now.astimezone(UTC) + timedelta(seconds=span.seconds)))
+        day = _months_later(self.today, span.months) + timedelta(days=span.days)
+        at = wall(datetime.combine(day, self.now.time()), self.there)
+        return self._home(At(at.when.astimezone(UTC) + timedelta(seconds=span.seconds), at.note))
+
+    def _named_days(self) -> bool:
+        phrase = self.phrase
+        return bool(phrase.days or phrase.weekday or phrase.weeks or phrase.dates or phrase.month_days)
+
+    def _options(self) -> list[tuple[date, ...]] | None:
+        """Each option is the days that one reading of the words may mean, nearest first; None when no day is named."""
+        phrase = self.phrase
+        found: list[list[tuple[date, ...]]] = []
+        found += [self._relative(number) for number in set(phrase.days)]
+        found += [self._written(text) for text in dict.fromkeys(phrase.dates)]
+        found += [[tuple(self._month_days(number))] for number in dict.fromkeys(phrase.month_days)]
+        if phrase.last_day:
+            found.append([tuple(self._month_days(0))])
+        if phrase.nth_weekday:
+            found.append([tuple(self._nth_weekdays())])
+        if phrase.spans:
+            span = phrase.spans[0]
+            if len(phrase.spans) > 1 or span.seconds or phrase.ago:
+                raise _Ask("That names a span and a time. Say only one of them.")
+            found.append([(_months_later(self.today, span.months) + timedelta(days=span.days),)])
+        found += [self._weekdays(kind, day) for kind, day in dict.fromkeys(phrase.weekday)]
+        if phrase.weeks:
+            if not phrase.weekday or len(found) > 1:
+                raise _Ask("On which day of that week, and at what time?")
+            monday = self.today - timedelta(days=self.today.weekday()) + timedelta(weeks=phrase.weeks[0])
+            return [(monday + timedelta(days=phrase.weekday[0][1]),)]
+        if not found:
+            return None
+        return self._same_days(found)
+
+    def _same_days(self, found: list[list[tuple[date, ...]]]) -> list[tuple[date, ...]]:
+        """Days that are named twice, such as "Friday 27 November", must be the same."""
+        options = found[0]
+        for others in found[1:]:
+            days = {day for option in others for day in option}
+            weekdays = {day.weekday() for day in days} if self.phrase.weekday else set()
+            agreed = [
+                option[:1] if option[0] in days or (len(weekdays) == 1 and option[0].weekday() in weekdays) else ()
+                for option in options
+            ]
+            agreed = [option for option in agreed if option]
+            if not agreed:
+                raise _Ask(
+                    f"{day_in_words(options[0][0])} and {day_in_words(others[0][0])} are not the same day. Which one?"
+                )
+            options = agreed
+        return options
+
+    def _relative(self, number: int) -> list[tuple[date, ...]]:
+        day = self.today + timedelta(days=number)
+        if number >= 1 and self.now.hour < LATE_NIGHT:
+            return [(day,), (day - timedelta(days=1),)]
+        return [(day,)]
+
+    def _weekdays(self, kind: str, weekday: int) -> list[tuple[date, ...]]:
+        coming = self.today + timedelta(days=(weekday - self.today.weekday()) % 7)
+        monday = self.today - timedelta(days=self.today.weekday())
+        week = timedelta(weeks=1)
+        if kind.startswith("K"):
+            return [(monday + timedelta(weeks=int(kind[1:]), days=weekday),)]
+        if kind == "x":
+            coming = coming if coming > self.today else coming + week
+            following = monday + week + timedelta(days=weekday)
+            if self.today.weekday() == 6:  # the week has begun today for some
+                following = following + week if coming - self.today < timedelta(days=6) else following
+            return [(day,) for day in sorted({coming, following})]
+        return [(coming, coming + week)]
+
+    def _written(self, text: str) -> list[tuple[date, ...]]:
+        options = []
+        for one in text.removeprefix("?").split("|"):
+            options.append(tuple(self._in_years(*_calendar_day(one))))
+        return [option for option in options if option] or [_no_such(text)]
+
+    def _in_years(self, year: int, month: int, day: int) -> Iterator[date]:
+        if year:
+            if 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]:
+                yield date(year, month, day)
+            return
+        for number in range(self.today.year, self.today.year + 9):
+            if 1 <= month <= 12 and 1 <= day <= monthrange(number, month)[1]:
+                found = date(number, month, day)
+                if found >= self.today:
+                    yield found
+                    return
+
+    def _month_days(self, number: int) -> Iterator[date]:
+        """The days of that number from today on; 0 is the last of each month."""
+        if number > 31:
+            raise ScheduleError(f"No month has {number} days.")
+        first = self.today.replace(day=1)
+        for _ in range(4):
+            last = monthrange(first.year, first.month)[1]
+            if (number or last) <= last and first.replace(day=number or last) >= self.today:
+                yield first.replace(day=number or last)
+            first = _months_later(first, 1)
+
+    def _nth_weekdays(self) -> Iterator[date]:
+        after = datetime.combine(self.today, time(), UTC) - timedelta(seconds=1)
+        for _ in range(2):
+            after = cron.next_due(f"0 0 * * {self.phrase.nth_weekday}", UTC, after)
+            yield after.date()
+
+    def _dated(self, options: list[tuple[date, ...]] | None) -> tuple[Reading, ...]:
+        """The first future moment of each option and each meaning of the hour."""
+        phrase = self.phrase
+        if not phrase.clocks:
+            raise self._no_time(options)
+        if len(set(phrase.clocks)) > 1:
+            raise _Ask("That names two times. Set a reminder for each, or say only one.")
+        clock = phrase.clocks[0]
+        open_day = options is None or (phrase.days == [0] and len(options) == 1)
+        if options is None:
+            options = [(self.today, self.today + timedelta(days=1))]
+        hours = self._hours(clock, open_day)
+        if (clock.midnight and not open_day) or (clock.midnight and phrase.days == [0] and phrase.parts):
+            hours = [24] if open_day else [0, 24]
+        if open_day and phrase.days == [0] and self._is_night(hours):
+            options = [(self.today, self.today + timedelta(days=1))]
+            hours = [hour % 24 for hour in hours]
+        found = [self._first(option, hour, clock.minute) for option in options for hour in hours]
+        future = sorted({at for at in found if at.when > self.now}, key=lambda at: at.when)
+        if not future:
+            raise passed(max(at.when for at in found), self.now, self.home)
+        if len(future) > 1 and open_day and self._loose(clock) and future[0].when.hour >= EARLY:
+            future = future[:1]
+        return tuple(self._home(at) for at in future)
+
+    def _no_time(self, options: list[tuple[date, ...]] | None) -> _Ask:
+        if self.phrase.dates and self.phrase.dates[0].startswith("?") and not self.phrase.weekday:
+            _, month, day = _calendar_day(self.phrase.dates[0])
+            return _Ask(f"Is {day}.{month}. the {_said_day(options)}, or {day}:{month:02}? Say date and time.")
+        return _Ask(f"At what time on {_said_day(options)}?" if options else "On which day, and at what time?")
+
+    def _is_night(self, hours: list[int]) -> bool:
+        return "night" in self.phrase.parts and all(hour % 24 < EARLY for hour in hours)
+
+    def _loose(self, clock: _Clock) -> bool:
+        return not clock.sure and not self.phrase.parts
+
+    def _hours(self, clock: _Clock, open_day: bool) -> list[int]:
+        """The hours of the day that are meant; 24 and more belong to the next day."""
+        phrase = self.phrase
+        if phrase.parts:
+            meant = {_in_part(clock, part) for part in phrase.parts}
+            if len(meant) > 1:
+                raise _Ask("The parts of the day contradict each other. Say the time like 17:30.")
+            hour = meant.pop()
+            if hour < EARLY and "night" in phrase.parts and not open_day:
+                return [hour, hour + 24]
+            return [hour]
+        if clock.sure:
+            return [clock.hour]
+        if open_day:
+            return [clock.hour % 12, clock.hour % 12 + 12]
+        if clock.hour < EARLY:
+            return [clock.hour, clock.hour + 12]
+        return [clock.hour]
+
+    def _first(self, days: tuple[date, ...], hour: int, minute: int) -> At:
+        for day in days:
+            later, hour_of_day = divmod(hour, 24)
+            at = wall(datetime.combine(day + timedelta(days=later), time(hour_of_day, minute)), self.there)
+            if at.when > self.now:
+                break
+        return at
+
+    def _home(self, at: At) -> At:
+        return At(at.when.astimezone(cron.zone_named(self.home)), at.note)
+
+    # repeats
+
+    def _repeats(self) -> tuple[Reading, ...]:
+        phrase = self.phrase
+        if phrase.alternate:
+            raise _Ask("Every second week, or the second one of each month? Say 'every 2 weeks on friday' or the date.")
+        if phrase.rough_gap and any(span.days for span in phrase.every):
+            raise _Ask("How many days apart? Say 'every 2 days'.")
+        if len(phrase.every) > 1 and len(set(phrase.every)) > 1:
+            raise _Ask("That names two intervals. Which one?")
+        if phrase.days and phrase.days != [0]:
+            raise _Ask("That names a day and a repeat. Say only one of them.")
+        span = phrase.every[0] if phrase.every else _Span()
+        if span.seconds or (span.days and span.days not in (1, 7)) or (span.days == 7 and span.months):
+            return (self._interval(span),)
+        if span.months > 1 and span.months != 12:
+            raise _Ask("Cron cannot count months from today. Say the months, each as a job of its own.")
+        if phrase.spans or phrase.weeks:
+            raise _Ask("That names a span and a repeat. Say only one of them.")
+        fields = self._day_fields(span)
+        if not phrase.clocks:
+            raise _Ask("At what time?")
+        return tuple(self._cron(hours, *fields) for hours in self._daily_all())
+
+    def _interval(self, span: _Span) -> Every:
+        phrase = self.phrase
+        seconds = span.seconds + span.days * 86400
+        if span.months or (not span.days and (phrase.clocks or self._named_days() or phrase.weekdays or phrase.parts)):
+            raise _Ask("An interval has no time of the day. Say 'every 90 minutes', or 'every day at 9'.")
+        if seconds < 60:
+            raise ScheduleError(f"{seconds} seconds are too short: a job runs at most once a minute.")
+        if not phrase.clocks:
+            if self._named_days() or phrase.weekdays or phrase.parts:
+                raise _Ask("At what time?")
+            start = self._home(At(self.now.astimezone(UTC) + timedelta(seconds=seconds))).when
+            return Every(seconds, start)
+        if phrase.weekdays:
+            if len(phrase.weekdays) > 1 or not phrase.weekdays[0].isdigit():
+                raise _Ask("On which one day of the week does it begin?")
+            phrase.weekday.append(("", (int(phrase.weekdays[0]) - 1) % 7))
+        starts = self._dated(self._options())
+        if len(starts) > 1 or not isinstance(starts[0], At):
+            raise _Ask("At what time? Say it like 15:30, and on which day it begins.")
+        note = f"Counted in hours, {seconds // 3600} apart: the clock's time moves where the clocks change."
+        return Every(seconds, starts[0].when, note)
+
+    def _day_fields(self, span: _Span) -> tuple[str, str, str]:
+        """The cron fields for day of the month, month and weekday."""
+        phrase = self.phrase
+        weekdays = [*phrase.weekdays, *(_cron_day(day) for _, day in phrase.weekday)]
+        kinds = [bool(weekdays), bool(phrase.nth_weekday), phrase.last_day, bool(phrase.month_days), bool(phrase.dates)]
+        if sum(kinds) > 1 or len(phrase.dates) > 1 or any(kind for kind, _ in phrase.weekday):
+            raise _Ask("Cron takes weekdays or dates, not both. Say only one of them.")
+        if weekdays:
+            if span.months:
+                raise _Ask("Which one in the month? Say 'every first monday of the month at 9'.")
+            return "*", "*", ",".join(dict.fromkeys(weekdays))
+        if phrase.nth_weekday:
+            return "*", "*", phrase.nth_weekday
+        if phrase.last_day:
+            return "L", "*", "*"
+        if phrase.month_days:
+            if span.days or span.months == 12:
+                raise _Ask("On which day, and in which month?")
+            return ",".join(str(day) for day in dict.fromkeys(phrase.month_days)), "*", "*"
+        if phrase.dates:
+            if "|" in phrase.dates[0]:
+                raise _Ask("On which day of which month, each year?")
+            year, month, day = _calendar_day(phrase.dates[0])
+            if year or not (1 <= month <= 12 and 1 <= day <= monthrange(2024, month)[1]):
+                raise _Ask("On which day of which month, each year?")
+            return str(day), str(month), "*"
+        if span.days == 1 or (not span.days and not span.months and phrase.parts):
+            return "*", "*", "*"
+        raise _Ask("On which day, and at what time?")
+
+    def _daily_all(self) -> list[list[tuple[int, int]]]:
+        """Each reading is the times of a day, as hour and minute."""
+        clocks = list(dict.fromkeys(self.phrase.clocks))
+        each = [self._daily(clock) for clock in clocks]
+        if len(each) > 1:
+            if any(len(one) > 1 for one in each) or len({clock.minute for clock in clocks}) > 1:
+                raise _Ask("Which times? Say them like 9:00, each as a job of its own.")
+            return [[one[0][0] for one in each]]
+        return each[0]
+
+    def _daily(self, clock: _Clock) -> list[list[tuple[int, int]]]:
+        on_any_day = not (self.phrase.weekdays or self.phrase.weekday or self.phrase.dates or self.phrase.month_days)
+        on_any_day = on_any_day and not self.phrase.nth_weekday and not self.phrase.last_day
+        hours = self._hours(clock, False)
+        if any(hour >= 24 for hour in hours) or clock.midnight:
+            if not on_any_day:
+                raise _Ask("At the beginning or the end of that day? Say it like 00:01 or 23:59.")
+            hours = list(dict.fromkeys(hour % 24 for hour in hours))
+        return [[(hour, clock.minute)] for hour in hours]
+
+    def _cron(self, times: list[tuple[int, int]], day: str, month: str, weekday: str) -> Cron:
+        expression = f"{times[0][1]} {','.join(str(hour) for hour, _ in times)} {day} {month} {weekday}"
+        cron.check(expression)
+        note = ""
+        if any(number.isdigit() and int(number) > 28 for number in day.split(",")):
+            note = "Months without that day are left out."
+        return Cron(expression, self.zone, note)
+
+
+def _in_part(clock: _Clock, part: str) -> int:
+    """The hour within a part of the day; 24 is the midnight at its end."""
+    hour = clock.hour
+    if clock.fixed or hour > 12 or hour == 0:
+        meant = hour
+    elif part in ("am", "dawn", "morning"):
+        meant = hour % 12 if part != "morning" else hour
+    elif part in ("pm", "afternoon"):
+        meant = hour % 12 + 12
+    elif part == "noon":
+        meant = hour if hour >= 10 else hour + 12
+    elif part == "evening":
+        meant = hour + 12
+    else:
+        meant = hour if hour < EARLY else hour + 12
+    first, last = _PARTS[part]
+    if not (first <= meant <= last or (clock.midnight and part in ("night", "evening"))):
+        raise _Ask(f"{hour}:{clock.minute:02} and the {part} contradict each other. Say the time like 17:30.")
+    return meant
+
+
+_PARTS = {
+    "am": (0, 11),
+    "pm": (12, 23),
+    "dawn": (0, 7),
+    "morning": (3, 11),
+    "noon": (10, 15),
+    "afternoon": (12, 20),
+    "evening": (16, 24),
+    "night": (0, 24),
+}
+
+
+def _no_such(text: str) -> tuple[date, ...]:
+    *_, month, day = text.split("|")[0].split("-")
+    raise ScheduleError(f"No calendar has a day {day} in month {month.strip('?')} of that year.")
+
+
+def _calendar_day(written: str) -> tuple[int, int, int]:
+    """Year (0 when none was said), month and day of a date mark such as "2027-5-3" or "?5-12"."""
+    *year, month, day = written.removeprefix("?").split("-")
+    return int(year[0] if year and year[0] else 0), int(month), int(day)
+
+
+def _months_later(day: date, months: int) -> date:
+    if months > 12 * 8000:
+        raise OverflowError
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    if year > 9990:
+        raise OverflowError
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _said_day(options: list[tuple[date, ...]] | None) -> str:
+    return " or ".join(day_in_words(option[0]) for option in options or ())

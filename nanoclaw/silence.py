@@ -1,0 +1,82 @@
+"""What a model says when it has nothing to say, and what is left of an answer without it."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = r"(?:HEARTBEAT_OK|NO_REPLY|\[SILENT\])"
+_WRAP = "\"'`*_~“”„‘’«»()<>|"
+_MARKUP = r"</?[A-Za-z][^<>\n]*>|&nbsp;|```[\w-]*"
+_LIST_MARK = r"\s*(?:[-*+•#>]+|\d+[.)])(?=\s)"
+
+_ANY = re.compile(rf"(?<![^\W_])(?<![^\W_]_)(?<![/@$=\\-]){_TOKEN}(?![^\W_]|_[^\W_]|[/@=\\-]|\.\w)", re.IGNORECASE)
+_AT_START = re.compile(rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY.pattern})", re.IGNORECASE)
+_AT_END = re.compile(rf"(?P<token>{_ANY.pattern})(?P<after>[{re.escape(_WRAP)}.!?,;:…\s]*)$", re.IGNORECASE)
+
+_QUOTES = "\"'`“”„‘’«»"
+_SEPARATORS = " \t\r\n-–—:;,|"
+_STOPS = ".!?…"
+
+
+def spoken(text: str) -> str:
+    """What the person is to be told: '' where an answer is nothing but a token of silence, however it is dressed up.
+
+    A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
+    sentence, is a word like any other.
+    """
+    if not _ANY.search(text):
+        return text
+    if not _has_words(text):
+        return ""
+    while True:
+        shorter = _without_last(_without_first(text))
+        if shorter == text:
+            return text
+        if not _has_words(shorter):
+            return ""
+        text = shorter
+
+
+def _has_words(text: str) -> bool:
+    rest = re.sub(_MARKUP, " ", _ANY.sub(" ", re.sub(_LIST_MARK, " ", text, flags=re.MULTILINE)))
+    return any(sign.isalnum() for sign in rest)
+
+
+def _without_first(text: str) -> str:
+    found = _AT_START.match(text)
+    if not found:
+        return text
+    before, rest = found["before"], text[found.end() :]
+    closing = rest[: len(rest) - len(rest.lstrip(_WRAP))]
+    own = _mirrored(before, closing)
+    after = rest[own:]
+    is_mention = own and set(before) & set(_QUOTES) and re.match(r"[ \t]*\w", after)
+    if is_mention:
+        return text
+    return before[: len(before) - own] + after.lstrip(_SEPARATORS + _STOPS)
+
+
+def _without_last(text: str) -> str:
+    found = _AT_END.search(text)
+    if not found:
+        return text
+    head, after = text[: found.start()], found["after"].rstrip()
+    opening = head[len(head.rstrip(_WRAP)) :]
+    own = _mirrored(opening, after)
+    before = head[: len(head) - own]
+    if own and set(opening) & set(_QUOTES) and re.search(r"[\w,][ \t]*$", before):  # he wrote "NO_REPLY"
+        return text
+    return before.rstrip(_SEPARATORS) + after[own:].strip().lstrip(_STOPS + _SEPARATORS)
+
+
+def _mirrored(before: str, after: str) -> int:
+    """How many signs that stand before a token are closed right after it."""
+    most = min(len(before), len(after))
+    count = 0
+    while count < most and _closes(before[-1 - count], after[count]):
+        count += 1
+    return count
+
+
+def _closes(opening: str, closing: str) -> bool:
+    return closing in {"(": ")", "<": ">", "“": "”", "„": "“”", "‘": "’", "«": "»", "»": "«"}.get(opening, opening)

@@ -1,0 +1,98 @@
+"""The `cron` tool: reminders and tasks for later. What the words for a time mean is worked out by code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Protocol
+
+from nanoclaw.errors import Refused, ScheduleError, ToolError
+from nanoclaw.messages import Address, Deed, ToolExample
+from nanoclaw.store.jobs import CHANNEL, Job, Kind, OnMiss
+from nanoclaw.tools.base import Tool, ToolContext, tool
+
+CAPABILITY = (
+    "Later: set reminders and tasks with cron, never by a file or a promise. A message that begins with [CRON:n] is "
+    "task n coming due."
+)
+"""What the prompt says of the schedule where it runs."""
+
+
+class Desk(Protocol):
+    """Where jobs are made and changed; every method raises ScheduleError with a sentence for the person."""
+
+    def wish(
+        self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
+    ) -> tuple[Job, str]: ...
+    def table(self) -> str: ...
+    def job(self, id_: int) -> Job: ...
+    def remove(self, id_: int) -> str: ...
+    def pause(self, id_: int) -> str: ...
+    def resume(self, id_: int) -> str: ...
+    def run(self, id_: int) -> str: ...
+
+
+def schedule_tools(desk: Desk | None) -> list[Tool]:
+    """Without a desk they are only to be looked at."""
+
+    async def cron(
+        context: ToolContext,
+        action: Literal["add", "list", "remove", "pause", "resume", "run"],
+        when: Annotated[str | None, "the person's own words: 'tomorrow at 9', 'every weekday at 7:30'"] = None,
+        text: Annotated[str | None, "what a reminder says, or a task's instruction"] = None,
+        kind: Annotated[
+            Literal["reminder", "task"], "a reminder's text is sent as it is; a task wakes you"
+        ] = "reminder",
+        at: Annotated[str | None, "your own reading of `when`, as ISO time, to check it"] = None,
+        on_miss: Annotated[Literal["once", "skip"], "a repeat missed while off"] = "once",
+        nag: Annotated[str | None, "repeat until done: '10m x6'"] = None,
+        id: Annotated[int | None, "of the job; all but add and list need it"] = None,
+    ) -> str:
+        """Reminders and tasks for later. Tell the person the date and time from the answer."""
+        assert desk
+        if action == "list":
+            return desk.table()
+        target = _allowed(desk, context)
+        try:
+            if action != "add":
+                if id is None:
+                    raise ToolError(f"{action} needs the job's id; list shows it. Nothing was done.")
+                acts: dict[str, Callable[[int], str]] = {
+                    "remove": desk.remove,
+                    "pause": desk.pause,
+                    "resume": desk.resume,
+                    "run": desk.run,
+                }
+                said = acts[action](id)
+                context.report(Deed("cron", "job", f"job {id}", said))
+                return said
+            if not (when and text):
+                raise ToolError("add needs when and text. Nothing was set.")
+            job, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, context.sender)
+        except ScheduleError as error:
+            raise ToolError(str(error)) from None
+        context.report(Deed("cron", "job", f"job {job.id}", said, before="", after=str(job.id)))
+        return said
+
+    example = ToolExample(
+        "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
+    )
+    return [replace(tool(cron, effect="workspace", examples=[example]), deed=_deed)]
+
+
+def _allowed(desk: Desk, context: ToolContext) -> Address:
+    """For whom a job is made. Raises Refused in the run of a job that may not make others."""
+    if context.origin == "person":
+        return context.address
+    if context.address.channel == CHANNEL:
+        job = desk.job(int(context.address.chat))
+        if job.may_schedule:
+            return job.target
+    raise Refused("a task may not make or change jobs unless the person allowed it for that task. Nothing was done.")
+
+
+def _deed(named: dict[str, Any]) -> Deed | None:
+    if named["action"] == "list":
+        return None
+    what = f"set a {named.get('kind', 'reminder')}" if named["action"] == "add" else f"{named['action']} a job"
+    return Deed("cron", "job", "", what)

@@ -1,0 +1,306 @@
+"""`nanoclaw gateway` and the terminals that attach to it: real processes, a real socket, pseudo-terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.messages import Address, Outbound
+from nanoclaw.store.db import Store
+from nanoclaw.store.outbox import Outbox
+from tests.agent.house import REPOSITORY
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, call_delta, delta, events, says
+
+SECONDS = 20.0  # until which what is expected must be there
+
+
+class Running:
+    """A process in a pseudo-terminal without cursor movement: `say` lines, `expect` words."""
+
+    def __init__(self, home: Home, *arguments: str) -> None:
+        self.text = ""
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            home.command(*arguments),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**home.variables(), "TERM": "dumb"},
+            cwd=REPOSITORY,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def say(self, line: str) -> None:
+        os.write(self._master, f"{line}\n".encode())
+
+    def expect(self, what: str, times: int = 1) -> str:
+        deadline = time.monotonic() + SECONDS
+        while self.text.count(what) < times:
+            assert time.monotonic() < deadline, f"{what!r} did not come:\n{self.text}"
+            if not self._read(0.2) and self.process.poll() is not None and self.text.count(what) < times:
+                raise AssertionError(f"it ended without {what!r}:\n{self.text}")
+        return self.text
+
+    def ended(self) -> int:
+        while self._read(0.05) or self.process.poll() is None:
+            pass
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._master], [], [], seconds)[0]:
+            return False
+        try:
+            piece = os.read(self._master, 65536).decode(errors="replace").replace("\r", "")
+        except OSError:  # the other side is closed
+            return False
+        self.text += piece
+        return bool(piece)
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(home: Home) -> Iterator[Start]:
+    """`start("gateway")` and the like; all are ended after the test."""
+    running: list[Running] = []
+
+    def begin(*arguments: str) -> Running:
+        running.append(Running(home, *arguments))
+        running[-1].expect({"gateway": "serves"}.get(arguments[0] if arguments else "", "> "))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.close()
+
+
+def pending(home: Home) -> list[str]:
+    store = Store(home.root / "state.db", read_only=True)
+    try:
+        return [row.outbound.text for row in Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).pending("terminal")]
+    finally:
+        store.close()
+
+
+def test_a_question_is_answered_by_the_process_that_runs(home: Home, server: ModelServer, start: Start) -> None:
+    gateway = start("gateway")
+    server.script(says("Four."), says("From a pipe."))
+    assert home.run("-m", "two and two?").out == "Four.\n"
+    assert home.run("-m", "-", "--json", stdin="and this?").out.count("From a pipe.") == 1
+    assert str(gateway.process.pid) in home.run("status").out
+    assert pending(home) == []
+    assert stat.S_IMODE((home.root / "gateway.sock").lstat().st_mode) == 0o600
+
+
+def test_what_is_printed_is_what_a_process_of_its_own_prints(home: Home, server: ModelServer, start: Start) -> None:
+    calls = events(call_delta(0, "call_1", "list_dir", "{}"), delta("tool_calls"))
+    server.script(calls, says("Two files."))
+    alone = json.loads(home.run("-m", "look", "--json", "--session", "alone").out)
+    start("gateway")
+    server.script(calls, says("Two files."))
+    attached = json.loads(home.run("-m", "look", "--json", "--session", "attached").out)
+    for one in (alone, attached):
+        del one["session"]
+        one["tools"] = [{**tool, "seconds": 0} for tool in one["tools"]]
+    assert attached == alone
+
+
+def test_files_reach_the_process_that_runs(home: Home, server: ModelServer, start: Start, tmp_path: Path) -> None:
+    start("gateway")
+    (tmp_path / "poem.txt").write_text("the owl and the pussycat")
+    server.script(says("An owl."))
+    assert home.run("-m", "who?", "--file", str(tmp_path / "poem.txt")).out == "An owl.\n"
+    assert "the owl and the pussycat" in json.dumps(server.asked[-1].json)
+
+
+def test_a_failed_answer_is_no_output_and_status_1(home: Home, start: Start, server: ModelServer) -> None:
+    start("gateway")
+    ended = home.run("-m", "/model nonsense", "--json")
+    assert "nonsense" in json.loads(ended.out)["answer"]
+    server.stop()
+    ended = home.run("-m", "hi", check=1)
+    assert ended.out == ""
+    assert "kept" in ended.err
+
+
+def test_nothing_to_ask_is_told_as_ever(home: Home, start: Start) -> None:
+    start("gateway")
+    assert "nothing to answer" in home.run("-m", "", check=2).err
+    assert "chooses its model itself" in home.run("-m", "hi", "--model", "openai/other", check=2).err
+
+
+def test_all_terminals_of_a_conversation_see_what_is_said_in_one(home: Home, server: ModelServer, start: Start) -> None:
+    start("gateway")
+    one, two, other = start(), start(), start("--session", "other")
+    server.script(says("The answer is a heron."), says("A bittern."))
+    one.say("which bird?")
+    one.expect("The answer is a heron.")
+    two.expect("The answer is a heron.")
+    assert "another terminal: which bird?" in two.text
+    assert home.run("-m", "and that one?").out == "A bittern.\n"
+    assert "nanoclaw -m: and that one?" in two.expect("A bittern.")
+    assert "bird" not in other.text
+
+
+def test_a_stop_in_a_terminal_ends_the_turn_at_once(home: Home, server: ModelServer, start: Start) -> None:
+    start("gateway")
+    one = start()
+    server.script(events(delta(content="An endless story"), done=False, hang=True))
+    one.say("tell me")
+    one.expect("An endless story")
+    began = time.monotonic()
+    one.say("/stop")
+    one.expect("Stopped.")
+    assert time.monotonic() - began < 5
+
+
+def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelServer, start: Start) -> None:
+    start("gateway")
+    server.script(events(delta(content="An endless story"), done=False, hang=True))
+    asking = Running(home, "-m", "tell me")
+    try:
+        asking.expect("An endless story")
+        asking.process.send_signal(signal.SIGINT)
+        assert asking.ended() == 130
+        assert "Stopped." in asking.text
+    finally:
+        asking.close()
+    assert pending(home) == []
+
+
+def test_the_end_of_the_process_is_told_to_its_terminals_and_the_next_goes_on(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    gateway, one = start("gateway"), start()
+    server.script(events(delta(content="A heron is"), done=False, hang=True), says("A heron is a bird."))
+    one.say("what is a heron?")
+    one.expect("A heron is")
+    gateway.process.kill()
+    one.expect("has ended")
+    assert one.ended() == 1
+    start("gateway")
+    two = start()
+    two.expect("A heron is a bird.")
+
+
+def test_a_client_that_is_killed_costs_nothing_and_its_answer_is_kept(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    start("gateway")
+    server.script(events(delta(content="A long"), done=False, hang=True), says("Still here."), says("Late answer."))
+    asking = Running(home, "-m", "tell me", "--session", "left")
+    asking.expect("A long")
+    asking.close()
+    assert home.run("-m", "are you there?").out == "Still here.\n"
+
+
+def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home, start: Start) -> None:
+    home.run("-m", "/status")
+    store = Store(home.root / "state.db")
+    Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).add(
+        Outbound(Address("terminal", "main"), "Water the plants.")
+    )
+    store.close()
+    start("gateway")
+    assert "Water" not in home.run("-m", "/status").out  # a script is no reader
+    assert pending(home) == ["Water the plants."]
+    shown = start().expect("Water the plants.")
+    assert shown.index("while you were away") < shown.index("Water the plants.")
+    assert "Water" not in start().text
+
+
+def test_an_open_terminal_can_be_attached_to(home: Home, server: ModelServer, start: Start) -> None:
+    owner = start()
+    server.script(says("Four."))
+    assert home.run("-m", "two and two?").out == "Four.\n"
+    owner.expect("Four.")
+    assert "nanoclaw -m: two and two?" in owner.text
+
+
+def test_a_second_gateway_names_the_process_that_runs(home: Home, start: Start) -> None:
+    gateway = start("gateway")
+    assert f"process {gateway.process.pid}" in home.run("gateway", check=1).err
+
+
+def test_after_a_kill_the_next_one_starts_at_once(home: Home, server: ModelServer, start: Start) -> None:
+    gateway = start("gateway")
+    gateway.process.kill()
+    gateway.process.wait()
+    assert (home.root / "gateway.sock").exists()
+    server.script(says("Alone."), says("Attached."))
+    assert home.run("-m", "hi").out == "Alone.\n"
+    start("gateway")
+    assert home.run("-m", "hi").out == "Attached.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_gateway_ends_cleanly_and_leaves_its_turn_to_the_next(
+    home: Home, server: ModelServer, start: Start, number: signal.Signals
+) -> None:
+    gateway, one = start("gateway"), start()
+    server.script(events(delta(content="Half"), done=False, hang=True), says("All of it."))
+    one.say("go")
+    one.expect("Half")
+    gateway.process.send_signal(number)
+    assert gateway.ended() == 0
+    assert one.ended() == 1
+    assert not (home.root / "gateway.sock").exists()
+    start("gateway")
+    start().expect("All of it.")
+
+
+def test_a_home_with_a_long_path_can_be_attached_to(tmp_path: Path, server: ModelServer) -> None:
+    home = Home(tmp_path / ("long" * 40))
+    home.configure(server.base)
+    gateway = Running(home, "gateway")
+    try:
+        gateway.expect("serves")
+        server.script(says("Four."))
+        assert home.run("-m", "two and two?").out == "Four.\n"
+        assert str(gateway.process.pid) in home.run("status").out
+    finally:
+        gateway.close()
+
+
+def test_one_that_listens_but_says_nothing_is_told_of(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.root.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(home.root / "gateway.sock"))
+        deaf.listen()
+        home.environment["NANOCLAW_HELLO_SECONDS"] = "0.2"
+        assert "does not answer" in home.run("-m", "hi", check=1).err
+
+
+def test_status_and_doctor_tell_of_the_process_that_runs(home: Home, server: ModelServer, start: Start) -> None:
+    gateway = start("gateway")
+    told = json.loads(home.run("status", "--json").out)
+    assert told["running"] == gateway.process.pid
+    assert told["process"]["role"] == "gateway"
+    assert told["process"]["channels"][0]["name"] == "terminal"
+    assert told["process"]["tick"] < 60
+    assert (told["to_deliver"], told["not_delivered"], told["frozen"]) == (0, 0, False)
+    home.run("-m", "/panic")
+    assert json.loads(home.run("status", "--json").out)["frozen"] is True
+    server.script(says("hello"))
+    assert f"process {gateway.process.pid}, gateway; the schedule ticked" in home.run("doctor").out
