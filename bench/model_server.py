@@ -39,10 +39,14 @@ class ModelServer:
         self.bodies.clear()
         self._replies = deque(replies)
 
+    def reply(self, body: dict[str, Any]) -> Reply:
+        """The next of the script."""
+        return self._replies.popleft() if self._replies else "Hello."
+
     def answer(self, body: dict[str, Any]) -> bytes:
         self.on_request()
         self.bodies.append(body)
-        reply = self._replies.popleft() if self._replies else "Hello."
+        reply = self.reply(body)
         number = len(self.bodies)
         if isinstance(reply, str):
             delta: dict[str, Any] = {"role": "assistant", "content": reply}

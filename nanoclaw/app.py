@@ -37,13 +37,18 @@ from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.outputs import Outputs
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.redact import Redactor, clean_environment
-from nanoclaw.messages import Address, Image, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
+from nanoclaw.messages import Address, Image, Inbound, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
 from nanoclaw.providers.base import SIGHTED, Provider, Sight, chat_tools
+from nanoclaw.schedule import heartbeat as heartbeats
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.schedule.desk import Commands as Faces
 from nanoclaw.schedule.desk import Desk
+from nanoclaw.schedule.heartbeat import Heartbeat
 from nanoclaw.schedule.reminders import Answers
 from nanoclaw.schedule.schedule import STALE, Schedule
+from nanoclaw.schedule.watched import Watched
+from nanoclaw.store.beats import CHANNEL as HEARTBEAT
+from nanoclaw.store.beats import Beats
 from nanoclaw.store.db import Store, owner
 from nanoclaw.store.flags import PANIC, Flags
 from nanoclaw.store.inbox import Inbox
@@ -60,6 +65,7 @@ from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.forgetting import Forgetter, forget_tool, memory_command
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.report import report_tool
 from nanoclaw.tools.schedule import CAPABILITY as SCHEDULE
 from nanoclaw.tools.schedule import schedule_tools
 from nanoclaw.tools.shell import shell_tools
@@ -139,6 +145,27 @@ class App:
             is_served=self._fires_for,
             ticked=(config.home / TICK).touch,
         )
+
+        def start_beat(row: int, inbound: Inbound) -> None:
+            session = sessions.of(inbound.address)
+            if session.model != config.heartbeat.model:
+                session.use_model(config.heartbeat.model)
+            self.assistant.start(row, inbound)
+
+        self._heartbeat = heartbeat = Heartbeat(
+            Beats(self.store, sessions, now),
+            watched(config, workspace, lambda command: pinned.refusal("exec", True, {"command": command})),
+            heartbeat_settings(config),
+            clock=now,
+            remark=builder.remark,
+            start=start_beat,
+            wake=self.delivery.wake,
+            free=lambda address: self.assistant.free(address),
+            is_frozen=lambda: frozen_at(flags) is not None,
+            is_served=self._fires_for,
+        )
+        clean, bounded = cleaner(config), Outputs(workspace.root).shortened
+        beating = Toolbox([*tools, report_tool(heartbeat.report)], now, clean, pinned.refusal, bounded)
         self.assistant = Assistant(
             sessions=sessions,
             inbox=Inbox(self.store, now),
@@ -148,7 +175,8 @@ class App:
             builder=builder,
             receipts=Receipts(ledger, changes, builder.remark, forgetter.undo),
             tells_receipts=config.session.receipts,
-            toolbox=Toolbox(tools, now, cleaner(config), pinned.refusal, Outputs(workspace.root).shortened),
+            toolbox=Toolbox(tools, now, clean, pinned.refusal, bounded),
+            toolboxes={"heartbeat": beating},
             provider_for=self._providers.of,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
@@ -161,6 +189,7 @@ class App:
             answers={
                 "memory": lambda said: memory_command(changes, forgetter, said.argument),
                 "budget": lambda said: budget.command(said.argument),
+                "heartbeat": lambda said: heartbeat.command(),
                 **note_commands(MemoryStore(workspace, now), changes, notes.search),
                 **pin_commands(pins, pinned.how),
                 **job_commands(desk),
@@ -174,7 +203,9 @@ class App:
             window_of=partial(window_of, facts),
             learned_window=facts.learned_window,
             reaction=Answers(jobs, now, schedule.changed).to,
-            ending=schedule.ending,
+            ending=lambda inbound, ended, touched: (
+                schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
+            ),
         )
 
     def check_model(self, address: Address) -> None:
@@ -186,14 +217,15 @@ class App:
         self._terminated = True
         serving.cancel()
 
-    async def run(self) -> None:
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until a terminal of its own is done; a cancelled run ends what it was doing as the person's own stop,
-        and a gateway's leaves it to the next start."""
+        and a gateway's leaves it to the next start. `ready` is called when terminals can attach."""
+        self._ready = ready
         self.assistant.resume(self._takes_up)
         delivering = asyncio.create_task(self.delivery.run())
         serving = [asyncio.create_task(self._serve(channel)) for channel in self._channels.values()]
         if self._wakes:
-            serving.append(asyncio.create_task(self._schedule.run()))
+            serving += [asyncio.create_task(self._schedule.run()), asyncio.create_task(self._heartbeat.run())]
         try:
             await asyncio.wait([*serving, delivering], return_when=asyncio.FIRST_COMPLETED)
             for task in (*serving, delivering):
@@ -209,6 +241,13 @@ class App:
             await asyncio.gather(delivering, return_exceptions=True)
             for name in self._channels:
                 await self.delivery.flush(name)
+
+    async def beat(self) -> str:
+        """One heartbeat now, to its end, in a process that serves nothing else; what came of it, in words."""
+        beat = await self._heartbeat.beat()
+        await self.assistant.idle()
+        told = await self._heartbeat.tell()
+        return heartbeats.outcome(beat, told, self._heartbeat.waiting())
 
     async def aclose(self) -> None:
         await self._providers.aclose()
@@ -239,6 +278,9 @@ class App:
 
     def arrived(self) -> None:
         self.delivery.wake_all()
+
+    def listening(self) -> None:
+        self._ready()
 
     # --- channels ----------------------------------------------------------------------------------------------------
 
@@ -288,7 +330,7 @@ class App:
     def _takes_up(self, address: Address) -> bool:
         """Whether what an earlier process left of a conversation goes on here."""
         own = self._own
-        if address.channel == JOBS:
+        if address.channel in (JOBS, HEARTBEAT):
             return self._wakes
         return address.channel in self._channels if own is None else own.serves(Outbound(address, "", reply_to="any"))
 
@@ -683,6 +725,35 @@ def look_inside(config: Config, store: Store | None, session: str, message: str,
     factor = Calibration(partial(lessons, store)).factor(model) if store else 1.0
     shown = xray.rows(made_of, history, new, model, factor)
     return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
+
+
+def watched(config: Config, workspace: Workspace, refusal: Callable[[str], str] = lambda command: "") -> Watched:
+    """How the heartbeat looks at things; commands get the environment that those of the model get."""
+    environment = clean_environment(config.environment, secrets(config))
+    return Watched(
+        workspace.root, environment, clean=cleaner(config), refusal=refusal, loopback=config.heartbeat.loopback
+    )
+
+
+def heartbeat_settings(config: Config) -> heartbeats.Settings:
+    """Raises ConfigError."""
+    chosen = config.heartbeat
+    return heartbeats.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
+
+
+def rehearse_heartbeat(config: Config, store: Store | None) -> str:
+    """What a heartbeat now would come to, in words. Looks at what is watched; changes nothing and asks no model."""
+    zone, now = heartbeat_settings(config).zone, person_clock(config)
+    states = Beats(store, None, now).states() if store else {}
+    looking = watched(config, Workspace(config.workspace_path))
+    verdicts = asyncio.run(heartbeats.look(looking, states, now().astimezone(zone) if zone else now()))
+    lines = [heartbeats.table(verdicts), ""]
+    if not any(verdict.is_due for verdict in verdicts):
+        return "\n".join([*lines, "Nothing is due: no model is asked."])
+    text = heartbeats.prompt(verdicts)
+    view = look_inside(config, store, "main", text, "minimal")
+    tokens = sum(row.tokens for row in view.rows)
+    return "\n".join([*lines, f"The model would be asked (about {tokens:,} tokens, tools included):", "", text])
 
 
 def person_clock(config: Config) -> Clock:

@@ -172,13 +172,23 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         link.send({"nanoclaw": VERSION, "want": want, "session": session})
         link.hello = link.receive()
     except TimeoutError:
-        raise StoreBusy(f"the nanoclaw that is using {folder} does not answer: end it, or wait for it") from None
+        who = f"another nanoclaw (process {_holder(folder)})"
+        raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
         raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw") from None
     if "refused" in link.hello:
         raise StoreBusy(str(link.hello["refused"]))
     line.settimeout(None)
     return link
+
+
+def _holder(folder: str) -> str:
+    """The pid in the store's lock."""
+    try:
+        with open(os.path.join(folder, "state.lock"), encoding="ascii") as lock:
+            return lock.read(20).strip() or "unknown"
+    except (OSError, ValueError):
+        return "unknown"
 
 
 def status(folder: str) -> dict[str, Any] | None:

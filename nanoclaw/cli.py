@@ -89,6 +89,9 @@ def parser() -> argparse.ArgumentParser:
     restoring.add_argument("file", type=Path, metavar="FILE")
     restoring.set_defaults(without_config=True)  # it may be what is damaged
 
+    beat = command("heartbeat", _heartbeat, "look at HEARTBEAT.md now, and ask the model about what is due")
+    beat.add_argument("--dry-run", action="store_true", help="only show what is due and why; no model is asked")
+
     context = command("context", _context, "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
     context.add_argument("--mode", choices=("full", "minimal", "none"), default="full")
@@ -258,6 +261,7 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
             clock=app.person_clock(config),
             greeting=greeting,
             commands={f"/{name}": command.help for name, command in COMMANDS.items()},
+            waiting=frozenset(f"/{name}" for name, command in COMMANDS.items() if command.waits),
         )
 
     async def talk() -> int:
@@ -334,8 +338,8 @@ def _gateway(config: Config, options: argparse.Namespace) -> int:
         async with _serving(config, None, options, model, listens=True) as running:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, _end_gateway, running, me)
-            print(f"nanoclaw gateway: {running.in_words()}. Ctrl-C ends it.", flush=True)
-            await running.run()
+            said = f"nanoclaw gateway: {running.in_words()}. Ctrl-C ends it."
+            await running.run(lambda: print(said, flush=True))
 
     with suppress(asyncio.CancelledError):
         asyncio.run(serve())
@@ -509,6 +513,27 @@ def _doctor(config: Config, options: argparse.Namespace) -> int:
             first = problems.setdefault(str(error), what)
             print(f"wrong {what}: {error}" if first == what else f"?     {what}: not checked, as the {first} is wrong")
     return 1 if problems else 0
+
+
+def _heartbeat(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.channels.text import printable
+
+    if options.dry_run:
+        with _read_store(config) as store:
+            print(printable(app.rehearse_heartbeat(config, store)))
+        return 0
+    options.session, options.model = "main", ""
+    if link := _attached(config, options, "answer"):
+        return attach.ask(link, "/heartbeat", [], as_json=False)
+
+    async def beat() -> int:
+        model = await app.choose_model(config)
+        async with _serving(config, None, options, model) as running:
+            print(printable(await running.beat()))
+        return 0
+
+    return _run(beat())
 
 
 def _context(config: Config, options: argparse.Namespace) -> int:

@@ -54,8 +54,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """`target` is a conversation such as "terminal:main", '' the one that was used last; `loopback` lets the checklist
+    watch pages on this machine."""
+
     every: str = "30m"
     active: str = "08:00-22:00"
+    timezone: str = ""
+    model: str = ""
+    target: str = ""
+    loopback: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ COMMANDS = {
     "budget": Command("what was spent today and this month; /budget yes goes on beyond the limit until the day ends"),
     "context": Command("what the model sees, part by part, and what it costs"),
     "why": Command("where the last answer came from; /why not TEXT: why a note was not recalled"),
+    "heartbeat": Command("look at HEARTBEAT.md now, and ask the model about what is due", waits=True),
     "status": Command("model, workspace, length of the conversation, tokens used"),
     "panic": Command("stop everything, and freeze what would be sent or started until /resume"),
     "resume": Command("go on after /panic"),

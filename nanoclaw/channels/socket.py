@@ -27,6 +27,7 @@ from nanoclaw.messages import Address, Attachment, Inbound, Outbound, ToolCall, 
 _MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read
 _MOST_LINES = 64
 _MOST_FILES = 100
+_REFUSING_SECONDS = 1.0
 _SHOWN_SECONDS = 10.0  # until which a client has shown what it was sent
 
 Frame = dict[str, Any]
@@ -47,6 +48,10 @@ class Desk(Protocol):
 
     def arrived(self) -> None:
         """Somebody is there now who was not before."""
+        ...
+
+    def listening(self) -> None:
+        """Whoever wants to may attach now."""
         ...
 
 
@@ -86,6 +91,7 @@ class Terminals:
         """Until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
         self._deliver = deliver
         server = await self._listen()
+        self._desk.listening()
         try:
             if self._own:
                 asyncio.get_running_loop().call_soon(self._up, self._own)
@@ -195,7 +201,7 @@ class Terminals:
         try:
             await self._serve(line)
         except _Refused as refusal:
-            line.send({"refused": str(refusal)})
+            await line.refuse(str(refusal))
         except ConnectionError:
             pass
         except asyncio.CancelledError:
@@ -342,6 +348,15 @@ class _Line:
             self.writer.transport.abort()
             return
         self.writer.write(json.dumps(frame).encode() + b"\n")
+
+    async def refuse(self, sentence: str) -> None:
+        """Take what still comes, or closing would take the sentence away."""
+        self.send({"refused": sentence})
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_REFUSING_SECONDS):
+                self.writer.write_eof()
+                while await self.reader.read(65536):
+                    pass
 
     async def receive(self) -> Frame:
         """The next frame that is no confirmation. Raises ConnectionError at the end of the line."""

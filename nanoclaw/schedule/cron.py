@@ -21,8 +21,8 @@ def next_due(expression: str, zone: str | tzinfo, after: datetime) -> datetime:
     """The first moment later than `after`, in UTC.
 
     A time that the clocks skip becomes the first moment after; one that they show twice counts once, unless the
-    expression is for any hour of the day, which then has one hour more. Also computes what a job may not have, such as seconds. Raises ScheduleError for an expression that cannot be
-    read, that never comes, and for an unknown zone.
+    expression is for any hour of the day, which then has one hour more. Also computes what a job may not have, such
+    as seconds. Raises ScheduleError for an expression that cannot be read, that never comes, and for an unknown zone.
     """
     from croniter import CroniterBadDateError, CroniterError, croniter
 

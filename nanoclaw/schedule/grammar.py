@@ -13,7 +13,7 @@ from nanoclaw.errors import ScheduleError
 from nanoclaw.schedule import cron
 from nanoclaw.schedule.lexicon import LANGUAGES, Language
 from nanoclaw.schedule.marks import Row, Unknown, row
-from nanoclaw.schedule.words import At, Cron, Every, Heard, Reading, Unclear, day_in_words, passed, question
+from nanoclaw.schedule.words import At, Cron, Every, Heard, Reading, Unclear, apart, day_in_words, passed, question
 
 LATE_NIGHT = 4
 """Until this hour "tomorrow" may be the day that has just begun."""
@@ -22,7 +22,7 @@ EARLY = 6
 
 
 def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str]) -> Heard | str:
-    """What a folded phrase means in the languages that have all of its words; the first strange word if none has.
+    """What a folded phrase means in the languages that have all of its words; the strange word, if none has.
 
     Raises ScheduleError for the past and for intervals under a minute.
     """
@@ -45,7 +45,8 @@ def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str])
         return heard[0] if len(heard) == 1 else _one_of(heard, now, zone)
     if refusals:
         raise refusals[0]
-    return max(strange, key=lambda word: -text.rfind(word)) if len(set(strange)) == 1 else text
+    furthest = max(strange, key=text.find)
+    return furthest if furthest in text else text
 
 
 def wall(wanted: datetime, zone: tzinfo) -> At:
@@ -635,7 +636,7 @@ class _Meaning:
             options = [(self.today, self.today + timedelta(days=1))]
             hours = [hour % 24 for hour in hours]
         found = [self._first(option, hour, clock.minute) for option in options for hour in hours]
-        future = sorted({at for at in found if at.when > self.now}, key=lambda at: at.when)
+        future = sorted({at for at in found if self._is_ahead(at)}, key=lambda at: at.when.astimezone(UTC))
         if not future:
             raise passed(max(at.when for at in found), self.now, self.home)
         if len(future) > 1 and open_day and self._loose(clock) and future[0].when.hour >= EARLY:
@@ -677,9 +678,15 @@ class _Meaning:
         for day in days:
             later, hour_of_day = divmod(hour, 24)
             at = wall(datetime.combine(day + timedelta(days=later), time(hour_of_day, minute)), self.there)
-            if at.when > self.now:
+            second = At(at.when.replace(fold=1))
+            if not self._is_ahead(at) and self._is_ahead(second):
+                at = second
+            if self._is_ahead(at):
                 break
         return at
+
+    def _is_ahead(self, at: At) -> bool:
+        return apart(at.when, self.now) > timedelta()
 
     def _home(self, at: At) -> At:
         return At(at.when.astimezone(cron.zone_named(self.home)), at.note)

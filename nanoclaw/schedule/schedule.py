@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from nanoclaw.events import TurnEnded
 from nanoclaw.messages import Address, Inbound, Message
 from nanoclaw.schedule import reminders, words
 from nanoclaw.schedule.reminders import Remark
+from nanoclaw.silence import spoken
 from nanoclaw.store.inbox import Ending
 from nanoclaw.store.jobs import Due, Firing, Job, Jobs, JobState, Occurrence
 
@@ -33,9 +33,6 @@ MISSED = timedelta(minutes=5)
 BACK_OFF = tuple(timedelta(seconds=seconds) for seconds in (30, 60, 300, 900, 3600))
 """Pauses after the first, second … failure of a task in a row; the last one from then on."""
 TELL_AT, PAUSE_AT = 2, 10
-
-SILENCE = re.compile(r"\W*(?:NO_REPLY|\[?SILENT\]?|HEARTBEAT_OK)\W*", re.IGNORECASE)
-"""An answer that says nothing."""
 
 
 class Schedule:
@@ -189,8 +186,8 @@ class Schedule:
             if self._jobs.is_running(job.id):
                 self._jobs.miss(due, "the one before was still running")
                 return
-            last = self._jobs.last(job.id) if job.failures else None
-            if last and last.fired and due.due < last.fired + _pause_after(job.failures):
+            last = self._jobs.last_try(job.id) if job.failures else None
+            if last and due.due < last + _pause_after(job.failures):
                 self._jobs.miss(due, f"it waits after {job.failures} failures")
                 return
         late = self._clock() - due.due
@@ -221,8 +218,8 @@ class Schedule:
         if ended.reason != "answered":
             reason = "It was stopped." if ended.reason == "cancelled" else ended.answer
             return self._failed(job, occurrence, reason, is_final=touched or ended.reason != "failed")
-        texts = [] if SILENCE.fullmatch(ended.answer) else [ended.answer]
-        return self._ended(job, occurrence, "", None, "active" if job.next_due else "done", texts)
+        said = spoken(ended.answer)
+        return self._ended(job, occurrence, "", None, "active" if job.next_due else "done", [said] if said else [])
 
     def _failed(self, job: Job, occurrence: Occurrence, reason: str, *, is_final: bool) -> Ending:
         """The person gets the task's text and the reason at the first time in a row; then one word at the second, and

@@ -17,8 +17,10 @@ from nanoclaw.schedule.checklist import Watch
 SEEN_CHARACTERS = 16_000
 """So much of it is kept, to tell what changed."""
 
-MOST_BYTES = 64_000_000
-"""Of a larger file only so much is looked at."""
+MOST_BYTES = 16_000_000
+"""Of a larger file the rest counts by its size and time only."""
+
+_SHELL = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
 PAGE_BYTES = 1_000_000
@@ -46,7 +48,7 @@ class Watched:
     ) -> None:
         """`environment` is all that commands see; `clean` takes secrets and control characters out of what is kept;
         `refusal(command)` says why one must not run. Pages on this machine are looked at with `loopback` only."""
-        self._root, self._clean, self._refusal, self._loopback = root, clean, refusal, loopback
+        self.root, self._clean, self._refusal, self._loopback = root, clean, refusal, loopback
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     async def look(self, watch: Watch) -> Look:
@@ -56,7 +58,7 @@ class Watched:
                 return self._found(await self._command(watch.target))
             if watch.kind == "url":
                 return self._found(await self._page(watch.target))
-            return await asyncio.to_thread(self._file, watch.target)
+            return self._file(watch.target)
         except (NanoclawError, OSError, ValueError) as error:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return Look(problem=reason or type(error).__name__)
@@ -65,19 +67,22 @@ class Watched:
         return Look(_hash(text.encode("utf-8", "replace")), self._clean(text)[:SEEN_CHARACTERS])
 
     def _file(self, path: str) -> Look:
-        target = resolve_or_folder(self._root, path)
+        target = resolve_or_folder(self.root, path)
         if not os.path.lexists(target):
             return Look(_hash(b""), "")  # it may come
         if target.is_dir():
-            with open_folder(self._root, path) as folder:
+            with open_folder(self.root, path) as folder:
                 names = sorted(os.listdir(folder))  # noqa: PTH208  (a descriptor is no path)
             return self._found("\n".join(names[:FOLDER_NAMES]) + f"\n({len(names)} in all)")
         digest, begin, left = hashlib.sha256(), b"", MOST_BYTES
-        with open_for_reading(self._root, path) as file:
+        with open_for_reading(self.root, path) as file:
             while left > 0 and (data := file.read(min(left, 1 << 20))):
                 digest.update(data)
                 begin += data[: SEEN_CHARACTERS * 4 - len(begin)]
                 left -= len(data)
+            if not left:
+                found = os.fstat(file.fileno())
+                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
         return Look(digest.hexdigest(), self._clean(begin.decode("utf-8", "replace"))[:SEEN_CHARACTERS])
 
     async def _command(self, command: str) -> str:
@@ -85,10 +90,9 @@ class Watched:
 
         if why := self._refusal(command):
             raise ToolError(why)
-        shell = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
         ended = await run_process(
-            (shell, "-c", command),
-            folder=self._root,
+            (_SHELL, "-c", command),
+            folder=self.root,
             environment=self._environment,
             timeout_seconds=COMMAND_SECONDS,
         )

@@ -92,9 +92,8 @@ def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
         other = datetime.fromisoformat(iso.strip())
         other = other.replace(tzinfo=other.tzinfo or there).astimezone(there)
         mine = upcoming(reading, now)
-        if abs(mine - other) <= timedelta(minutes=1):
+        if abs(apart(mine, other)) <= timedelta(minutes=1):
             return ""
-        other.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ScheduleError(f"Not an ISO time: {_shown(iso)}. Write it like '2026-11-27T17:05+01:00'.") from None
     return f"The words say {in_words(mine, now, zone)}; the date given is {in_words(other, now, zone)}. Which one?"
@@ -106,7 +105,7 @@ def upcoming(reading: Reading, now: datetime) -> datetime:
         case At():
             return reading.when
         case Every():
-            behind = (now - reading.start).total_seconds()
+            behind = apart(now, reading.start).total_seconds()
             rounds = max(0, int(behind // reading.seconds) + 1)
             return (reading.start.astimezone(UTC) + timedelta(seconds=rounds * reading.seconds)).astimezone(now.tzinfo)
         case Cron():
@@ -115,7 +114,7 @@ def upcoming(reading: Reading, now: datetime) -> datetime:
 
 def in_words(when: datetime, now: datetime, zone: str | tzinfo) -> str:
     """Such as "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 2 days"."""
-    return f"{_date_and_time(when, zone)} {_zone_name(when, zone)}, {distance(when - now)}"
+    return f"{_date_and_time(when, zone)} {_zone_name(when, zone)}, {distance(apart(when, now))}"
 
 
 def day_in_words(day: date) -> str:
@@ -129,7 +128,12 @@ def repeat_in_words(reading: Every | Cron, now: datetime, zone: str | tzinfo) ->
     if isinstance(reading, Every):
         return f"every {_length(reading.seconds)}, next: {in_words(due, now, zone)}"
     what = f"{_described(reading.expression)} {_zone_name(due, reading.zone)}"
-    return f"{what}, next: {_date_and_time(due, reading.zone)}, {distance(due - now)}"
+    return f"{what}, next: {_date_and_time(due, reading.zone)}, {distance(apart(due, now))}"
+
+
+def apart(later: datetime, earlier: datetime) -> timedelta:
+    """The time that passes between both; a plain difference within one zone is that of the clocks on the wall."""
+    return later.astimezone(UTC) - earlier.astimezone(UTC)
 
 
 def distance(delta: timedelta) -> str:
@@ -201,7 +205,7 @@ def _from_iso(found: re.Match[str], now: datetime) -> Heard:
             at = wall(when, zone or UTC)
         else:
             at = At(when.astimezone(zone))
-        if at.when <= now:
+        if apart(at.when, now) <= timedelta():
             raise passed(at.when, now, zone or UTC)
     except (ValueError, OverflowError):
         raise ScheduleError(f"There is no {found[0]}. Look at the month's days and the hour.") from None
@@ -286,7 +290,7 @@ def _from_library(words: str, text: str, now: datetime, strange: str) -> Heard:
     when = _parsed(words, now)
     if when is None:
         raise unknown(strange)
-    if when <= now:
+    if apart(when, now) <= timedelta():
         raise passed(when, now, now.tzinfo or UTC)
     if not re.search(r"\d{1,2}[:.h]\d\d", text):
         return Unclear(f"Is {_shown(words)} the {_date_and_time(when, now.tzinfo or UTC)}? Say it with date and time.")

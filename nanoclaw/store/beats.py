@@ -1,4 +1,4 @@
-"""The heartbeat in the store: when each item of the checklist came up, what it watched was like, what was to be told."""
+"""The heartbeat in the store: when each item came up, what it watches was like, and what is to be told."""
 
 from __future__ import annotations
 

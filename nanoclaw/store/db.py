@@ -294,9 +294,12 @@ def own(path: Path) -> IO[str]:
             f"another nanoclaw (process {pid or 'unknown'}) is using {path.parent}. "
             "Talk to it there or end it first; NANOCLAW_HOME chooses another home."
         ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    try:
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+    except OSError as error:
+        raise StoreError(f"cannot write in {path.parent}: {_reason(path, error)}. Nothing was changed.") from error
     return lock
 
 
@@ -369,6 +372,8 @@ def _is_whole(path: Path) -> bool:
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             return False
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:  # a write was cut off: opening it takes it back
+            return True
         raise
 
 

@@ -136,6 +136,11 @@ class Jobs:
         found = self._occurrences("job = ? AND state <> 'planned' ORDER BY due DESC LIMIT 1", job)
         return found[0] if found else None
 
+    def last_try(self, job: int) -> datetime | None:
+        """When it fired last, well or not."""
+        ((fired,),) = self._store.rows("SELECT max(fired) FROM occurrences WHERE job = ?", job)
+        return time(fired) if fired else None
+
     def set_state(self, id_: int, state: JobState, next_due: datetime | None) -> None:
         """Also lets go of what was to come again."""
         with self._store.transaction() as db:
@@ -251,6 +256,7 @@ class Jobs:
             row = due.occurrence.id if due.occurrence else self._begin(db, due, now)
             if row is None:
                 return None
+            _close(db, job.id)
             ((tries,),) = db.execute("SELECT tries FROM occurrences WHERE id = ?", (row,)).fetchall()
             address = Address(CHANNEL, str(job.id))
             inbound = Inbound(address, CHANNEL, f"{job.id}/{row}/{tries + 1}", UserMessage(text, now, "job"))

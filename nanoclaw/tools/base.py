@@ -49,8 +49,8 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the last of
-    its turn, unless it fails.
+    """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
+    last of its turn, unless it fails.
 
     `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing.
     """

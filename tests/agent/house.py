@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,9 +28,13 @@ from nanoclaw.events import Event, TurnEnded
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
 from nanoclaw.providers.base import Provider
+from nanoclaw.schedule import heartbeat as heartbeats
 from nanoclaw.schedule.desk import Desk
+from nanoclaw.schedule.heartbeat import Heartbeat
 from nanoclaw.schedule.reminders import Answers
 from nanoclaw.schedule.schedule import Schedule
+from nanoclaw.schedule.watched import Watched
+from nanoclaw.store.beats import Beats
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import PANIC, Flags
 from nanoclaw.store.inbox import Inbox
@@ -42,6 +47,7 @@ from nanoclaw.tools.base import Tool, Toolbox
 from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.report import report_tool
 from nanoclaw.tools.schedule import schedule_tools
 from nanoclaw.workspace import bootstrap
 from nanoclaw.workspace.changes import Changes
@@ -114,6 +120,7 @@ class House:
     jobs: Jobs
     schedule: Schedule
     desk: Desk
+    heartbeat: Heartbeat
     _count: int = field(default=0)
     answers: list[str] = field(default_factory=list)
 
@@ -168,10 +175,12 @@ async def house(
     others: tuple[FakeChannel, ...] = (),
     money: Callable[[Store, Flags], Budget] | None = None,
     waking: dict[str, Any] | None = None,
+    beating: dict[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[House]:
     """The first provider is the configured one; /model finds the others by name; `money` makes the budget; `waking`
-    brings the cron tool and goes to the Schedule, which is not running, and `options` go to the Assistant."""
+    brings the cron tool and goes to the Schedule, `beating` goes to the Heartbeat, neither of which is running, and
+    `options` go to the Assistant."""
     now = clock or HandClock()
     new_home(root)
     workspace = Workspace(root / "workspace")
@@ -216,6 +225,17 @@ async def house(
         is_frozen=lambda: flags.get(PANIC) is not None,
         **(waking or {}),
     )
+    heartbeat = Heartbeat(
+        Beats(store, sessions, now),
+        Watched(workspace.root, {"PATH": os.environ["PATH"]}, loopback=True),
+        clock=now,
+        remark=builder.remark,
+        start=lambda row, inbound: assistant.start(row, inbound),
+        wake=delivery.wake,
+        free=lambda address: assistant.free(address),
+        is_frozen=lambda: flags.get(PANIC) is not None,
+        **{"settings": heartbeats.settings("30m", "08:00-22:00"), **(beating or {})},
+    )
 
     def provider_for(name: str) -> Provider:
         if not name and providers:
@@ -242,14 +262,19 @@ async def house(
         answers=answers,
         budget=budget,
         reaction=Answers(jobs, now, schedule.changed).to,
-        ending=schedule.ending,
+        ending=lambda inbound, ended, touched: (
+            schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
+        ),
+        toolboxes={"heartbeat": Toolbox([*tools, report_tool(heartbeat.report)], now, lambda text: text)},
         **options,
     )
     delivering = asyncio.create_task(delivery.run())
     assistant.resume(lambda address: True)
     try:
         async with asyncio.timeout(30):
-            yield House(root, assistant, delivery, channel, store, sessions, builder, now, jobs, schedule, desk)
+            yield House(
+                root, assistant, delivery, channel, store, sessions, builder, now, jobs, schedule, desk, heartbeat
+            )
     finally:
         await assistant.close()
         delivering.cancel()

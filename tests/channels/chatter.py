@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nanoclaw.channels.terminal import Terminal
 from nanoclaw.errors import StoreError
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.events import Event, Joined, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.messages import Address, Inbound, Outbound, ToolCall
 
 ANSWER = """# Heading one
@@ -74,6 +74,11 @@ class Chatter:
                 self.turn.cancel()
             else:
                 await self.say("Nothing to stop.", inbound)
+        elif text == "/help":
+            said = "- `/help`: what I can do\n- `/stop`: stop the turn"
+            if not self.turn:
+                self.show(TurnEnded(said, "answered"))
+            await self.say(said, inbound)
         else:
             self.queue.put_nowait(inbound)
 
@@ -91,11 +96,10 @@ class Chatter:
 
     async def answer(self, inbound: Inbound) -> None:
         text, said = inbound.message.text, ""
-        if text == "/help":
-            said = "- `/help`: what I can do\n- `/stop`: stop the turn"
-            self.show(TurnEnded(said, "answered"))
-            await self.say(said, inbound)
-            return
+        if text == "gather two":
+            self.show(TextDelta("I gather."))
+            joined = [(await self.queue.get()).external_id for _ in range(2)]
+            self.show(Joined(tuple(joined)))
         async for event in events_of(text):
             if isinstance(event, TextDelta):
                 said += event.text

@@ -131,12 +131,25 @@ def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_pla
     chat.say("fourth")
     chat.expect(lambda screen: screen.text.find("› fourth") > screen.text.find("A moment."))
     lines = chat.expect(lambda screen: "You said: fourth" in screen.text and idle(screen)).lines
-    shown = ["› pause 2", "A moment.", "› pause 1", "A moment.", "› /help", "what I can do", "leave", "› fourth"]
+    shown = ["› pause 2", "A moment.", "› /help", "what I can do", "leave", "› pause 1", "A moment.", "› fourth"]
     places = [0]
     for words in [*shown, "You said: fourth"]:
         places.append(next(n for n, line in enumerate(lines) if n > places[-1] and words in line))
     assert [sum(line == one for line in lines) for one in ("› pause 1", "› /help", "› fourth")] == [1, 1, 1]
     assert [one["text"] for one in chat.delivered()] == ["pause 2", "pause 1", "/help", "fourth"]
+
+
+def test_messages_that_join_the_turn_are_shown_where_they_did_and_nothing_waits_afterwards(start: Start) -> None:
+    chat = start()
+    chat.say("gather two")
+    chat.expect("I gather.")
+    chat.say("one more")
+    chat.say("and another")
+    lines = chat.expect(lambda screen: "You said: gather two" in screen.text and idle(screen)).lines
+    shown = ["› gather two", "I gather.", "› one more", "› and another", "You said: gather two"]
+    places = [next(n for n, line in enumerate(lines) if words in line) for words in shown]
+    assert places == sorted(places)
+    assert not any("not begun" in line for line in lines)
 
 
 def test_what_a_stop_drops_is_not_shown_as_begun(start: Start) -> None:

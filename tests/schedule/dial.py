@@ -42,7 +42,7 @@ class Dial:
 
     async def settle(self) -> None:
         """Let everything run that can."""
-        for _ in range(60):
+        for _ in range(20):
             await asyncio.sleep(0)
 
     async def pass_(self, **span: float) -> None:

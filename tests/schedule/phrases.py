@@ -78,7 +78,7 @@ def expected(meaning: str, now: datetime, zone: str) -> object:
 
 def days(rule: list[str], today: date) -> Iterator[date]:
     """The days that a rule may mean, the nearest first."""
-    coming = [today + timedelta(days=number) for number in range(3000)]
+    coming = [today + timedelta(days=number) for number in range(800)]
     match rule:
         case ["clock"]:
             yield from coming[:2]
@@ -112,7 +112,7 @@ def days(rule: list[str], today: date) -> Iterator[date]:
 def instant(day: date, clock: str, zone: str) -> datetime:
     """The first minute, looked for one by one, at which a clock there shows that time of that day or is past it."""
     wanted = datetime.fromisoformat(f"{day}T{clock}")
-    minute = wanted.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) - timedelta(hours=3)
+    minute = wanted.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) - timedelta(minutes=65)
     while minute.astimezone(ZoneInfo(zone)).replace(tzinfo=None) < wanted:
         minute += timedelta(minutes=1)
     return minute

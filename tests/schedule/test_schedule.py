@@ -14,7 +14,8 @@ import pytest
 
 from nanoclaw.messages import AssistantMessage
 from nanoclaw.providers.base import Provider
-from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.schedule.desk import Wish
+from nanoclaw.schedule.schedule import catch_up
 from nanoclaw.store.jobs import Job
 from tests.agent.house import BERLIN, MAIN, NOON, House, assert_legal, house
 from tests.schedule.dial import Dial, story
@@ -56,5 +57,215 @@ async def test_a_reminder_is_sent_on_time_without_a_model_and_is_remembered(tmp_
         assert sent(home) == ["Reminder 1: Call Anna\n(“done 1” or “snooze 1 30m” answers it.)"]
         await dial.pass_(days=2)
         assert sent(home) == []
-        assert [m.text for m in home.history if isinstance(m, AssistantMessage)][0].startswith("Reminder 1: Call Anna")
+        assert "Reminder 1: Call Anna" in next(said.text for said in home.history if isinstance(said, AssistantMessage))
         assert_legal(home.history)
+
+
+@story
+async def test_a_one_off_missed_while_off_fires_once_and_says_how_late(tmp_path: Path) -> None:
+    dial = Dial()
+    async with house(tmp_path, clock=dial) as home:
+        home.jobs.add(job("Call Anna", NOON - timedelta(hours=3)))
+    for expected in (
+        ["Reminder 1: Call Anna\n(was due 09:00, 3 h late)\n(“done 1” or “snooze 1 30m” answers it.)"],
+        [],
+    ):
+        async with ticking(tmp_path, dial) as home:
+            await dial.pass_(minutes=5)
+            assert sent(home) == expected
+
+
+@story
+async def test_the_day_is_named_when_it_was_due_on_another(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("Call Anna", NOON - timedelta(days=3)))
+        home.schedule.changed()
+        await dial.pass_(seconds=1)
+        assert "(was due Tue 3 Mar, 12:00, 3 days late)" in sent(home)[0]
+
+
+@pytest.mark.parametrize("on_miss", ["once", "skip"])
+@story
+async def test_a_repeat_missed_while_off_does_as_its_job_says(tmp_path: Path, on_miss: str) -> None:
+    """Its newest time counts, and it goes on as before."""
+    dial = Dial()
+    async with house(tmp_path, clock=dial) as home:
+        first = NOON - timedelta(days=3, hours=3)
+        home.jobs.add(job("Stand up", first, schedule="cron", rule="0 9 * * *", on_miss=on_miss))
+    async with ticking(tmp_path, dial) as home:
+        await dial.pass_(minutes=5)
+        if on_miss == "once":
+            (late,) = sent(home)
+            assert "(was due 09:00, 3 h late)" in late
+        else:
+            assert sent(home) == []
+            assert "last missed: nanoclaw was not running" in home.desk.table()
+        await dial.pass_(days=1)
+        assert [text.partition("\n")[0] for text in sent(home)] == ["Reminder 1: Stand up"]
+
+
+@story
+async def test_more_than_three_overdue_at_once_arrive_as_one_list(tmp_path: Path) -> None:
+    dial = Dial()
+    async with house(tmp_path, clock=dial) as home:
+        for number in range(40):
+            home.jobs.add(job(f"thing {number}", NOON - timedelta(hours=2, minutes=number)))
+    async with ticking(tmp_path, dial) as home:
+        await dial.pass_(minutes=5)
+        (text,) = sent(home)
+        assert text.startswith("40 reminders came due:\n- 1: thing 39 (was due 09:21, 2 h 39 min late)\n- 2: thing 38")
+        await home.say("done all")
+        assert sent(home) == []
+        await dial.settle()
+        assert home.jobs.open() == []
+
+
+@story
+async def test_a_clock_set_back_fires_nothing_twice_and_one_set_forward_loses_nothing(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("daily", NOON + timedelta(hours=1), schedule="cron", rule="0 13 * * *"))
+        home.jobs.add(job("once", NOON + timedelta(days=1, hours=2)))
+        await dial.pass_(hours=2)
+        assert len(sent(home)) == 1
+        dial.set(days=-1)
+        await dial.pass_(hours=23)  # the same 13:00 again by the wall clock
+        assert sent(home) == []
+        dial.set(days=2)
+        await dial.pass_(minutes=1)
+        assert [text.splitlines()[0] for text in sent(home)] == ["Reminder 1: daily", "Reminder 2: once"]
+        dial.set(hours=-3)
+        await dial.pass_(hours=4)
+        assert sent(home) == []
+
+
+@pytest.mark.parametrize(("day", "times"), [((2026, 3, 28), 3), ((2026, 10, 24), 3)])
+@story
+async def test_a_daily_job_at_half_past_two_fires_once_on_days_with_a_gap_and_an_overlap(
+    tmp_path: Path, day: tuple[int, int, int], times: int
+) -> None:
+    dial = Dial(datetime(*day, 0, 0, tzinfo=BERLIN))
+    async with ticking(tmp_path, dial) as home:
+        home.desk.add(Wish("30 2 * * *", "night watch"), MAIN, "me")
+        await dial.pass_(days=3)
+        assert len(sent(home)) == times
+        rows = home.store.rows("SELECT date(fired), count(*) FROM occurrences GROUP BY date(due)")
+        assert [count for _, count in rows] == [1, 1, 1]
+
+
+@story
+async def test_an_interval_keeps_its_phase_over_restarts(tmp_path: Path) -> None:
+    dial = Dial()
+    async with house(tmp_path, clock=dial, waking={}) as home:
+        home.desk.add(Wish("every 30 minutes", "drink"), MAIN, "me")
+    fired: list[str] = []
+    for _ in range(4):
+        dial.set(minutes=7)
+        async with ticking(tmp_path, dial) as home:
+            await dial.pass_(minutes=25)
+            fired += [due for (due,) in home.store.rows("SELECT due FROM occurrences ORDER BY due")]
+    assert {due[14:16] for due in fired} == {"00", "30"}
+    assert len(set(fired)) == 4
+
+
+@story
+async def test_nothing_fires_while_all_is_frozen_and_what_was_due_comes_late_after_resume(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("Call Anna", NOON + timedelta(minutes=10)))
+        await home.say("/panic")
+        await dial.pass_(minutes=70)
+        assert [text.partition(":")[0] for text in sent(home)] == ["Everything is frozen"]
+    async with ticking(tmp_path, dial) as home:  # also after a restart
+        await dial.pass_(minutes=1)
+        assert sent(home) == []
+        await home.say("/resume")
+        await dial.pass_(seconds=3)
+        assert any("Reminder 1: Call Anna\n(was due 12:10, 1 h 1 min late)" in text for text in sent(home))
+
+
+@story
+async def test_a_loop_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        tick = home.schedule.tick
+        home.jobs.add(job("Call Anna", NOON + timedelta(minutes=10)))
+
+        async def die(now: datetime) -> None:
+            home.schedule.tick = tick  # type: ignore[method-assign]
+            raise RuntimeError("broken")
+
+        async def hang(now: datetime) -> None:
+            home.schedule.tick = tick  # type: ignore[method-assign]
+            await asyncio.Event().wait()
+
+        for breakage in (die, hang):
+            home.schedule.tick = breakage  # type: ignore[method-assign]
+            await dial.pass_(minutes=4)
+        await dial.pass_(minutes=2)
+        assert len(sent(home)) == 1
+        assert home.schedule.silent_for <= 30
+
+
+@story
+async def test_one_job_that_cannot_fire_keeps_no_other_from_firing(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("lost", NOON + timedelta(minutes=1), schedule="cron", rule="0 9 * * *", zone="Moon/Base"))
+        home.jobs.add(job("Call Anna", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        texts = sent(home)
+        assert "Reminder 1 cannot be due any more and is paused" in texts[0]
+        assert texts[1].startswith("Reminder 1: Call Anna")
+        assert "paused" in home.desk.table()
+
+
+@story
+async def test_adding_and_removing_while_others_run_makes_nothing_run_twice(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for number in range(5):
+            home.jobs.add(job(f"thing {number}", NOON + timedelta(minutes=number + 1)))
+        for _ in range(10):
+            home.desk.add(Wish("in 3 days", "far"), MAIN, "me")
+            await dial.pass_(seconds=30)
+            home.desk.remove(max(one.id for one in home.jobs.all()))
+            home.schedule.changed()
+        texts = [text.splitlines()[0] for text in sent(home)]
+        assert texts == [f"Reminder {number + 1}: thing {number}" for number in range(5)]
+        await dial.pass_(days=4)
+        assert sent(home) == []
+        assert home.jobs.all() == []
+
+
+@story
+async def test_listing_writes_nothing(tmp_path: Path) -> None:
+    dial = Dial()
+    async with house(tmp_path, clock=dial, waking={}) as home:
+        home.jobs.add(job("overdue", NOON - timedelta(hours=1)))
+        before = home.store.db.total_changes
+        assert "overdue" in home.desk.table()
+        assert home.jobs.due(NOON, MAIN)
+        assert home.store.db.total_changes == before
+
+
+@story
+async def test_jobs_of_a_conversation_that_nobody_serves_stay_due(tmp_path: Path) -> None:
+    dial, served = Dial(), False
+    async with ticking(tmp_path, dial, waking={"is_served": lambda address: served}) as home:
+        home.jobs.add(job("Call Anna", NOON + timedelta(minutes=1)))
+        await dial.pass_(hours=2)
+        assert sent(home) == []
+        served = True
+        await dial.pass_(minutes=1)
+        assert "(was due 12:01, 1 h 59 min late)" in sent(home)[0]
+
+
+def test_the_newest_missed_time_is_found_quickly_even_after_years() -> None:
+    due = datetime(2020, 1, 1, tzinfo=UTC)
+    for schedule, rule in (("every", "60"), ("cron", "* * * * *"), ("cron", "0 9 1 1 *")):
+        found = catch_up(job("x", due, schedule=schedule, rule=rule), NOON)
+        assert found.next_due
+        assert found.due <= NOON < found.next_due
+    assert found.due.year == 2026

@@ -290,3 +290,22 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
     assert [inbound.external_id for _, inbound in waiting] == accepted
     assert len(waiting) > 10
     store.close()
+
+
+def test_a_write_that_was_cut_off_before_the_journal_mode_was_changed_is_taken_back(tmp_path: Path) -> None:
+    """What a kill in the very first start leaves: a journal that only a writer can roll back."""
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("CREATE TABLE first (text TEXT)")
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("PRAGMA cache_size = 1")
+        db.execute("PRAGMA cache_spill = 1")
+        db.executemany("INSERT INTO first VALUES (?)", [("x" * 900,) for _ in range(200)])
+        hot = tmp_path / "hot"
+        hot.mkdir()
+        for name in ("state.db", "state.db-journal"):
+            shutil.copy(tmp_path / name, hot / name)
+        db.execute("ROLLBACK")
+    store = Store(hot / "state.db")
+    assert store.rows("SELECT count(*) FROM first") == [(0,)]
+    store.close()

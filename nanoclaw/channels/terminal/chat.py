@@ -24,9 +24,6 @@ OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 
 _LEAVE = ("/exit", "/quit")
 _STOP = ("/stop", "stop")
-AT_ONCE = (*_LEAVE, *_STOP)
-"""What does not wait for the turn that runs."""
-
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
@@ -58,7 +55,8 @@ class Face(Protocol):
 
 
 class Terminal:
-    """`run` returns when the person leaves. `commands` maps a name such as `/help` to its line of help."""
+    """`run` returns when the person leaves. `commands` maps a name such as `/help` to its line of help;
+    those that are `waiting` take their turn in the queue."""
 
     def __init__(
         self,
@@ -68,6 +66,7 @@ class Terminal:
         clock: Callable[[], datetime],
         greeting: str = "",
         commands: Mapping[str, str] | None = None,
+        waiting: frozenset[str] = frozenset(),
         face: Face | None = None,
     ) -> None:
         self.name = "terminal"
@@ -76,7 +75,7 @@ class Terminal:
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting
         commands = {**(commands or {}), **OWN_COMMANDS}
-        self._face = face or _choose_face(history_file, commands)
+        self._face = face or _choose_face(history_file, commands, waiting)
         self._waiting = Waiting()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
         self._asked_help: set[str] = set()  # ids of messages
@@ -231,11 +230,11 @@ class Waiting:
             self._open, self.answer_due = self._open[1:], False
 
 
-def _choose_face(history_file: Path, commands: Mapping[str, str]) -> Face:
+def _choose_face(history_file: Path, commands: Mapping[str, str], waiting: frozenset[str]) -> Face:
     if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from nanoclaw.channels.terminal.lines import Lines
 
         return Lines()
     from nanoclaw.channels.terminal.window import Window
 
-    return Window(history_file, commands, colour=not os.environ.get("NO_COLOR"))
+    return Window(history_file, commands, waiting, colour=not os.environ.get("NO_COLOR"))

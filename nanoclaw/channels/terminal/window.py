@@ -23,10 +23,19 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.blocks import Blocks
-from nanoclaw.channels.terminal.chat import AT_ONCE
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
-from nanoclaw.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.events import (
+    Event,
+    Joined,
+    Notice,
+    ReasoningDelta,
+    Receipt,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
 from nanoclaw.messages import ToolCall
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -45,12 +54,13 @@ class Window:
         self,
         history_file: Path,
         commands: Mapping[str, str],
+        waiting: frozenset[str] = frozenset(),
         *,
         colour: bool,
         input: Input | None = None,
         output: Output | None = None,
     ) -> None:
-        self._history_file, self._commands, self._colour = history_file, commands, colour
+        self._history_file, self._commands, self._waiting, self._colour = history_file, commands, waiting, colour
         self._input = input
         self._output = output or _plain_output()
         self._app: Application[None] | None = None
@@ -119,6 +129,9 @@ class Window:
                 self._print(notice_line(text), "line", _DIM)
             case Notice():
                 self._show_progress(event)
+            case Joined(external_ids):
+                self._finish_blocks()
+                self._echo_queued(len(external_ids))
             case TurnEnded():
                 self._finish_blocks()
                 self._spoken.end_turn()
@@ -219,7 +232,9 @@ class Window:
 
     def _echo(self, typed: str) -> None:
         """A message that has to wait its turn stays in the live part until then."""
-        if self._since is not None and typed.strip().lower() not in AT_ONCE:
+        first = typed.strip().lower().partition(" ")[0]
+        is_at_once = first == "stop" or (first.startswith("/") and first not in self._waiting)
+        if self._since is not None and not is_at_once:
             self._queued.append(typed)
             self._redraw()
         else:

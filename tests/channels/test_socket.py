@@ -1,0 +1,403 @@
+"""Terminals attached through a socket: what they see, what is delivered, and what a hostile client can't do."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import socket
+import struct
+import subprocess
+import sys
+from asyncio.trsock import TransportSocket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw import attach
+from nanoclaw.channels import socket as channel
+from nanoclaw.channels.socket import Terminals, talk
+from nanoclaw.errors import StoreBusy, StoreError
+from nanoclaw.events import (
+    Event,
+    Joined,
+    Notice,
+    ReasoningDelta,
+    Receipt,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
+from tests.agent.house import REPOSITORY, FakeChannel
+
+MAIN = Address("terminal", "main")
+NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
+CALL = ToolCall("1", "read_file", '{"path": "x"}')
+EVENTS: tuple[Event, ...] = (
+    *(TextDelta("a"), ReasoningDelta("b"), Notice("c", 0.5), Receipt("d"), ToolStarted(CALL)),
+    *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnEnded("h", "loop", Usage(1, 2, 3))),
+)
+
+
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*arguments: Any, **more: Any) -> None:
+        async def whole() -> None:
+            async with asyncio.timeout(30):
+                await test(*arguments, **more)
+
+        asyncio.run(whole())
+
+    return run
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.held: list[tuple[Outbound, datetime]] = []
+        self.arrivals = 0
+        self.up = asyncio.Event()
+
+    def facts(self) -> dict[str, Any]:
+        return {"version": "9", "model": "some/model"}
+
+    def status(self) -> dict[str, Any]:
+        return {"role": "gateway"}
+
+    def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
+        return [(outbound.address, since) for outbound, since in self.held if serves(outbound)]
+
+    def arrived(self) -> None:
+        self.arrivals += 1
+
+    def listening(self) -> None:
+        self.up.set()
+
+
+class Place:
+    """A channel that runs; `got` is what came in."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.desk = home, Desk()
+        self.terminals = Terminals(home, self.desk, lambda: NOON)
+        self.got: asyncio.Queue[Inbound] = asyncio.Queue()
+        self.refusal: StoreError | None = None
+
+    async def deliver(self, inbound: Inbound) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.got.put_nowait(inbound)
+
+    async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(str(self.home / attach.NAME), limit=attach.LONGEST)
+
+    async def say(self, data: bytes) -> list[dict[str, Any]]:
+        """All that is answered to some bytes."""
+        reader, writer = await self.raw()
+        writer.write(data)
+        writer.write_eof()
+        answer = await reader.read()
+        writer.close()
+        return [json.loads(line) for line in answer.splitlines()]
+
+    async def connect(self, want: str = "chat", session: str = "main") -> attach.Link:
+        link = await asyncio.to_thread(attach.connect, str(self.home), want, session)
+        assert link
+        return link
+
+    @asynccontextmanager
+    async def chat(self) -> AsyncIterator[FakeChannel]:
+        """A terminal that is attached."""
+        terminal, there = FakeChannel(), self.desk.arrivals
+        talking = asyncio.create_task(talk(await self.connect(), terminal, MAIN))
+        while self.desk.arrivals == there:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        yield terminal
+        talking.cancel()
+        with suppress(asyncio.CancelledError):
+            await talking
+
+
+@asynccontextmanager
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    made = Place(tmp_path)
+    running = asyncio.create_task(made.terminals.run(made.deliver))
+    await made.desk.up.wait()
+    yield made
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+def hello(want: str = "chat", **more: Any) -> bytes:
+    return json.dumps({"nanoclaw": attach.VERSION, "want": want, "session": "main", **more}).encode() + b"\n"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@in_loop
+async def test_every_event_arrives_as_it_was(tmp_path: Path) -> None:
+    async with place(tmp_path) as here, here.chat() as terminal:
+        for event in EVENTS:
+            here.terminals.show(MAIN, event)
+        here.terminals.show(Address("terminal", "other"), Notice("not for it"))
+        await here.terminals.send(Outbound(MAIN, "the end"))
+        assert [event for _, event in terminal.events] == list(EVENTS)
+
+
+@in_loop
+async def test_a_message_is_delivered_when_a_terminal_has_shown_it(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        answer = Outbound(MAIN, "hi", ("a.txt",), "1")
+        assert not here.terminals.serves(answer)
+        async with here.chat() as terminal:
+            assert here.terminals.serves(answer)
+            assert await here.terminals.send(answer)
+            assert terminal.sent.get_nowait() == answer
+        await until(lambda: not here.terminals.serves(answer))
+
+
+@in_loop
+async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        _, writer = await here.raw()
+        writer.write(hello())
+        await until(lambda: here.terminals.serves(Outbound(MAIN, "")))
+        sending = asyncio.create_task(here.terminals.send(Outbound(MAIN, "hi")))
+        await asyncio.sleep(0)
+        writer.close()
+        with pytest.raises(ConnectionError):
+            await sending
+
+
+@in_loop
+async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_SHOWN_SECONDS", 0.05)
+    async with place(tmp_path) as here:
+        _, writer = await here.raw()
+        writer.write(hello())
+        await until(lambda: here.terminals.attached == 1)
+        async with here.chat() as terminal:
+            assert await here.terminals.send(Outbound(MAIN, "hi"))
+            assert terminal.sent.qsize() == 1
+        await until(lambda: here.terminals.attached == 0)
+
+
+@in_loop
+async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_MOST_UNREAD", 100_000)
+    async with place(tmp_path) as here:
+        _, writer = await here.raw()
+        writer.write(hello())
+        await until(lambda: here.terminals.serves(Outbound(MAIN, "")))
+        for _ in range(200):
+            here.terminals.show(MAIN, TextDelta("x" * 10_000))
+        await until(lambda: here.terminals.attached == 0)
+        writer.close()
+
+
+@in_loop
+async def test_what_is_said_comes_in_and_a_refusal_goes_back(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        here.refusal = StoreError("the disk is full")
+        answers = await here.say(hello() + b'{"said": "hi", "id": "1"}\n')
+        assert answers[1:] == [{"rejected": "1", "why": "the disk is full"}]
+        here.refusal = None
+        answers = await here.say(hello() + b'{"said": "hi", "id": "2", "files": [["/a.txt", "a.txt", "text/plain"]]}\n')
+        assert answers[1:] == [{"accepted": "2"}]
+        inbound = here.got.get_nowait()
+        assert (inbound.address, inbound.sender, inbound.message.text) == (MAIN, "owner", "hi")
+        assert inbound.attachments[0].path == "/a.txt"
+
+
+@in_loop
+async def test_one_that_comes_in_the_midst_of_an_answer_does_not_see_its_half(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        here.terminals.show(MAIN, TextDelta("first "))
+        async with here.chat() as terminal:
+            here.terminals.show(MAIN, TextDelta("second"))
+            here.terminals.show(MAIN, TurnEnded("first second", "answered"))
+            await here.terminals.send(Outbound(MAIN, "first second"))
+            assert not any(isinstance(event, TextDelta) for _, event in terminal.events)
+
+
+async def asking(here: Place, text: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:
+    """Somebody with a question, and the id that it came in with."""
+    reader, writer = await here.raw()
+    writer.write(hello("answer") + json.dumps({"text": text, "ttys": {"out": False}}).encode() + b"\n")
+    assert "pid" in json.loads(await reader.readline())
+    return reader, writer, (await here.got.get()).external_id
+
+
+async def printed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """What it prints, and its exit status; it confirms what it is asked to."""
+    out = ""
+    async for line in reader:
+        frame = json.loads(line)
+        out += frame.get("out", "")
+        if "confirm" in frame:
+            writer.write(json.dumps({"shown": frame["confirm"]}).encode() + b"\n")
+        if "bye" in frame:
+            return out, frame["bye"]
+    raise AssertionError("it ended without a word")
+
+
+@in_loop
+async def test_a_question_sees_its_own_turn_only(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, TextDelta("the answer "))
+        reader, writer, own = await asking(here, "mine")
+        here.terminals.show(MAIN, TurnEnded("the answer to another", "failed"))
+        assert not here.terminals.serves(Outbound(MAIN, "the answer to another", reply_to="earlier"))
+        assert not here.terminals.serves(Outbound(MAIN, "a reminder"))
+        here.terminals.show(MAIN, TextDelta("my answer"))
+        here.terminals.show(MAIN, TurnEnded("my answer", "answered"))
+        printing = asyncio.create_task(printed(reader, writer))
+        await here.terminals.send(Outbound(MAIN, "my answer", reply_to=own))
+        assert await printing == ("my answer\n", 0)
+
+
+@in_loop
+async def test_a_question_that_joined_a_turn_gets_the_answer_of_that_turn(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, ToolStarted(CALL))
+        reader, writer, own = await asking(here, "mine")
+        here.terminals.show(MAIN, Joined((own,)))
+        here.terminals.show(MAIN, TurnEnded("for both", "answered"))
+        printing = asyncio.create_task(printed(reader, writer))
+        await here.terminals.send(Outbound(MAIN, "for both", reply_to="earlier"))
+        assert await printing == ("for both\n", 0)
+
+
+@in_loop
+async def test_a_question_that_is_dropped_by_a_stop_ends_with_it(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, TextDelta("half "))
+        reader, writer, _ = await asking(here, "mine")
+        here.terminals.show(MAIN, TurnEnded("Stopped.", "cancelled"))
+        printing = asyncio.create_task(printed(reader, writer))
+        await here.terminals.send(Outbound(MAIN, "Stopped. Not begun: mine.", reply_to="earlier"))
+        assert (await printing)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "one JSON object"),
+        (b"[1, 2]\n", "one JSON object"),
+        (b"[" * 200_000 + b"\n", "one JSON object"),
+        (b"\xff\xfe\n", "one JSON object"),
+        (b'{"nanoclaw": 99, "want": "chat"}\n', "cannot be talked to by this version"),
+        (hello("everything"), "does not know what 'everything' is"),
+        (hello(session=["x"]), "'session' must be a text"),
+        (hello(session="a\x1b[2J"), "signs that cannot be shown"),
+        (hello() + b'{"said": 5}\n', "'said' must be a text"),
+        (hello() + b'{"said": "x", "files": "/etc/passwd"}\n', "'files' must be a list"),
+        (hello("answer") + b'{"text": "x", "files": [[1, 2, 3]]}\n', "'files' must be a list"),
+    ],
+)
+@in_loop
+async def test_nonsense_is_refused_in_a_sentence(tmp_path: Path, data: bytes, sentence: str) -> None:
+    async with place(tmp_path) as here:
+        assert sentence in (await here.say(data))[-1]["refused"]
+        async with here.chat():
+            assert await here.terminals.send(Outbound(MAIN, "still here"))
+        assert here.got.empty()
+
+
+@in_loop
+async def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "LONGEST", 100_000)
+    async with place(tmp_path) as here:
+        assert "at most" in (await here.say(hello() + b"x" * 300_000))[-1]["refused"]
+
+
+@in_loop
+async def test_one_that_says_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "HELLO_SECONDS", 0.05)
+    async with place(tmp_path) as here:
+        reader, writer = await here.raw()
+        assert "say hello" in json.loads(await reader.readline())["refused"]
+        writer.close()
+
+
+@in_loop
+async def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_another(line: socket.socket, level: int, name: int, size: int = 0) -> bytes:
+        assert name == socket.SO_PEERCRED
+        return struct.pack("3i", 1, 4711, 4711)
+
+    if not hasattr(socket, "SO_PEERCRED"):
+        pytest.skip("the system does not tell who is at the other end")
+    monkeypatch.setattr(TransportSocket, "getsockopt", of_another)
+    async with place(tmp_path) as here:
+        assert "belongs to another user" in (await here.say(hello()))[0]["refused"]
+
+
+@in_loop
+async def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "_MOST_LINES", 1)
+    async with place(tmp_path) as here, here.chat():
+        assert "attached to this nanoclaw already" in (await here.say(hello()))[0]["refused"]
+
+
+def test_nobody_there_is_no_link(tmp_path: Path) -> None:
+    assert attach.connect(str(tmp_path), "chat") is None
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(tmp_path / attach.NAME))  # what a killed process leaves
+    assert attach.connect(str(tmp_path), "chat") is None
+
+
+def test_one_that_hangs_is_told_of_by_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach, "HELLO_SECONDS", 0.05)
+    (tmp_path / "state.lock").write_text("4711")
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(tmp_path / attach.NAME))
+        deaf.listen()
+        with pytest.raises(StoreBusy, match="process 4711"):
+            attach.connect(str(tmp_path), "chat")
+
+
+@pytest.mark.parametrize(
+    ("argv", "known"),
+    [
+        (["-m", "hi"], True),
+        (["--message=hi", "--json", "--session", "x"], True),
+        (["-m", "hi", "--model", "openai/x"], False),
+        (["-m", "hi", "--file", "x"], False),
+        (["-m"], False),
+        (["-m", "--json"], False),
+        (["--json"], False),
+        (["-m", "hi", "--session", "a\x1b"], False),
+        (["-mhi"], False),
+    ],
+)
+def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list[str], known: bool) -> None:
+    assert (attach._parse(argv) is not None) is known
+
+
+def test_the_thin_client_is_thin() -> None:
+    """Loaded with the command, so a heavy import would cost every `nanoclaw -m`."""
+    code = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import nanoclaw.__main__, nanoclaw.attach"
+    command = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    ours = {name for name in loaded if name.startswith("nanoclaw.")}
+    assert ours == {"nanoclaw.__main__", "nanoclaw.attach", "nanoclaw.errors"}
+    assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded

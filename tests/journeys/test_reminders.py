@@ -1,0 +1,264 @@
+"""The life of a reminder: set in words, sent with a number, answered, put off, nagging, stopped; told by code."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.messages import AssistantMessage, Message
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.schedule.desk import Wish
+from nanoclaw.schedule.reminders import important
+from tests.agent.house import MAIN, NOON, House, assert_legal, results
+from tests.schedule.dial import Dial, story
+from tests.schedule.test_schedule import job, sent, ticking
+
+
+async def heard(home: House, dial: Dial, text: str, **options: str) -> str:
+    """What is answered at once to what the person says."""
+    await home.say(text, **options)
+    await dial.settle()
+    return "\n".join(sent(home))
+
+
+def firsts(home: House) -> list[str]:
+    return [text.splitlines()[0] for text in sent(home)]
+
+
+def talk(history: tuple[Message, ...]) -> list[str]:
+    """What was said, without the program's own remarks."""
+    return [m.text for m in history if isinstance(m, AssistantMessage) or getattr(m, "origin", "") == "person"]
+
+
+@story
+async def test_a_reminder_in_words_is_read_back_sent_and_done(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        assert await heard(home, dial, "/remind tomorrow at 9: call Anna") == (
+            "Job 1, a reminder, is set: Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours. “call Anna”"
+        )
+        assert "- 1: reminder “call Anna”, Sat 7 Mar 2026, 09:00 Europe/Berlin" in await heard(home, dial, "/jobs")
+        await dial.pass_(hours=22)
+        assert firsts(home) == ["Reminder 1: call Anna"]
+        assert await heard(home, dial, "Done 1.") == "Done: call Anna."
+        assert await heard(home, dial, "/jobs") == "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
+        assert talk(home.history)[-2:] == ["Done 1.", "Done: call Anna."]
+        assert_legal(home.history)
+
+
+@story
+async def test_done_means_the_only_reminder_of_the_last_quarter_of_an_hour(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial, ScriptedProvider("What is done?", "And what now?")) as home:
+        assert await heard(home, dial, "done") == "What is done?"
+        for minutes, text in ((1, "one"), (40, "two"), (41, "three")):
+            home.jobs.add(job(text, NOON + timedelta(minutes=minutes)))
+        home.schedule.changed()
+        await dial.pass_(minutes=2)
+        assert (
+            await heard(home, dial, "done") == "Reminder 1: one\n(“done 1” or “snooze 1 30m” answers it.)\nDone: one."
+        )
+        await dial.pass_(minutes=40)
+        sent(home)
+        assert await heard(home, dial, "done") == "Which one? 1 (two), 2 (three). Say “done 1”."
+        assert await heard(home, dial, "done 2") == "Done: three."
+        await dial.pass_(minutes=15)
+        assert await heard(home, dial, "done") == "And what now?"
+        assert [one.number for one, _ in home.jobs.open()] == [1]
+
+
+@story
+async def test_a_number_that_is_not_open_is_for_the_model(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial, ScriptedProvider("Seven what?", "Stop what?", "I see.")) as home:
+        home.jobs.add(job("one", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        sent(home)
+        assert await heard(home, dial, "done 7") == "Seven what?"
+        assert await heard(home, dial, "stop 7") == "Stop what?"
+        assert await heard(home, dial, "done and dusted") == "I see."
+
+
+@story
+async def test_a_snoozed_reminder_comes_again_under_its_number(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("call Anna", NOON + timedelta(minutes=1)))
+        home.jobs.add(job("water", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        sent(home)
+        answer = await heard(home, dial, "snooze 2 10m")
+        assert answer == "Again Fri 6 Mar 2026, 12:12 Europe/Berlin, in 10 minutes: 2: water"
+        await dial.pass_(minutes=9, seconds=59)
+        assert sent(home) == []
+        await dial.pass_(seconds=1)
+        assert firsts(home) == ["Reminder 2 again: water"]
+        await dial.pass_(days=1)
+        assert sent(home) == []
+        assert "Not snoozed." in await heard(home, dial, "snooze 2 blue")
+        assert "Sun 8 Mar 2026, 09:00" in await heard(home, dial, "snooze 2 until tomorrow at 9")
+
+
+@story
+async def test_a_nagging_reminder_comes_again_until_done_and_is_shown_as_important(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        assert "again every 10 min up to 3 times" in await heard(home, dial, "/remind in 5 minutes: pills nag 10m x3")
+        await heard(home, dial, "/remind in 5 minutes: keys, nag 10m x3")
+        await dial.pass_(minutes=6)
+        assert len(sent(home)) == 2
+        await dial.pass_(minutes=10)
+        assert firsts(home) == ["Reminder 1 again: pills", "Reminder 2 again: keys"]
+        await heard(home, dial, "done 2")
+        await dial.pass_(hours=3)
+        assert firsts(home) == ["Reminder 1 again: pills"] * 2
+        assert important(home.jobs) == ["Reminder 1: pills"]
+        await heard(home, dial, "done 1")
+        assert important(home.jobs) == []
+
+
+@story
+async def test_stop_ends_a_repeat_and_done_does_not(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.desk.add(Wish("every day at 13:00", "walk"), MAIN, "me")
+        await dial.pass_(hours=1)
+        assert (
+            await heard(home, dial, "done 1")
+            == "Reminder 1: walk\n(“done 1” or “snooze 1 30m” answers it.)\nDone: walk."
+        )
+        await dial.pass_(days=1)
+        assert firsts(home) == ["Reminder 1: walk"]
+        assert await heard(home, dial, "stop 1") == "Stopped: walk. It does not come again."
+        await dial.pass_(days=3)
+        assert sent(home) == []
+
+
+@story
+async def test_a_repeat_that_nobody_answers_keeps_its_number(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.desk.add(Wish("every hour", "walk"), MAIN, "me")
+        home.desk.add(Wish("every hour", "drink"), MAIN, "me")
+        await dial.pass_(hours=5)
+        assert len(home.jobs.open()) == 2
+        assert {one.number for one, _ in home.jobs.open()} == {1, 2}
+
+
+@story
+async def test_a_quoted_reply_says_which_one_is_meant(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for minutes in (1, 2):
+            home.jobs.add(job(f"thing {minutes}", NOON + timedelta(minutes=minutes)))
+        await dial.pass_(hours=2)
+        (first, second) = home.store.rows("SELECT platform_id FROM outbox ORDER BY id")
+        assert first != second
+        sent(home)
+        assert await heard(home, dial, "done", quoted=first[0]) == "Done: thing 1."
+        assert "thing 2" in await heard(home, dial, "snooze 1h", quoted=second[0])
+
+
+@story
+async def test_a_later_yes_has_its_object(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider("I called her.")
+    async with ticking(tmp_path, dial, model) as home:
+        home.jobs.add(job("Shall I call Anna?", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        sent(home)
+        assert await heard(home, dial, "yes") == "I called her."
+        assert any("Shall I call Anna?" in message.text for message in model.requests[0].history)
+
+
+@story
+async def test_a_reminder_is_on_time_while_a_turn_runs_and_its_history_stays_legal(tmp_path: Path) -> None:
+    dial, hang = Dial(), Hang("")
+    async with ticking(tmp_path, dial, ScriptedProvider(call("list_dir", {"path": "."}), hang)) as home:
+        home.jobs.add(job("call Anna", NOON + timedelta(minutes=1)))
+        await home.say("look around")
+        await hang.reached.wait()
+        await dial.pass_(minutes=2)
+        assert firsts(home) == ["Reminder 1: call Anna"]
+        assert await heard(home, dial, "done") == "Done: call Anna."
+        await heard(home, dial, "/stop")
+        assert_legal(home.history)
+
+
+@story
+async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider(
+        call(
+            "cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna", "at": "2026-03-07T09:00:00+01:00"}
+        ),
+        "Set.",
+    )
+    async with ticking(tmp_path, dial, model) as home:
+        assert await heard(home, dial, "remind me tomorrow at 9 to call Anna") == "Set."
+        (result,) = results(home.history)
+        assert not result.is_error
+        assert "Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours" in result.text
+        await dial.pass_(hours=22)
+        assert firsts(home) == ["Reminder 1: Call Anna"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"when": "tomorrow at 9", "at": "2026-03-08T09:00:00+01:00"}, "Sun 8 Mar 2026, 09:00"),
+        ({"when": "yesterday at 9"}, "12:00"),
+        ({"when": "12.5."}, "?"),
+        ({"when": "every 10 seconds"}, "minute"),
+        ({"when": "blue"}, "blue"),
+        ({"when": "tomorrow at 9", "text": " "}, "text"),
+        ({"when": "tomorrow at 9", "nag": "often"}, "10m x6"),
+        ({"when": "tomorrow at 9", "nag": "10m x6", "kind": "task"}, "task cannot nag"),
+    ],
+)
+@story
+async def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_stored(
+    tmp_path: Path, arguments: dict[str, str], why: str
+) -> None:
+    dial = Dial()
+    model = ScriptedProvider(call("cron", {"action": "add", "text": "x", **arguments}), "I could not.")
+    async with ticking(tmp_path, dial, model) as home:
+        await heard(home, dial, "please")
+        (result,) = results(home.history)
+        assert result.is_error
+        assert why in result.text
+        assert home.jobs.all() == []
+
+
+@story
+async def test_a_target_that_nothing_reaches_is_refused_when_the_job_is_made(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        assert "Nothing can be sent to nowhere:x" in await heard(home, dial, "/remind --to nowhere:x tomorrow at 9: x")
+        assert home.jobs.all() == []
+
+
+@story
+async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        await heard(home, dial, "/cron add --zone America/New_York 30 7 * * 1-5: stand up")
+        assert "07:30 America/New_York" in await heard(home, dial, "/cron list")
+        assert "Runs now, besides its schedule: reminder 1 “stand up”.\nReminder 1: stand up" in (
+            await heard(home, dial, "/cron run 1")
+        )
+        assert "Paused" in await heard(home, dial, "/cron pause 1")
+        await dial.pass_(days=1)
+        assert sent(home) == []
+        assert "Goes on" in await heard(home, dial, "/cron resume 1")
+        await dial.pass_(days=2)
+        assert firsts(home) == ["Reminder 1: stand up"]
+        assert "Give the number of a job" in await heard(home, dial, "/cron remove stand")
+        assert await heard(home, dial, "/cron remove 1") == "Removed: reminder 1 “stand up”."
+        await dial.pass_(days=1)
+        assert sent(home) == []
+        assert "There is no job 1" in await heard(home, dial, "/cron remove 1")
+        assert "no job 1" in await heard(home, dial, "/cron next 1")
+        assert "- Sat 7 Mar 2026, 09:00" not in await heard(home, dial, "/cron frob")

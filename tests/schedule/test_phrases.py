@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanoclaw.errors import ScheduleError
+from nanoclaw.schedule.lexicon import LANGUAGES, lexicon
+from nanoclaw.schedule.words import (
+    LONGEST,
+    At,
+    Cron,
+    Every,
+    Heard,
+    Unclear,
+    agree,
+    distance,
+    in_words,
+    late,
+    read,
+    repeat_in_words,
+    upcoming,
+)
+from tests.schedule.phrases import Case, cases, phrases
+
+BERLIN = "Europe/Berlin"
+
+
+def at(text: str, zone: str = BERLIN) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
+
+
+NOW = at("2026-11-18T10:00")
+"""A Wednesday."""
+
+
+def said(words: str, now: datetime = NOW, zone: str = BERLIN) -> str:
+    """What a person would read back."""
+    match read(words, now, zone):
+        case At() as reading:
+            return in_words(reading.when, now, zone)
+        case Unclear(question):
+            return question
+        case reading:
+            return repeat_in_words(reading, now, zone)
+
+
+def outcome(case: Case) -> object:
+    try:
+        heard = read(case.phrase.words, case.now, case.zone)
+    except ScheduleError:
+        return "refuse"
+    match heard:
+        case At(when):
+            return when.astimezone(UTC)
+        case Every(seconds):
+            return "every", seconds
+        case Cron(expression):
+            return "cron", expression
+        case Unclear():
+            return "ask"
+
+
+@pytest.mark.parametrize("name", ["phrases.tsv", "phrases_held_out.tsv"])
+def test_phrases_in_six_languages_are_read_right_and_never_silently_wrong(name: str) -> None:
+    """Each at fifteen moments in five zones, many of them before the clocks change."""
+    table = list(cases(name))
+    wrong, right = [], 0
+    for case in table:
+        found = outcome(case)
+        right += found == case.expected
+        if found != case.expected and found not in ("ask", "refuse"):
+            wrong.append((case.phrase.words, str(case.now), found, case.expected))
+    assert wrong == []
+    assert right / len(table) >= 0.97
+
+
+def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
+    counts = Counter(phrase.language for phrase in phrases())
+    assert len(counts) == 6
+    assert sum(counts.values()) >= 200
+    assert min(counts.values()) >= 25
+
+
+@pytest.mark.parametrize(
+    ("words", "read_back"),
+    [
+        ("tomorrow at 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("2026-11-27 17:05", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("2026-11-27T17:05Z", "Fri 27 Nov 2026, 18:05 Europe/Berlin, in 9 days"),
+        ("Fri 27 Nov 2026, 17:05 Europe/Berlin", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("27.11. 17:05", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("9am London time", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours"),
+        ("9am London time tomorrow", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours"),
+        ("17:00 UTC", "Wed 18 Nov 2026, 18:00 Europe/Berlin, in 8 hours"),
+        ("10:30 America/New_York", "Wed 18 Nov 2026, 16:30 Europe/Berlin, in 6 hours"),
+        ("every weekday at 7:30", "every weekday at 07:30 Europe/Berlin, next: Thu 19 Nov 2026, 07:30, in 22 hours"),
+        ("every day at 9am Tokyo time", "every day at 09:00 Asia/Tokyo, next: Thu 19 Nov 2026, 09:00, in 15 hours"),
+        ("every 90 minutes", "every 90 minutes, next: Wed 18 Nov 2026, 11:30 Europe/Berlin, in 1 hour 30 minutes"),
+        (
+            "every day at 9 and 17",
+            "every day at 09:00 and 17:00 Europe/Berlin, next: Wed 18 Nov 2026, 17:00, in 7 hours",
+        ),
+        (
+            "monthly on the 15th at 9",
+            "every 15th of the month at 09:00 Europe/Berlin, next: Tue 15 Dec 2026, 09:00, in 27 days",
+        ),
+        ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("domani alle 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("amanhã às 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("*/5 9-17 * * 1-5", "cron */5 9-17 * * 1-5 Europe/Berlin, next: Wed 18 Nov 2026, 10:05, in 5 minutes"),
+    ],
+)
+def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str, read_back: str) -> None:
+    assert said(words) == read_back
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("12.5.", ["Wed 12 May 2027", "12:05"]),
+        ("03/04/2027 9:00", ["Thu 4 Mar 2027, 09:00", "Sat 3 Apr 2027, 09:00"]),
+        ("next friday 9", ["Fri 20 Nov 2026, 09:00", "Fri 27 Nov 2026, 09:00"]),
+        ("tomorrow", ["At what time on Thu 19 Nov 2026?"]),
+        ("2026-11-27", ["At what time on Fri 27 Nov 2026?"]),
+        ("tomorrow at 3", ["Thu 19 Nov 2026, 03:00", "Thu 19 Nov 2026, 15:00"]),
+        ("noon or so", ["exact time", "Wed 18 Nov 2026, 12:00"]),
+        ("friday 28 November at 9", ["Sat 28 Nov 2026", "Fri 20 Nov 2026", "not the same day"]),
+        ("on the last day of the month at 18:00", ["Mon 30 Nov 2026, 18:00", "every last day of the month at 18:00"]),
+        ("friday at midnight", ["Fri 20 Nov 2026, 00:00", "Sat 21 Nov 2026, 00:00"]),
+        ("tomorrow at 9 and 10", ["two times"]),
+        ("every 2nd friday at 9", ["second week", "each month"]),
+        ("every 2 hours at 9", ["interval"]),
+        ("every day at 3", ["at 03:00", "at 15:00"]),
+        ("5pm in the morning", ["contradict"]),
+        ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
+        ("9 on may 3", ["Which number is the day"]),
+        ("next week", ["On which day"]),
+    ],
+)
+def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert [part for part in asked if part not in heard.question] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("", "No time was given"),
+        (" \t\n", "No time was given"),
+        ("yesterday at 9", "Tue 17 Nov 2026, 09:00 has passed: it is Wed 18 Nov 2026, 10:00 Europe/Berlin now"),
+        ("today at 9:15 am", "Wed 18 Nov 2026, 09:15 has passed"),
+        ("2026-11-18T10:00", "has passed"),
+        ("10 minutes ago", "has passed"),
+        ("in 0 minutes", "That is now"),
+        ("christmas at 9:00", "'christmas'"),
+        ("buy milk tomorrow at 9", "'buy'"),
+        ("tomorrow at 9 buy milk", "'buy'"),
+        ("every 30 seconds", "30 seconds are too short"),
+        ("* * * * * *", "a field for seconds"),
+        ("0 0 30 2 *", "never comes"),
+        ("at 25:00", "There is no 25:00"),
+        ("2027-02-30 09:00", "There is no 2027-02-30"),
+        ("31 February at 9", "day 31 in month 2"),
+        ("9am Europe/Atlantis", "Unknown time zone"),
+        ("tomorrow at 9 " * 50, "700 characters are too many"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused_with_the_reason(words: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        read(words, NOW, BERLIN)
+    assert reason in str(caught.value)
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="Unknown time zone 'Mars/Olympus'"):
+        read("tomorrow at 9", NOW, "Mars/Olympus")
+
+
+@pytest.mark.parametrize(
+    ("words", "now", "read_back"),
+    [
+        ("tonight at 1", "2026-11-18T23:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 1 hour 30 minutes"),
+        ("tonight at 1", "2026-11-19T00:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 30 minutes"),
+        ("at midnight", "2026-11-18T23:59", "Thu 19 Nov 2026, 00:00 Europe/Berlin, in 1 minute"),
+        ("at 7", "2026-11-18T06:00", "Wed 18 Nov 2026, 07:00 Europe/Berlin, in 1 hour"),
+        ("at 7", "2026-11-18T12:00", "Wed 18 Nov 2026, 19:00 Europe/Berlin, in 7 hours"),
+        ("at 7", "2026-11-18T20:00", "Thu 19 Nov 2026, 07:00 Europe/Berlin, in 11 hours"),
+        ("friday at 17:00", "2026-11-20T10:00", "Fri 20 Nov 2026, 17:00 Europe/Berlin, in 7 hours"),
+        ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 7 days"),
+        ("in 2 hours", "2026-10-25T01:30", "Sun 25 Oct 2026, 02:30 Europe/Berlin, in 2 hours"),
+        ("29 February at 9am", "2026-11-18T10:00", "Tue 29 Feb 2028, 09:00 Europe/Berlin, in 468 days"),
+    ],
+)
+def test_near_midnight_and_the_change_of_clocks(words: str, now: str, read_back: str) -> None:
+    assert said(words, at(now)) == read_back
+
+
+def test_tomorrow_said_after_midnight_asks_which_day() -> None:
+    heard = read("tomorrow at 9", at("2026-11-19T00:30"), BERLIN)
+    assert isinstance(heard, Unclear)
+    assert [upcoming(reading, NOW) for reading in heard.readings] == [at("2026-11-19T09:00"), at("2026-11-20T09:00")]
+
+
+def test_a_time_that_the_clocks_skip_or_repeat_says_what_was_decided() -> None:
+    skipped = read("tomorrow at 02:30", at("2027-03-27T10:00"), BERLIN)
+    assert isinstance(skipped, At)
+    assert (skipped.when, skipped.note) == (
+        at("2027-03-28T03:00"),
+        "The clocks skip 02:30 that day: the first moment after is 03:00.",
+    )
+    twice = read("tomorrow at 02:30", at("2026-10-24T10:00"), BERLIN)
+    assert isinstance(twice, At)
+    assert (twice.when.utcoffset(), twice.note) == (
+        timedelta(hours=2),
+        "The clocks show 02:30 twice that day: the first time is taken.",
+    )
+
+
+def test_in_the_hour_that_comes_twice_the_next_one_is_taken() -> None:
+    first, second = at("2026-10-25T02:40"), at("2026-10-25T02:40").replace(fold=1)
+    for now, minutes in ((first, 10), (second, 10), (first, 50), (second, 50)):
+        clock = (now + timedelta(minutes=minutes)).strftime("%H:%M")
+        heard = read(f"at {clock}", now, BERLIN)
+        assert isinstance(heard, At)
+        ahead = heard.when.astimezone(UTC) - now.astimezone(UTC)
+        assert ahead == timedelta(minutes=minutes + (60 if now is first and minutes == 50 else 0))
+
+
+def test_every_other_day_keeps_the_phase_of_its_first_time() -> None:
+    heard = read("every other day at 18:00", NOW, BERLIN)
+    assert isinstance(heard, Every)
+    assert (heard.seconds, heard.start) == (172_800, at("2026-11-18T18:00"))
+    assert upcoming(heard, at("2026-11-18T18:00")) == at("2026-11-20T18:00")
+    assert upcoming(heard, at("2026-11-25T09:00")) == at("2026-11-26T18:00")
+
+
+@pytest.mark.parametrize(
+    ("words", "iso", "question"),
+    [
+        ("tomorrow at 9", "2026-11-19T09:00", ""),
+        ("tomorrow at 9", "2026-11-19T08:00:30Z", ""),
+        ("every weekday at 7:30", "2026-11-19T07:30+01:00", ""),
+        (
+            "tomorrow at 9",
+            "2026-11-19T09:00Z",
+            "The words say Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours; "
+            "the date given is Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours. Which one?",
+        ),
+    ],
+)
+def test_words_and_a_models_date_must_be_within_a_minute(words: str, iso: str, question: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert not isinstance(heard, Unclear)
+    assert agree(heard, iso, NOW, BERLIN) == question
+
+
+@pytest.mark.parametrize("iso", ["", "tomorrow", "2026-13-01", "9999-12-31T23:59-23:59", "\0"])
+def test_a_models_date_that_is_none_is_refused(iso: str) -> None:
+    with pytest.raises(ScheduleError, match="Not an ISO time"):
+        agree(At(at("2026-11-19T09:00")), iso, NOW, BERLIN)
+
+
+def test_distance_and_lateness_in_words() -> None:
+    ahead = [20, 60, 90 * 60, 14 * 3600 + 100, 47 * 3600, 9 * 86_400, -3 * 3600]
+    assert [distance(timedelta(seconds=seconds)) for seconds in ahead] == [
+        "now",
+        "in 1 minute",
+        "in 1 hour 30 minutes",
+        "in 14 hours",
+        "in 2 days",
+        "in 9 days",
+        "3 hours ago",
+    ]
+    behind = [59, 12 * 60, 95 * 60, 3 * 3600, 50 * 3600]
+    assert [late(timedelta(seconds=seconds)) for seconds in behind] == [
+        "",
+        "12 min late",
+        "1 h 35 min late",
+        "3 h late",
+        "2 days late",
+    ]
+
+
+# -- any text at all
+
+VOCABULARY = sorted({word for language in LANGUAGES for word in lexicon(language)})
+FIGURES = [
+    "9",
+    "17:30",
+    "5pm",
+    "3.",
+    "27.11.",
+    "2027-05-03",
+    "03/04/2027",
+    "12.5",
+    "31",
+    "2026",
+    "24:00",
+    "17h30",
+    "1st",
+]
+TIMELY = st.lists(st.sampled_from(VOCABULARY) | st.sampled_from(FIGURES), max_size=7).map(" ".join)
+MOMENTS = st.builds(
+    lambda minutes, zone: (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)).astimezone(ZoneInfo(zone)),
+    st.integers(0, 1_500_000),
+    st.sampled_from([BERLIN, "Australia/Lord_Howe", "America/New_York", "Pacific/Apia", "UTC"]),
+)
+
+
+def check_heard(heard: Heard, now: datetime) -> None:
+    for reading in heard.readings if isinstance(heard, Unclear) else (heard,):
+        due = upcoming(reading, now)
+        assert due.tzinfo is not None
+        assert due.astimezone(UTC) > now.astimezone(UTC)
+        assert in_words(due, now, BERLIN)
+
+
+@given(words=TIMELY | st.text(max_size=40), now=MOMENTS)
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_future_time_a_question_or_a_refusal(words: str, now: datetime) -> None:
+    try:
+        heard = read(words, now, str(now.tzinfo))
+    except ScheduleError as error:
+        assert len(str(error)) < 600
+        return
+    check_heard(heard, now)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("9 " * 50_000, "x" * 100_000, "🕘" * 150, "9" * LONGEST, "1.1." * 50, "/" * LONGEST, "-", "²", "½", "９時"),
+        *("\x00\x1b[31m tomorrow", "tomorrow\u202eat 9", "٣ مساء", "every " * 30, "in " * 60, "in 1 hour " * 19),
+    ],
+)
+def test_strange_texts_are_answered_at_once(words: str) -> None:
+    try:
+        check_heard(read(words, NOW, BERLIN), NOW)
+    except ScheduleError as error:
+        assert len(str(error)) < 600
