@@ -340,12 +340,10 @@ class Heartbeat:
             self._beats.keep(looked, keys)
         if not any(verdict.is_due for verdict in verdicts):
             return Beat(tuple(verdicts), "idle")
-        begun = self._beats.begin(prompt(verdicts))
-        if begun is None:
-            return Beat(tuple(verdicts), "running")
+        row, inbound = self._beats.begin(prompt(verdicts))
         self._reports, self._is_reported = [], False
-        self._asked = {begun[1].external_id: verdicts}
-        self._start(*begun)
+        self._asked = {inbound.external_id: verdicts}
+        self._start(row, inbound)
         return Beat(tuple(verdicts), "")
 
     async def command(self) -> str:

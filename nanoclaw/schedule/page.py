@@ -55,21 +55,28 @@ async def fetch(address: str, most_bytes: int, *, loopback: bool = False) -> str
 
 async def _public(host: str, port: int, *, loopback: bool) -> str:
     """The first address of a name; all of them must be public."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError) as error:
-        raise ToolError(f"{host} has no address: {error}") from None
-    for *_, place in found:
-        ip = ipaddress.ip_address(str(place[0]).split("%")[0])
+    for place in (places := await _places(host, port)):
+        ip = ipaddress.ip_address(place.split("%")[0])
         plain = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None) or ip
         if plain.is_loopback and loopback:
             continue
         if not (ip.is_global and plain.is_global) or plain.is_multicast:
             where = "this machine: heartbeat.loopback in config.toml allows it" if plain.is_loopback else "private"
             raise Refused(f"{host} is at {ip}, which is {where}. Only public pages are watched")
-    if not found:
-        raise ToolError(f"{host} has no address")
-    return str(found[0][4][0])
+    return places[0]
+
+
+async def _places(host: str, port: int) -> list[str]:
+    """The addresses of a name, at least one. Raises ToolError."""
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [str(place[0]) for *_, place in found]
+    except (socket.gaierror, UnicodeError) as error:
+        raise ToolError(f"{host} has no address: {error}") from None
 
 
 async def _receive(reader: asyncio.StreamReader, most_bytes: int) -> tuple[bytes, bytes]:

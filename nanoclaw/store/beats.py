@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,13 +67,15 @@ class Beats:
         sql = "SELECT 1 FROM inbox WHERE state <> 'done' AND channel = ? LIMIT 1"
         return bool(self._store.rows(sql, CHANNEL))
 
-    def begin(self, text: str) -> tuple[int, Inbound] | None:
-        """The message of a beat to the model, on disk, with its row; None when there is one of this second."""
+    def begin(self, text: str) -> tuple[int, Inbound]:
+        """The message of a beat to the model, on disk, with its row."""
         now = self._clock()
-        inbound = Inbound(Address(CHANNEL, "main"), CHANNEL, _stamp(now), UserMessage(text, now, "heartbeat"))
+        name = f"{_stamp(now)} {os.urandom(4).hex()}"
+        inbound = Inbound(Address(CHANNEL, "main"), CHANNEL, name, UserMessage(text, now, "heartbeat"))
         with self._store.transaction() as db:
             row = put(db, inbound, now)
-        return None if row is None else (row, inbound)
+        assert row is not None
+        return row, inbound
 
     def last_talk(self) -> list[Address]:
         """Conversations in which the person said something, the newest first."""

@@ -253,7 +253,7 @@ async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path
         await dial.pass_(days=1)
         assert sent(home) == []
         assert "Goes on" in await heard(home, dial, "/cron resume 1")
-        await dial.pass_(days=2)
+        await dial.pass_(days=3)
         assert firsts(home) == ["Reminder 1: stand up"]
         assert "Give the number of a job" in await heard(home, dial, "/cron remove stand")
         assert await heard(home, dial, "/cron remove 1") == "Removed: reminder 1 “stand up”."
