@@ -8,8 +8,8 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, is_dataclass
-from datetime import datetime
+from dataclasses import dataclass, is_dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.manifest import Manifest, manifest
 from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
+from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.agent.sections import IDS, Extension, Mode
 from nanoclaw.agent.standing import pin_commands
 from nanoclaw.agent.tokens import Calibration
@@ -34,18 +35,20 @@ from nanoclaw.drafts import remove_drafts
 from nanoclaw.errors import ConfigError, ScheduleError, StoreError, WorkspaceError
 from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
+from nanoclaw.guard.exec import end_left_over
 from nanoclaw.guard.outputs import Outputs
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.messages import Address, Image, Inbound, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
 from nanoclaw.providers.base import SIGHTED, Provider, Sight, chat_tools
 from nanoclaw.schedule import heartbeat as heartbeats
+from nanoclaw.schedule import rehearse as rehearsals
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.schedule.desk import Commands as Faces
 from nanoclaw.schedule.desk import Desk
 from nanoclaw.schedule.heartbeat import Heartbeat
-from nanoclaw.schedule.reminders import Answers
-from nanoclaw.schedule.schedule import STALE, Schedule
+from nanoclaw.schedule.reminders import Answers, important
+from nanoclaw.schedule.schedule import STALE, Schedule, prompt
 from nanoclaw.schedule.watched import Watched
 from nanoclaw.store.beats import CHANNEL as HEARTBEAT
 from nanoclaw.store.beats import Beats
@@ -77,6 +80,7 @@ from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means, Skill, survey
 
 LOCAL = "local/"
+WHILE = "It fires while nanoclaw runs, and late if it does not: `nanoclaw gateway` keeps it running."
 TICK = "schedule.tick"
 """A file in the home, touched at each tick of the schedule."""
 RESTART_SECONDS = (1, 2, 5, 15, 60, 300)
@@ -125,7 +129,7 @@ class App:
         self._notes = notes = note_search(config, now)
         forgetter = make_forgetter(config, now, self.store, sessions, notes)
         jobs = Jobs(self.store, sessions, now)
-        desk = Desk(jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed())
+        desk = Desk(jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed(), WHILE if own else "")
         tools = all_tools(config, workspace, now, forgetter, notes, changes, desk)
         self._outbox = outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
         self._flags = flags = Flags(self.store, now)
@@ -173,7 +177,7 @@ class App:
             flags=flags,
             delivery=self.delivery,
             builder=builder,
-            receipts=Receipts(ledger, changes, builder.remark, forgetter.undo),
+            receipts=Receipts(ledger, changes, builder.remark, forgetter.undo, desk.remove),
             tells_receipts=config.session.receipts,
             toolbox=Toolbox(tools, now, clean, pinned.refusal, bounded),
             toolboxes={"heartbeat": beating},
@@ -199,6 +203,7 @@ class App:
             budget=budget,
             calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
+            end_left_over=partial(end_left_over, workspace.root),
             waits=self._stays,
             window_of=partial(window_of, facts),
             learned_window=facts.learned_window,
@@ -243,9 +248,14 @@ class App:
                 await self.delivery.flush(name)
 
     async def beat(self) -> str:
-        """One heartbeat now, to its end, in a process that serves nothing else; what came of it, in words."""
+        """One heartbeat now, to its end, in a process that serves nothing else; what came of it, in words. Raises
+        ScheduleError when its model gave no answer."""
+        self.assistant.resume(lambda address: address.channel == HEARTBEAT)  # one that an earlier process left
+        await self.assistant.idle()
         beat = await self._heartbeat.beat()
         await self.assistant.idle()
+        if not beat.silent and self._heartbeat.trouble:
+            raise ScheduleError(f"the heartbeat came to nothing, and its lines stay due. {self._heartbeat.trouble}")
         told = await self._heartbeat.tell()
         return heartbeats.outcome(beat, told, self._heartbeat.waiting())
 
@@ -499,7 +509,22 @@ def greeting(config: Config, model: str, first: bool) -> str:
             "wrong about the world.\nFor a better one: nanoclaw init --model openai/gpt-5 (or anthropic/…, ollama/…; "
             "see the README)."
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *unanswered(config)])
+
+
+def unanswered(config: Config) -> list[str]:
+    """Important reminders that were sent and not answered, a line each."""
+    path, now = config.home / "state.db", person_clock(config)
+    if not path.exists():
+        return []
+    try:
+        store = Store(path, read_only=True)
+        try:
+            return important(Jobs(store, Sessions(store, now), now))
+        finally:
+            store.close()
+    except StoreError:  # of an older format, or damaged: what opens it for good tells
+        return []
 
 
 def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -611,6 +636,46 @@ def job_commands(desk: Desk) -> dict[str, Answer]:
     }
 
 
+def cron_desk(config: Config, store: Store) -> Desk:
+    """The jobs of a home that no process runs, or only to look at them."""
+    now = person_clock(config)
+
+    def is_known(address: Address) -> bool:
+        return address.channel == "terminal" or setting(config, f"channels.{address.channel}") is not None
+
+    return Desk(Jobs(store, Sessions(store, now), now), now, zone_name(now), is_known)
+
+
+async def rehearse_job(config: Config, store: Store, id_: int, at: str) -> str:
+    """What a job would send `at` a time in words, '' for its next one. Nothing is stored, sent or changed."""
+    job, now = cron_desk(config, store).job(id_), person_clock(config)
+    moment = rehearsals.moment(job, at, now())
+    if job.kind == "reminder":
+        return rehearsals.of_reminder(job, moment)
+    then = replace(now, fixed=moment.astimezone(now().tzinfo))
+    notes = note_search(config, then)
+    tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
+    provider = make_provider(config, await choose_model(config))
+    try:
+        played = await rehearse(
+            prompt(job, moment, timedelta()),
+            Address(JOBS, str(job.id)),
+            builder=context_builder(config, tools, then, notes, Pins(store, then)),
+            tools=tools,
+            redact=cleaner(config),
+            provider=provider,
+            clock=then,
+            rounds=config.limits.rounds,
+            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
+        )
+    finally:
+        await provider.aclose()
+        notes.close()
+    cost = _price_in_words(config, played.model, played.usage)
+    failed = "" if played.ended.reason == "answered" else played.ended.answer
+    return rehearsals.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
+
+
 def zone_name(now: Clock) -> str:
     """The person's zone as jobs keep it; a machine's whose zone has no name counts in UTC."""
     return str(now.zone) if now.zone else "UTC"
@@ -659,7 +724,7 @@ def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSe
         recall=notes.recall,
         pins=pins.all,
         means=skill_means(config, tools),
-        capabilities=[SCHEDULE],
+        capabilities=[SCHEDULE, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,

@@ -133,11 +133,8 @@ class Link:
         return frame
 
     def ended(self) -> StoreError:
-        who = f"process {self.hello['pid']}" if "pid" in self.hello else "another nanoclaw"
-        return StoreError(
-            f"the line to {who}, which was answering, has ended. What it had taken in is kept and goes on when it, "
-            "or nanoclaw, is started again."
-        )
+        who = f"process {self.hello['pid']}" if "pid" in self.hello else "the other nanoclaw"
+        return StoreError(f"{who}, which was answering, has ended. What it had taken in is kept: start nanoclaw again")
 
 
 def in_reach(folder: str, use: Callable[[str], None]) -> None:

@@ -9,7 +9,8 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nanoclaw import attach
 from nanoclaw import config as configuration
 from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError, NanoclawError, StoreError
+from nanoclaw.errors import ConfigError, NanoclawError, StoreBusy, StoreError
 from nanoclaw.messages import Address, AssistantMessage, Attachment, Message, ToolResult, UserMessage
+from nanoclaw.schedule.command import add_arguments as add_cron_arguments
 
 if TYPE_CHECKING:
     from nanoclaw.app import App
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from nanoclaw.workspace.skills import Skill
 
 _END_SECONDS = 4.0  # in which a gateway ends by itself
+_BUSY_SECONDS = 2.0  # in which one that starts listens
 
 
 def run(argv: Sequence[str]) -> int:
@@ -91,6 +94,9 @@ def parser() -> argparse.ArgumentParser:
 
     beat = command("heartbeat", _heartbeat, "look at HEARTBEAT.md now, and ask the model about what is due")
     beat.add_argument("--dry-run", action="store_true", help="only show what is due and why; no model is asked")
+
+    jobs = command("cron", _cron, "reminders and tasks: when they are due, and all that can be done about them")
+    add_cron_arguments(jobs)
 
     context = command("context", _context, "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
@@ -201,8 +207,6 @@ def _chat(config: Config, options: argparse.Namespace) -> int:
 
 def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     files = tuple(_attachment(Path(name)) for name in options.files)
-    if link := _attached(config, options, "answer"):
-        return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
@@ -228,7 +232,10 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             _say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.reason == "answered" and not channel.write_error else 1
 
-    return _run(answer())
+    def ask(link: attach.Link) -> int:
+        return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
+
+    return _there_or_here(config, options, "answer", ask, answer)
 
 
 async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
@@ -281,8 +288,27 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
         await socket.talk(link, shown, Address("terminal", options.session))
         return 0
 
-    link = _attached(config, options, "chat")
-    return _run(talk_to(link) if link else talk())
+    return _there_or_here(config, options, "chat", lambda link: _run(talk_to(link)), talk)
+
+
+def _there_or_here(
+    config: Config,
+    options: argparse.Namespace,
+    want: str,
+    there: Callable[[attach.Link], int],
+    here: Callable[[], Coroutine[Any, Any, int]],
+) -> int:
+    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        if link := _attached(config, options, want):
+            return there(link)
+        try:
+            return _run(here())
+        except StoreBusy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def _attached(config: Config, options: argparse.Namespace, want: str) -> attach.Link | None:
@@ -534,6 +560,52 @@ def _heartbeat(config: Config, options: argparse.Namespace) -> int:
         return 0
 
     return _run(beat())
+
+
+def _cron(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
+    from nanoclaw.channels.text import printable
+    from nanoclaw.schedule import desk
+    from nanoclaw.schedule.command import line
+    from nanoclaw.store.db import Store
+
+    if options.action == "next":
+        if bool(options.id) == bool(options.cron):
+            raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
+        with _read_store(config) as store:
+            if options.id and store is None:
+                raise StoreError("There are no jobs yet.")
+            times = desk.next_times(
+                app.cron_desk(config, store) if options.id and store else None,
+                options.id or options.cron,
+                options.tz or app.zone_name(app.person_clock(config)) * bool(options.cron),
+                options.start,
+                app.person_clock(config)(),
+                options.count,
+            )
+        print("\n".join(times) or "It does not come again.")
+        return 0
+    if options.action in ("list", "rehearse"):
+        with _read_store(config) as store:
+            if store is None:
+                print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
+            elif options.action == "list":
+                print(printable(app.cron_desk(config, store).table()))
+            else:
+                print(printable(asyncio.run(app.rehearse_job(config, store, desk.number(options.id), options.at))))
+        return 0
+    options.session, options.model = "main", ""
+    if link := _attached(config, options, "answer"):
+        return attach.ask(link, f"/cron {line(options)}", [], as_json=False)
+    app.make_home(config)
+    store = Store(config.home / "state.db")
+    try:
+        said = desk.Commands(app.cron_desk(config, store)).cron(line(options), Address("terminal", "main"), "owner")
+    finally:
+        store.close()
+    print(printable(said))
+    _say("nanoclaw is not running: jobs fire while `nanoclaw gateway`, or a chat, runs.")
+    return 0
 
 
 def _context(config: Config, options: argparse.Namespace) -> int:

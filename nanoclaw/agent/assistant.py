@@ -130,6 +130,7 @@ class Assistant:
         budget: Budget | None = None,
         skills: Callable[[], Sequence[Skill]] = lambda: (),
         waits: Callable[[Address], bool] = lambda address: True,
+        end_left_over: Callable[[], int] = lambda: 0,
         knock_seconds: Sequence[float] = KNOCK_SECONDS,
         window_of: Callable[[str], int | None] = lambda model: None,
         learned_window: Callable[[str, int], None] = lambda model, tokens: None,
@@ -147,6 +148,7 @@ class Assistant:
         where nobody is there for an answer that comes much later. `reaction(inbound)` answers by code what a person
         says to a reminder. `ending(inbound, ended, touched)` is how a message ends that no person sent; `touched`: its
         turn may have changed more than the workspace. `toolboxes` are those of origins that have not the usual one.
+        `end_left_over()` ends what commands of an earlier process left running, and counts it.
         """
         self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
         self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
@@ -156,6 +158,7 @@ class Assistant:
         self._calibration, self._budget = calibration or Calibration(), budget
         self._compaction = Compaction(builder, toolbox, clock, limits, window_of, learned_window)
         self._reaction, self._ending, self._toolboxes = reaction, ending, toolboxes or {}
+        self._end_left_over = end_left_over
         self._skills, self._waits, self._knock_seconds = skills, waits, tuple(knock_seconds)
         conversation = conversation_commands(
             sessions,
@@ -219,9 +222,11 @@ class Assistant:
         self._is_served = is_served
         if self._flags.get(PANIC) is not None:
             return
-        for cut in self._inbox.open_turns():
+        cuts = self._inbox.open_turns()
+        ended = self._end_left_over() if any(cut.calls for cut in cuts) else 0
+        for cut in cuts:
             if is_served(cut.address):
-                self._take_up(cut)
+                self._take_up(cut, ended)
         for row, inbound in self._inbox.waiting():
             if is_served(inbound.address) and not self._reacted(Accepted(row, inbound)):
                 self._left_over.add(row)
@@ -466,9 +471,10 @@ class Assistant:
 
     # --- turns that break off ----------------------------------------------------------------------------------------
 
-    def _take_up(self, cut: OpenTurn) -> None:
+    def _take_up(self, cut: OpenTurn, ended: int) -> None:
         """A turn that the end of the process cut off goes on once by itself, unless it has touched more than the
-        workspace or nobody waits for it; then the person is told what ran, and asked."""
+        workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
+        still there."""
         if cut.told:
             self._held[cut.address] = Held(cut, 1)
         outside = sorted({name for name in cut.tools if self._toolbox.effect(name) == "outside"})
@@ -477,7 +483,9 @@ class Assistant:
             return
         ran = ""
         if cut.calls:
-            ran = f" This was running and may have been done in part: {'; '.join(map(_short, cut.calls))}."
+            calls = "; ".join(f"`{_short(call)}`" for call in cut.calls)
+            still = " It was still running and is ended now." if ended else ""
+            ran = f" This was running and may have been done in part: {calls}.{still}"
         elif outside:
             ran = f" I had already used {', '.join(outside)}."
         said = " and ".join(f"“{_short(text)}”" for text in cut.texts)
@@ -661,7 +669,7 @@ class Assistant:
             return "Nothing is frozen."
         self._flags.clear(PANIC)
         self._delivery.wake_all()
-        self.resume(self._is_served)
+        asyncio.get_running_loop().call_soon(self.resume, self._is_served)  # once this command itself is done
         return "Going on. What waited is sent and answered now."
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from nanoclaw.agent.claims import Claim, Kind, claims
 from nanoclaw.agent.commands import Answer, Said
-from nanoclaw.errors import WorkspaceError
+from nanoclaw.errors import ScheduleError, WorkspaceError
 from nanoclaw.messages import Address, Deed, DeedState, ToolCall, ToolResult, UserMessage
 from nanoclaw.store.ledger import Ledger
 from nanoclaw.tools.base import Toolbox, ToolContext
@@ -81,9 +81,11 @@ class Receipts:
         changes: Changes,
         remark: Callable[[str], UserMessage],
         undo_forgetting: Callable[[], str] | None = None,
+        undo_job: Callable[[int], str] | None = None,
     ) -> None:
         """`remark` makes a message of the program to the model; `undo_forgetting` brings back what was forgotten last,
-        and says what; it raises WorkspaceError."""
+        and says what; it raises WorkspaceError. `undo_job` removes a job; it raises ScheduleError when it is over."""
+        self._undo_job = undo_job
         self._ledger, self._changes, self._remark, self._undo_forgetting = ledger, changes, remark, undo_forgetting
         self.commands: dict[str, Answer] = {"undo": self._undo, "receipts": self._receipts}
 
@@ -217,6 +219,13 @@ class Receipts:
                 return ""
             self._ledger.mark_undone(deed)
             return brought
+        if deed.kind == "job" and deed.state == "done" and self._undo_job:
+            try:
+                removed = self._undo_job(int(deed.target.removeprefix("job ")))
+            except ScheduleError:
+                return ""
+            self._ledger.mark_undone(deed)
+            return removed
         if not _has_changed(deed):
             return ""
         self._changes.take_back(deed)

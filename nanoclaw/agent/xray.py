@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -174,8 +175,8 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
     if skills:
         lines.append(f"Skills it read: {', '.join(dict.fromkeys(skills))}")
     if calls:
-        ran = [f"{call.name}{' (failed)' if call.id in failed else ''}" for call in calls]
-        lines.append(f"Tools it ran: {', '.join(ran)}")
+        ran = Counter(f"{call.name}{' (failed)' if call.id in failed else ''}" for call in calls)
+        lines.append(f"Tools it ran: {', '.join(f'{name} × {n}' if n > 1 else name for name, n in ran.items())}")
     if last.manifest:
         cut = [name for name, status in last.manifest.files.items() if status == "truncated"]
         if cut:

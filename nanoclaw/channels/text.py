@@ -56,6 +56,7 @@ class Spoken:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
+        self._ended: list[str] = []  # what streamed of turns whose answers have not come yet
         self._is_blank = True
         self.is_over = False  # the turn has ended: the next piece belongs to another
 
@@ -74,19 +75,33 @@ class Spoken:
 
     def end_turn(self) -> None:
         self.is_over = True
+        self._ended = [*self._ended, "".join(self._pieces)][-_TURNS:]
 
     def rest_of(self, answer: str) -> str:
         """What is still to be said of a whole message; blanks do not count."""
-        shown, answer = "".join(self._pieces).strip(), answer.strip()
-        told, whole = " ".join(shown.split()), " ".join(answer.split())
-        if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
-            rest = ""
-        elif shown and answer.startswith(shown):
-            rest = answer[len(shown) :].strip()
-        else:
-            return answer
-        self._pieces = []
-        return rest
+        for shown in ("".join(self._pieces), *self._ended):
+            if (rest := _rest(shown.strip(), answer.strip())) is not None:
+                self._ended = [other for other in self._ended if other != shown]
+                if shown == "".join(self._pieces):
+                    self._pieces = []
+                return rest
+        return answer.strip()
+
+
+_TURNS = 20
+"""Of so many turns it is remembered what has streamed."""
+
+
+def _rest(shown: str, answer: str) -> str | None:
+    """What of an answer was not shown; None when the two have nothing to do with each other."""
+    told, whole = " ".join(shown.split()), " ".join(answer.split())
+    if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
+        return ""
+    if shown and answer.startswith(shown):
+        return answer.removeprefix(shown).strip()
+    if shown and answer.endswith(shown):
+        return answer.removesuffix(shown).strip()
+    return None
 
 
 class PlainFlow:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ async def run_process(
     Of an output that is too long for memory `spool` is given all, piece by piece.
     Raises OSError when it cannot be started.
     """
-    marker = f"NANOCLAW_RUN={os.urandom(8).hex()}"
+    marker = f"{_marker(folder, os.getpid())}{os.urandom(8).hex()}"
     name, _, value = marker.partition("=")
     reading, writing = os.pipe()
     try:
@@ -86,6 +87,40 @@ async def run_process(
     dropped = max(0, output.total - len(output.head) - len(output.tail))
     status = -signal.SIGKILL if child.returncode is None else child.returncode
     return Ended(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+
+
+def end_left_over(folder: Path) -> int:
+    """End what commands run in a folder left behind when the program that ran them died; how many processes. Only on
+    Linux, where they can be found."""
+    if not _has_proc():
+        return 0
+    prefix = f"NANOCLAW_RUN={_name(folder)}.".encode()
+    ended = 0
+    for path in Path("/proc").iterdir():
+        try:
+            if not path.name.isdigit() or (at := (environment := _read(f"{path}/environ")).find(prefix)) < 0:
+                continue
+            owner = environment[at:].partition(b"\0")[0].decode().rpartition(".")[0] + "."
+            pid = int(owner.split(".")[1])
+            if pid != os.getpid() and owner != _marker(folder, pid):
+                os.kill(int(path.name), signal.SIGKILL)
+                ended += 1
+        except (OSError, ValueError, IndexError):
+            continue  # gone meanwhile, or somebody else's
+    return ended
+
+
+def _marker(folder: Path, pid: int) -> str:
+    """In the environment of each command: which program runs it, and where. The time at which that began is part of
+    it, as numbers of processes come again."""
+    began = "0"
+    with contextlib.suppress(OSError, IndexError):
+        began = _read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[19].decode()
+    return f"NANOCLAW_RUN={_name(folder)}.{pid}.{began}."
+
+
+def _name(folder: Path) -> str:
+    return f"{zlib.crc32(os.fsencode(folder)):08x}"
 
 
 _GRACE_SECONDS = 0.5  # between TERM and KILL

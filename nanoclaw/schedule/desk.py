@@ -15,7 +15,7 @@ from nanoclaw.schedule.schedule import reading_of
 from nanoclaw.store.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
 
 LONGEST_TEXT = 4_000
-MOST_JOBS = 10_000
+MOST_JOBS, LISTED = 10_000, 100
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
 NAG_TIMES, MOST_NAGS = 6, 100
 
@@ -45,10 +45,12 @@ class Desk:
         zone: str,
         is_known: Callable[[Address], bool] = lambda address: True,
         changed: Callable[[], None] = lambda: None,
+        note: str = "",
     ) -> None:
-        """`zone` is the person's; `is_known` tells whether anything can be sent to an address; `changed` is called when
+        """`note` is added where a job was made; `zone` is the person's; `is_known` tells whether anything can be sent to an address; `changed` is called when
         something is due at another time than before."""
         self._jobs, self._clock, self._zone, self._is_known, self._changed = jobs, clock, zone, is_known, changed
+        self._note = f"\n{note}" if note else ""
 
     def add(self, wish: Wish, target: Address, creator: str) -> tuple[Job, str]:
         """The new job, and when it is due in words."""
@@ -59,7 +61,7 @@ class Desk:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
         if not self._is_known(target):
             raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
-        if len(self._jobs.all()) >= MOST_JOBS:
+        if self._jobs.count() >= MOST_JOBS:
             raise ScheduleError(f"There are {MOST_JOBS:,} jobs, and no more fit: remove some first.")
         nag_seconds, nag_times = _nag(wish)
         zone, now = wish.zone or self._zone, self._clock()
@@ -84,7 +86,7 @@ class Desk:
         self._changed()
         note = f" ({heard.note})" if heard.note else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
-        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{_short(text)}”"
+        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{_short(text)}”{self._note}"
 
     def wish(
         self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
@@ -92,10 +94,12 @@ class Desk:
         """The same, word for word as the tool takes it."""
         return self.add(Wish(when, text, kind, at, on_miss, nag), target, creator)
 
-    def table(self, target: Address | None = None) -> str:
-        """A line for each job, of one conversation or of all."""
+    def table(self) -> str:
+        """A line for each job, the next one first."""
         now = self._clock()
-        lines = [_line(job, self._jobs.last(job.id), now) for job in self._jobs.all() if target in (None, job.target)]
+        lines = [_line(job, self._jobs.last(job.id), now) for job in self._jobs.all(LISTED)]
+        if (more := self._jobs.count() - len(lines)) > 0:
+            lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
     def remove(self, id_: int) -> str:
@@ -130,24 +134,11 @@ class Desk:
         self._changed()
         return f"Runs now, besides its schedule: {_name(job)}."
 
-    def upcoming(self, what: str, zone: str, start: datetime | None, count: int) -> list[datetime]:
-        """The next times of a job given by its number, or of a cron expression in a zone ('' is the person's)."""
-        now = start or self._clock()
-        reading: words.Reading
-        if what.isdecimal():
-            job = self.job(number(what))
-            reading, zone = reading_of(job), zone or job.zone
-            if isinstance(reading, words.At):
-                return [reading.when.astimezone(cron.zone_named(zone))] if reading.when > now else []
-        else:
-            cron.check(what)
-            zone = zone or self._zone
-            reading = words.Cron(what, zone)
-        found: list[datetime] = []
-        for _ in range(count):
-            now = words.upcoming(reading, now.astimezone(UTC))
-            found.append(now.astimezone(cron.zone_named(zone)))
-        return found
+    def upcoming(self, id_: int, count: int) -> str:
+        """The next times of a job, a line each."""
+        job, now = self.job(id_), self._clock()
+        times = upcoming(reading_of(job), now, count)
+        return "\n".join(f"- {words.in_words(when, now, job.zone)}" for when in times) or "It does not come again."
 
     def job(self, id_: int) -> Job:
         """Raises ScheduleError for one that is not there, or over."""
@@ -178,8 +169,7 @@ class Commands:
             return self._add(rest, "/cron add every weekday at 7:30: stand up, or /cron add task …", address, sender)
         if action == "next":
             what, _, count = rest.partition(" -n ")
-            times = self._desk.upcoming(what.strip(), "", None, min(50, number(count or "5")))
-            return "\n".join(f"- {when:%a} {when.day} {when:%b %Y, %H:%M}" for when in times) or "Not again."
+            return self._desk.upcoming(number(what), min(50, number(count or "5")))
         acts = {
             "remove": self._desk.remove,
             "pause": self._desk.pause,
@@ -224,6 +214,36 @@ _FLAG = re.compile(
 )
 _COLON = re.compile(r":(?=\s)")
 _NAG_AT_END = re.compile(r"[\s,;]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE)
+
+
+def next_times(desk: Desk | None, what: str, zone: str, start: str, now: datetime, count: int) -> list[str]:
+    """The next times of a job, or without a desk of a cron expression, as ISO texts in its zone; `start` is ISO, in
+    that zone where it names none."""
+    reading: words.Reading
+    if desk is None:
+        cron.check(what)
+        there, reading = cron.zone_named(zone), words.Cron(what, zone)
+    else:
+        job = desk.job(number(what))
+        there, reading = cron.zone_named(zone or job.zone), reading_of(job)
+    if start:
+        try:
+            now = datetime.fromisoformat(start)
+        except ValueError:
+            raise ScheduleError(f"Not an ISO time: {start!r}. Write it like '2026-11-27T17:05+01:00'.") from None
+        now = now if now.tzinfo else now.replace(tzinfo=there)
+    return [when.astimezone(there).isoformat() for when in upcoming(reading, now, count)]
+
+
+def upcoming(reading: words.Reading, now: datetime, count: int) -> list[datetime]:
+    now = now.astimezone(UTC)
+    if isinstance(reading, words.At):
+        return [reading.when] if reading.when > now else []
+    found = []
+    for _ in range(count):
+        now = words.upcoming(reading, now)
+        found.append(now)
+    return found
 
 
 def number(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 
@@ -143,8 +143,8 @@ def _rules() -> tuple[tuple[re.Pattern[str], Callable[[_Phrase, Row, Language], 
     rules: tuple[tuple[str, Callable[[_Phrase, Row, Language], None]], ...] = (
         ("ncnug", _before_hour),
         (f"i{_SPAN}g?|{_SPAN}g", _in_span),
-        (f"e{_SPAN}|{_SPAN}e(?!w)", _every_span),
-        ("e?[wv][r<a][wv]", _weekday_range),
+        (f"e{_SPAN}|{_SPAN}G", _every_span),
+        ("e?F?[wv][r<a][wv]", _weekday_range),
         ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*B)", _nth_weekday),
         ("e?[Ool]w", _alternate_weekday),
         ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
@@ -339,7 +339,7 @@ def _date(phrase: _Phrase, marks: Row, language: Language) -> None:
 
 
 def _month_day(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.month_days.append(int(marks.values[-1]))
+    phrase.month_days.append(_whole(marks.values[-1]))
 
 
 # -- rules: the time of the day
@@ -380,6 +380,8 @@ def _minutes_first(phrase: _Phrase, marks: Row, language: Language) -> None:
     minutes = 30 if "h" in letters else 15 if "q" in letters else numbers[0]
     if language.name in ("fr", "es", "it", "pt") and len(numbers) > 1:
         hour, minutes = numbers
+    if language.name == "en" and letters.endswith("n<n") and minutes not in _SPOKEN_MINUTES:
+        raise Unknown("to")  # "9 to 5" is a stretch of hours
     phrase.clocks.append(_less(hour, minutes) if "<" in letters else _clock(hour, minutes))
 
 
@@ -399,7 +401,7 @@ def _hour_first(phrase: _Phrase, marks: Row, language: Language) -> None:
 
 
 _SPOKEN_MINUTES = (5, 10, 20, 25)
-"""Said after the hour with "y": "las nueve y diez" is 9:10, and "las 9 y 17" two hours."""
+"""Said beside the hour: "ten to six" is 5:50 and "las nueve y diez" 9:10; "9 to 5" and "las 9 y 17" are two hours."""
 
 
 def _digits_spoken(phrase: _Phrase, marks: Row, language: Language) -> None:
@@ -438,11 +440,13 @@ def _whole(value: str) -> int:
 
 
 def _less(hour: int, minutes: int) -> _Clock:
+    if minutes > 60:
+        raise ScheduleError(f"An hour has no {minutes} minutes.")
     return _clock((hour - 1) % 24 or (12 if hour == 13 or hour == 1 else 0), 60 - minutes)
 
 
 def _clock(hour: int, minute: int, sure: bool = False, fixed: bool = False) -> _Clock:
-    if hour > 24 or minute > 59 or (hour == 24 and minute):
+    if hour > 24 or not 0 <= minute <= 59 or (hour == 24 and minute):
         raise ScheduleError(f"There is no {hour}:{minute:02} on a clock.")
     return _Clock(hour, minute, sure or hour == 0 or hour > 12, fixed)
 
@@ -517,7 +521,8 @@ class _Meaning:
 
     def _named_days(self) -> bool:
         phrase = self.phrase
-        return bool(phrase.days or phrase.weekday or phrase.weeks or phrase.dates or phrase.month_days)
+        other = phrase.last_day or phrase.nth_weekday or phrase.of_month
+        return bool(phrase.days or phrase.weekday or phrase.weeks or phrase.dates or phrase.month_days or other)
 
     def _options(self) -> list[tuple[date, ...]] | None:
         """Each option is the days that one reading of the words may mean, nearest first; None when no day is named."""
@@ -535,27 +540,25 @@ class _Meaning:
             if len(phrase.spans) > 1 or span.seconds or phrase.ago:
                 raise _Ask("That names a span and a time. Say only one of them.")
             found.append([(_months_later(self.today, span.months) + timedelta(days=span.days),)])
-        found += [self._weekdays(kind, day) for kind, day in dict.fromkeys(phrase.weekday)]
+        weekdays = [self._weekdays(kind, day) for kind, day in dict.fromkeys(phrase.weekday)]
         if phrase.weeks:
-            if not phrase.weekday or len(found) > 1:
+            if len(weekdays) != 1 or found or len(phrase.weeks) > 1:
                 raise _Ask("On which day of that week, and at what time?")
             monday = self.today - timedelta(days=self.today.weekday()) + timedelta(weeks=phrase.weeks[0])
             return [(monday + timedelta(days=phrase.weekday[0][1]),)]
-        if not found:
+        if not found and not weekdays:
             return None
-        return self._same_days(found)
+        return self._same_days(found, weekdays)
 
-    def _same_days(self, found: list[list[tuple[date, ...]]]) -> list[tuple[date, ...]]:
+    def _same_days(
+        self, found: list[list[tuple[date, ...]]], weekdays: list[list[tuple[date, ...]]]
+    ) -> list[tuple[date, ...]]:
         """Days that are named twice, such as "Friday 27 November", must be the same."""
-        options = found[0]
-        for others in found[1:]:
+        options, *rest = [*found, *weekdays]
+        for others in rest:
             days = {day for option in others for day in option}
-            weekdays = {day.weekday() for day in days} if self.phrase.weekday else set()
-            agreed = [
-                option[:1] if option[0] in days or (len(weekdays) == 1 and option[0].weekday() in weekdays) else ()
-                for option in options
-            ]
-            agreed = [option for option in agreed if option]
+            any_week = {day.weekday() for day in days} if found and others in weekdays else set()
+            agreed = [option[:1] for option in options if option[0] in days or option[0].weekday() in any_week]
             if not agreed:
                 raise _Ask(
                     f"{day_in_words(options[0][0])} and {day_in_words(others[0][0])} are not the same day. Which one?"
@@ -701,15 +704,13 @@ class _Meaning:
             raise _Ask("How many days apart? Say 'every 2 days'.")
         if len(phrase.every) > 1 and len(set(phrase.every)) > 1:
             raise _Ask("That names two intervals. Which one?")
-        if phrase.days and phrase.days != [0]:
-            raise _Ask("That names a day and a repeat. Say only one of them.")
+        if phrase.days or phrase.spans or phrase.weeks:
+            raise _Ask("That names one time and a repeat. Say only one of them.")
         span = phrase.every[0] if phrase.every else _Span()
         if span.seconds or (span.days and span.days not in (1, 7)) or (span.days == 7 and span.months):
             return (self._interval(span),)
         if span.months > 1 and span.months != 12:
             raise _Ask("Cron cannot count months from today. Say the months, each as a job of its own.")
-        if phrase.spans or phrase.weeks:
-            raise _Ask("That names a span and a repeat. Say only one of them.")
         fields = self._day_fields(span)
         if not phrase.clocks:
             raise _Ask("At what time?")
@@ -731,6 +732,9 @@ class _Meaning:
             if len(phrase.weekdays) > 1 or not phrase.weekdays[0].isdigit():
                 raise _Ask("On which one day of the week does it begin?")
             phrase.weekday.append(("", (int(phrase.weekdays[0]) - 1) % 7))
+        if any(clock.hour < EARLY and self._loose(clock) for clock in phrase.clocks):
+            raise _Ask("At what time? Say it like 15:30.")
+        phrase.clocks = [replace(clock, sure=True) for clock in phrase.clocks]
         starts = self._dated(self._options())
         if len(starts) > 1 or not isinstance(starts[0], At):
             raise _Ask("At what time? Say it like 15:30, and on which day it begins.")
@@ -748,13 +752,14 @@ class _Meaning:
             if span.months:
                 raise _Ask("Which one in the month? Say 'every first monday of the month at 9'.")
             return "*", "*", ",".join(dict.fromkeys(weekdays))
+        unlike = span.days or (span.months == 1 and phrase.dates) or (span.months == 12 and not phrase.dates)
+        if unlike and any(kinds):
+            raise _Ask("The interval and the days do not fit. Say only one of them.")
         if phrase.nth_weekday:
             return "*", "*", phrase.nth_weekday
         if phrase.last_day:
             return "L", "*", "*"
         if phrase.month_days:
-            if span.days or span.months == 12:
-                raise _Ask("On which day, and in which month?")
             return ",".join(str(day) for day in dict.fromkeys(phrase.month_days)), "*", "*"
         if phrase.dates:
             if "|" in phrase.dates[0]:
@@ -792,7 +797,7 @@ class _Meaning:
         cron.check(expression)
         note = ""
         if any(number.isdigit() and int(number) > 28 for number in day.split(",")):
-            note = "Months without that day are left out."
+            note = "Left out where the calendar has no such day."
         return Cron(expression, self.zone, note)
 
 

@@ -97,6 +97,17 @@ def settings(every: str, active: str, timezone: str = "", target: str = "") -> S
     return Settings(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
 
 
+def capability(every: str, active: str) -> list[str]:
+    """What the assistant is told of heartbeats in a chat; nothing where they are off."""
+    if _every(every) is None:
+        return []
+    return [
+        f"The program reads HEARTBEAT.md every {every} ({active}) and wakes you for what is due. To look after "
+        "something from now on, add a line there: `- [ ] what to do`, with `every 1d`, or with "
+        "`watch notes/inbox.md`, `watch https://…` or `watch $ COMMAND` to be woken by a change only."
+    ]
+
+
 def _every(text: str) -> timedelta | None:
     found = re.fullmatch(r"(\d{1,5})\s*(m|min|h|d)?", text.strip().lower())
     advice = "write a time such as '30m' or '2h', or '0' for no heartbeats"
@@ -201,13 +212,13 @@ TAIL = (
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts for the person to read."""
+    """A line for each item: whether it is due, and why."""
     if not verdicts:
         return f"{checklist.FILE} lists nothing that is open."
     lines = []
     for verdict in verdicts:
-        text = verdict.item.text if len(verdict.item.text) <= 60 else verdict.item.text[:59] + "…"
-        lines.append(f"{'due' if verdict.is_due else '-':<4} {text:<60}  {verdict.why}")
+        text = verdict.item.text if len(verdict.item.text) <= 80 else verdict.item.text[:79] + "…"
+        lines.append(f"- {'due' if verdict.is_due else 'not due'}: {text} ({verdict.why})")
     return "\n".join(lines)
 
 
@@ -270,6 +281,8 @@ class Heartbeat:
         self._reports: list[tuple[str, Urgency]] = []
         self._is_reported = False
         self._news = asyncio.Event()
+        self.trouble = ""
+        """Why the last beat that asked a model came to nothing."""
 
     # --- when --------------------------------------------------------------------------------------------------------
 
@@ -371,6 +384,7 @@ class Heartbeat:
         alerts = list(self._reports)
         if ended.reason == "answered" and not self._is_reported and (said := spoken(ended.answer).strip()):
             alerts.append((said, "normal"))
+        self.trouble = "" if worked else ended.answer or "It was stopped."
         if not worked:
             from nanoclaw.log import logger
 

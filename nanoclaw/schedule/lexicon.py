@@ -14,6 +14,7 @@ from functools import cache
 #   l last     L last day of the month         B of the month  o other      a at      j the (before a day)
 #   c o'clock  M midnight  r until    h half   q quarter       T three quarters       f and a half
 #   Q and a quarter        R less a quarter    > past          < to         & and     ~ about    . says nothing
+#   G each, said after it  F from
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +127,18 @@ ENGLISH = Language(
     l = last
     K0 = this week
     K1 = next week
-    L = last day of the month|last day of this month|last day of month|end of the month|end of month
+    L = last day|last day of the month|last day of this month|last day of month|end of the month|end of month
     L e = last day of every month|last day of each month|end of every month|end of each month
     B = of the month|in the month
     B e = of every month|of each month|in every month
     h = half
     q = quarter|a quarter
     > = past|after
-    < = to|till|until|before
+    < = to|before
     f = and a half
     & = and
     a = at
-    . = on|the|of|from|please|sharp|exactly
+    . = on|the|of|please|sharp|exactly
     pmorning = morning|mornings|in the morning
     pafternoon = afternoon|afternoons|in the afternoon
     pevening = evening|evenings|in the evening
@@ -161,7 +162,8 @@ ENGLISH = Language(
     us900 = quarter of an hour|a quarter of an hour|quarter hour
     us2700 = three quarters of an hour
     o = other
-    r = through|thru
+    r = through|thru|till|until
+    F = from
     W1-5 = weekday|weekdays|workday|workdays|working day|working days|business day|business days
     W6,0 = weekend|weekends
     v0 = mondays
@@ -651,7 +653,8 @@ JAPANESE = Language(
     """
     g = 後|後に|あと|あとに|たったら
     g- = 前
-    e = 毎|ごと|ごとに
+    e = 毎
+    G = ごと|ごとに
     e ud1 = 毎日|日々
     e ud1 pmorning = 毎朝
     e ud1 pevening = 毎晩

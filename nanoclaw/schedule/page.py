@@ -56,12 +56,11 @@ async def fetch(address: str, most_bytes: int, *, loopback: bool = False) -> str
 async def _public(host: str, port: int, *, loopback: bool) -> str:
     """The first address of a name; all of them must be public."""
     for place in (places := await _places(host, port)):
-        ip = ipaddress.ip_address(place.split("%")[0])
-        plain = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None) or ip
-        if plain.is_loopback and loopback:
+        ip = _plain(place)
+        if ip.is_loopback and loopback:
             continue
-        if not (ip.is_global and plain.is_global) or plain.is_multicast:
-            where = "this machine: heartbeat.loopback in config.toml allows it" if plain.is_loopback else "private"
+        if not ip.is_global or ip.is_multicast:
+            where = "this machine: heartbeat.loopback in config.toml allows it" if ip.is_loopback else "private"
             raise Refused(f"{host} is at {ip}, which is {where}. Only public pages are watched")
     return places[0]
 
@@ -77,6 +76,19 @@ async def _places(host: str, port: int) -> list[str]:
         return [str(place[0]) for *_, place in found]
     except (socket.gaierror, UnicodeError) as error:
         raise ToolError(f"{host} has no address: {error}") from None
+
+
+def _plain(place: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address, or the older one that it carries within."""
+    ip = ipaddress.ip_address(place.split("%")[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else ip)
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 async def _receive(reader: asyncio.StreamReader, most_bytes: int) -> tuple[bytes, bytes]:

@@ -219,6 +219,7 @@ _CITY = re.compile(
     r"\b(?:heure de|hora de|ora di) ([a-z]+(?: [a-z]+)?)|\b([a-z]+ )?([a-z]+?)(?:er)?(?: time| zeit)\b|"
     r"(北京|上海|中国|东京|東京|日本|伦敦|ロンドン|纽约|紐約|ニューヨーク)(?:时间|時間)(?:的)?"
 )
+_AREAS = ("africa", "america", "antarctica", "arctic", "asia", "atlantic", "australia", "europe", "indian", "pacific")
 _CITIES = {
     "北京": "Asia/Shanghai",
     "上海": "Asia/Shanghai",
@@ -260,8 +261,8 @@ def _zones_in(text: str) -> Mapping[str, str]:
                 words = words[: words.index(name) + len(name)]
             if zone:
                 zones[words] = zone
-            elif "/" in name:
-                cron.zone_named(found[0])
+            elif name.partition("/")[0] in _AREAS:
+                raise ScheduleError(f"Unknown time zone {_shown(name)}. Write it like 'Europe/Berlin'.")
     return zones
 
 

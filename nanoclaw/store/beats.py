@@ -118,7 +118,7 @@ def write_states(db: sqlite3.Connection, states: Mapping[str, State], keys: Coll
 
 def write_alert(db: sqlite3.Connection, text: str, sha256: str, urgency: Urgency, now: datetime) -> bool:
     """Keep a text to be told, inside the caller's transaction. False when the same waits or was told within a day."""
-    db.execute("DELETE FROM alerts WHERE fired < ?", (_stamp(now - SAME_FOR),))
+    db.execute("DELETE FROM alerts WHERE fired <= ?", (_stamp(now - SAME_FOR),))
     if db.execute("SELECT 1 FROM alerts WHERE sha256 = ?", (sha256,)).fetchone():
         return False
     sql = "INSERT INTO alerts (at, text, sha256, kind) VALUES (?, ?, ?, ?)"

@@ -15,6 +15,7 @@ from nanoclaw.messages import (
     Inbound,
     Message,
     Outbound,
+    ToolCall,
     ToolResult,
     UserMessage,
 )
@@ -118,7 +119,7 @@ class Inbox:
             rows[0][0],
             inbounds[0],
             tuple(inbound.message.text for inbound in inbounds),
-            tuple(f"{call.name} {call.arguments}" for call in calls),
+            tuple(map(_in_words, calls)),
             (*self._called(turn), *(call.name for call in calls)),
             resumed,
             any(row[5] for row in rows),
@@ -139,6 +140,7 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "origin": message.origin,
         "at": message.at.isoformat(),
         "attachments": [[file.path, file.name, file.mime] for file in inbound.attachments],
+        "quoted": inbound.quoted,
     }
     row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
     sql = (
@@ -175,6 +177,18 @@ def unfinished(running: str, now: datetime) -> list[Message]:
     return [answer, *(ToolResult(call.id, call.name, BROKEN_OFF, now, is_error=True) for call in answer.tool_calls)]
 
 
+def _in_words(call: ToolCall) -> str:
+    """A call as a person reads it: its name, and what it was given."""
+    try:
+        given = json.loads(call.arguments)
+        values = [
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()
+        ]
+    except (ValueError, AttributeError, RecursionError):
+        values = [call.arguments]
+    return f"{call.name} {', '.join(values)}".strip()
+
+
 def _no_image(sha256: str) -> tuple[str, bytes]:
     raise KeyError(sha256)
 
@@ -183,4 +197,4 @@ def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
     body = json.loads(text)
     message = UserMessage(body["text"], datetime.fromisoformat(body["at"]), body["origin"])
     attachments = tuple(Attachment(*file) for file in body["attachments"])
-    return Inbound(Address(channel, chat), body["sender"], external_id, message, attachments)
+    return Inbound(Address(channel, chat), body["sender"], external_id, message, attachments, body.get("quoted", ""))

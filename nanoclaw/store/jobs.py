@@ -127,9 +127,12 @@ class Jobs:
         found = self._jobs("id = ? AND state <> 'removed'", id_)
         return found[0] if found else None
 
-    def all(self) -> list[Job]:
+    def all(self, limit: int = -1) -> list[Job]:
         """Those that are not over, the next one first."""
-        return self._jobs("state IN ('active', 'paused') ORDER BY next_due IS NULL, next_due, id")
+        return self._jobs("state IN ('active', 'paused') ORDER BY next_due IS NULL, next_due, id LIMIT ?", limit)
+
+    def count(self) -> int:
+        return int(self._store.rows("SELECT count(*) FROM jobs WHERE state IN ('active', 'paused')")[0][0])
 
     def last(self, job: int) -> Occurrence | None:
         """The newest occurrence that has fired, or failed to."""

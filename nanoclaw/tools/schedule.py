@@ -18,6 +18,10 @@ CAPABILITY = (
 """What the prompt says of the schedule where it runs."""
 
 
+CHANGED = "job change"
+"""The kind of a deed that made no job; one that did is a "job", and can be undone."""
+
+
 class Desk(Protocol):
     """Where jobs are made and changed; every method raises ScheduleError with a sentence for the person."""
 
@@ -64,14 +68,14 @@ def schedule_tools(desk: Desk | None) -> list[Tool]:
                     "run": desk.run,
                 }
                 said = acts[action](id)
-                context.report(Deed("cron", "job", f"job {id}", said))
+                context.report(Deed("cron", CHANGED, f"job {id}", said))
                 return said
             if not (when and text):
                 raise ToolError("add needs when and text. Nothing was set.")
             job, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, context.sender)
         except ScheduleError as error:
             raise ToolError(str(error)) from None
-        context.report(Deed("cron", "job", f"job {job.id}", said, before="", after=str(job.id)))
+        context.report(Deed("cron", "job", f"job {job.id}", said))
         return said
 
     example = ToolExample(
@@ -94,5 +98,6 @@ def _allowed(desk: Desk, context: ToolContext) -> Address:
 def _deed(named: dict[str, Any]) -> Deed | None:
     if named["action"] == "list":
         return None
-    what = f"set a {named.get('kind', 'reminder')}" if named["action"] == "add" else f"{named['action']} a job"
-    return Deed("cron", "job", "", what)
+    if named["action"] == "add":
+        return Deed("cron", "job", "", f"set a {named.get('kind', 'reminder')}")
+    return Deed("cron", CHANGED, "", f"{named['action']} a job")

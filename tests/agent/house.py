@@ -251,7 +251,7 @@ async def house(
         flags=flags,
         delivery=delivery,
         builder=builder,
-        receipts=Receipts(ledger, changes, builder.remark),
+        receipts=Receipts(ledger, changes, builder.remark, undo_job=desk.remove),
         toolbox=Toolbox(tools, now, lambda text: text, pinned.refusal),
         provider_for=provider_for,
         show=channel.show,

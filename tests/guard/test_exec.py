@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.guard.exec import FLOOD_BYTES, KEPT_BYTES, Ended, run_process
+from nanoclaw.guard.exec import FLOOD_BYTES, KEPT_BYTES, Ended, end_left_over, run_process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -169,3 +171,30 @@ def test_what_cannot_be_started_raises_and_leaves_no_descriptor(tmp_path: Path) 
     with pytest.raises(OSError):
         run("true", tmp_path / "missing")
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+ORPHAN = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from nanoclaw.guard.exec import run_process
+async def main():
+    asyncio.get_running_loop().call_later(0.5, os.kill, os.getpid(), signal.SIGKILL)
+    command = ["/bin/sh", "-c", "echo $$ > pid; setsid sleep 600 & sleep 600"]
+    await run_process(command, folder=Path(sys.argv[1]), environment=dict(os.environ), timeout_seconds=60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="they are found in /proc")
+def test_what_a_killed_program_left_running_is_ended_and_what_others_run_is_not(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+        killed = subprocess.run([sys.executable, "-c", ORPHAN, str(folder)], cwd=Path(__file__).parents[2])
+        assert killed.returncode == -signal.SIGKILL
+    try:
+        assert end_left_over(mine) == 3
+        assert end_left_over(mine) == 0
+        os.kill(int((other / "pid").read_text()), 0)
+    finally:
+        assert end_left_over(other) == 3

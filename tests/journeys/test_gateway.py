@@ -11,18 +11,21 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.messages import Address, Outbound
 from nanoclaw.store.db import Store
+from nanoclaw.store.jobs import Job, Jobs
 from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.sessions import Sessions
 from tests.agent.house import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 
+MAIN = Address("terminal", "main")
 SECONDS = 20.0  # until which what is expected must be there
 
 
@@ -217,9 +220,7 @@ def test_a_client_that_is_killed_costs_nothing_and_its_answer_is_kept(
 def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home, start: Start) -> None:
     home.run("-m", "/status")
     store = Store(home.root / "state.db")
-    Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).add(
-        Outbound(Address("terminal", "main"), "Water the plants.")
-    )
+    Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).add(Outbound(MAIN, "Water the plants."))
     store.close()
     start("gateway")
     assert "Water" not in home.run("-m", "/status").out  # a script is no reader
@@ -229,12 +230,66 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
     assert "Water" not in start().text
 
 
+def remind(home: Home, text: str, late: timedelta) -> None:
+    """A reminder that was due while nothing ran."""
+    home.run("-m", "/status")
+    store = Store(home.root / "state.db")
+    now = datetime.now(UTC)
+    due = now - late
+    job = Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "owner", due)
+    Jobs(store, Sessions(store, lambda: now), lambda: now).add(job)
+    store.close()
+
+
+def test_a_reminder_reaches_the_attached_terminal_and_is_answered_from_anywhere(home: Home, start: Start) -> None:
+    remind(home, "call mum", timedelta(hours=3))
+    start("gateway")
+    shown = start().expect("call mum")
+    assert "3 h late" in shown
+    home.run("-m", "done 1")
+    assert "call mum" not in start().text
+
+
+def test_without_a_gateway_an_open_terminal_reminds(home: Home, start: Start) -> None:
+    remind(home, "call mum", timedelta(hours=3))
+    assert "call mum" not in home.run("-m", "/status").out
+    start().expect("call mum")
+
+
+def test_a_channel_that_dies_is_started_again(home: Home) -> None:
+    home.run("-m", "/status")
+    in_the_way = home.root / "gateway.sock" / "folder"
+    in_the_way.mkdir(parents=True)
+    gateway = Running(home, "gateway")
+    try:
+        gateway.expect("terminal broke off and is started again in 1 s")
+        in_the_way.parent.joinpath("folder").rmdir()
+        in_the_way.parent.rmdir()
+        gateway.expect("serves")
+        home.run("-m", "/status")
+    finally:
+        gateway.close()
+
+
 def test_an_open_terminal_can_be_attached_to(home: Home, server: ModelServer, start: Start) -> None:
     owner = start()
     server.script(says("Four."))
     assert home.run("-m", "two and two?").out == "Four.\n"
     owner.expect("Four.")
     assert "nanoclaw -m: two and two?" in owner.text
+
+
+def test_one_that_is_just_starting_is_waited_for(home: Home, server: ModelServer) -> None:
+    home.run("-m", "/status")
+    holder = Store(home.root / "state.db")
+    server.script(says("Four."))
+    asking = home.start("-m", "two and two?")
+    try:
+        time.sleep(0.8)  # it finds the home in use
+        assert asking.poll() is None
+    finally:
+        holder.close()
+        assert asking.communicate(timeout=SECONDS)[0] == "Four.\n"
 
 
 def test_a_second_gateway_names_the_process_that_runs(home: Home, start: Start) -> None:

@@ -109,7 +109,7 @@ def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_per
                 asked = await home.answer()
                 assert asked == (
                     "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
-                    'part: pay {"euros": 5}. I did not repeat it. Shall I go on?'
+                    "part: `pay 5`. I did not repeat it. Shall I go on?"
                 )
                 assert await home.ask("yes") == "Then I go on."
                 assert_legal(home.history)

@@ -16,9 +16,9 @@ from tests.schedule.dial import Dial, story
 from tests.schedule.test_schedule import job, sent, ticking
 
 
-async def heard(home: House, dial: Dial, text: str, **options: str) -> str:
+async def heard(home: House, dial: Dial, text: str, quoted: str = "") -> str:
     """What is answered at once to what the person says."""
-    await home.say(text, **options)
+    await home.say(text, quoted=quoted)
     await dial.settle()
     return "\n".join(sent(home))
 
@@ -203,6 +203,28 @@ async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: 
         assert "Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours" in result.text
         await dial.pass_(hours=22)
         assert firsts(home) == ["Reminder 1: Call Anna"]
+
+
+@story
+async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
+    async with ticking(tmp_path, dial, model) as home:
+        await heard(home, dial, "remind me tomorrow at 9 to call Anna")
+        assert await heard(home, dial, "/undo") == "Removed: reminder 1 “Call Anna”."
+        assert home.jobs.all() == []
+        assert "nothing to undo" in await heard(home, dial, "/undo")
+
+
+@story
+async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider(call("cron", {"action": "remove"}), call("cron", {"action": "remove", "id": 9}), "Sorry.")
+    async with ticking(tmp_path, dial, model) as home:
+        await heard(home, dial, "remove it")
+        first, second = results(home.history)
+        assert "needs the job's id" in first.text
+        assert "There is no job 9" in second.text
 
 
 @pytest.mark.parametrize(

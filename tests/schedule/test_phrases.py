@@ -135,6 +135,10 @@ def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str,
         ("tomorrow at 9 and 10", ["two times"]),
         ("every 2nd friday at 9", ["second week", "each month"]),
         ("every 2 hours at 9", ["interval"]),
+        ("every 2 days at 3", ["At what time?"]),
+        ("today every 2 hours", ["one time and a repeat"]),
+        ("in 3 days every 2 hours", ["one time and a repeat"]),
+        ("every week on 3 May at 9", ["do not fit"]),
         ("every day at 3", ["at 03:00", "at 15:00"]),
         ("5pm in the morning", ["contradict"]),
         ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
@@ -162,6 +166,9 @@ def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
         ("buy milk tomorrow at 9", "'buy'"),
         ("tomorrow at 9 buy milk", "'buy'"),
         ("every 30 seconds", "30 seconds are too short"),
+        ("tomorrow 9 to 5", "'to'"),
+        ("tomorrow from 10 to 6", "Cannot read"),
+        ("75 minutes to 9", "no 75 minutes"),
         ("* * * * * *", "a field for seconds"),
         ("0 0 30 2 *", "never comes"),
         ("at 25:00", "There is no 25:00"),
@@ -191,6 +198,7 @@ def test_an_unknown_zone_is_refused() -> None:
         ("at 7", "2026-11-18T06:00", "Wed 18 Nov 2026, 07:00 Europe/Berlin, in 1 hour"),
         ("at 7", "2026-11-18T12:00", "Wed 18 Nov 2026, 19:00 Europe/Berlin, in 7 hours"),
         ("at 7", "2026-11-18T20:00", "Thu 19 Nov 2026, 07:00 Europe/Berlin, in 11 hours"),
+        ("ten to six", "2026-11-18T10:00", "Wed 18 Nov 2026, 17:50 Europe/Berlin, in 8 hours"),
         ("friday at 17:00", "2026-11-20T10:00", "Fri 20 Nov 2026, 17:00 Europe/Berlin, in 7 hours"),
         ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 7 days"),
         ("in 2 hours", "2026-10-25T01:30", "Sun 25 Oct 2026, 02:30 Europe/Berlin, in 2 hours"),
@@ -230,6 +238,13 @@ def test_in_the_hour_that_comes_twice_the_next_one_is_taken() -> None:
         assert isinstance(heard, At)
         ahead = heard.when.astimezone(UTC) - now.astimezone(UTC)
         assert ahead == timedelta(minutes=minutes + (60 if now is first and minutes == 50 else 0))
+
+
+@pytest.mark.parametrize("words", ["every other day at 9", "alle 2 Tage um 9", "cada dos días a las 9", "1日おきの9時"])
+def test_an_interval_of_days_begins_at_the_hour_that_was_said(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Every)
+    assert (heard.seconds, heard.start) == (172_800, at("2026-11-19T09:00"))
 
 
 def test_every_other_day_keeps_the_phase_of_its_first_time() -> None:

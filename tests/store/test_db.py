@@ -20,8 +20,11 @@ from nanoclaw.errors import StoreBusy, StoreError
 from nanoclaw.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
 from nanoclaw.store import db as module
 from nanoclaw.store.db import Store, owner
+from nanoclaw.store.flags import PANIC, Flags
 from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.jobs import Job, Jobs
 from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.pins import Pins
 from nanoclaw.store.sessions import Sessions, list_sessions
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -201,6 +204,25 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
         assert list(db.iterdump()) == held_before
     assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.db.v1", "state.lock"]
+
+
+def test_a_state_of_the_second_format_is_brought_up_and_jobs_can_be_made_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((Path(__file__).parent / "format_2.sql").read_text())
+    store = Store(path)
+    sessions = Sessions(store, lambda: NOW)
+    assert [message.text for message in sessions.of(MAIN).history] == ["hi", "Hello."]
+    assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
+    assert Pins(store, lambda: NOW).all() == ["be brief"]
+    assert Flags(store, lambda: NOW).get(PANIC) == "1"
+    jobs = Jobs(store, sessions, lambda: NOW)
+    made = jobs.add(Job("reminder", "x", "now", "at", NOW.isoformat(), "UTC", NOW, MAIN, "me", NOW))
+    assert jobs.all() == [made]
+    assert store.rows("PRAGMA foreign_key_check") == []
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "state.db.v2")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_without_room_for_a_copy_an_older_format_is_left_as_it_was(

@@ -1,0 +1,61 @@
+"""`nanoclaw cron …`: its arguments, and the line in the chat that does the same."""
+
+from __future__ import annotations
+
+import argparse
+
+ACTIONS = (
+    ("remove", "a job ends"),
+    ("pause", "a job waits"),
+    ("resume", "a paused job goes on"),
+    ("run", "a job fires now, besides its schedule"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`action` says what is asked; without one the jobs are listed."""
+    parser.set_defaults(action="list")
+    actions = parser.add_subparsers(metavar="ACTION")
+
+    def add_action(name: str, text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+        added.set_defaults(action=name)
+        return added
+
+    add_action("list", "when each job is due next, and how it went last")
+    adding = add_action("add", "set a reminder, or a task")
+    adding.add_argument("when", metavar="WHEN", help="in words, as an ISO time or as a cron expression")
+    adding.add_argument("text", nargs="+", metavar="TEXT")
+    adding.add_argument("--task", action="store_true", help="ask the model, in place of sending the text")
+    adding.add_argument("--to", default="", metavar="CHANNEL:CHAT", help="default: terminal:main")
+    adding.add_argument("--zone", default="", metavar="ZONE", help="such as Europe/Berlin; default: yours")
+    adding.add_argument("--nag", default="", metavar="'10m x6'", help="come again until it is done")
+    adding.add_argument("--skip", action="store_true", help="a repeat that was missed does not fire later")
+    adding.add_argument("--may-schedule", action="store_true", help="the task may make jobs itself")
+    for name, text in ACTIONS:
+        add_action(name, text).add_argument("id", metavar="ID")
+    upcoming = add_action("next", "the next times of a job or of a cron expression")
+    upcoming.add_argument("id", nargs="?", default="", metavar="ID")
+    upcoming.add_argument("--cron", default="", metavar="EXPR")
+    upcoming.add_argument("--tz", default="", metavar="ZONE")
+    upcoming.add_argument("--from", dest="start", default="", metavar="ISO", help="default: now")
+    upcoming.add_argument("-n", dest="count", type=_count, default=5, metavar="N")
+    rehearsing = add_action("rehearse", "what a job would send: nothing is stored, sent or changed")
+    rehearsing.add_argument("id", metavar="ID")
+    rehearsing.add_argument("--at", default="", metavar="WHEN", help="as if it were then; default: its next time")
+
+
+def line(options: argparse.Namespace) -> str:
+    """What stands after /cron for an action that changes something."""
+    if options.action != "add":
+        return f"{options.action} {options.id}"
+    flags = [flag for flag in ("task", "skip", "may_schedule") if getattr(options, flag)]
+    words = [f"--{flag.replace('_', '-')}" for flag in flags]
+    words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
+    return " ".join(["add", *words, f"{options.when}: {' '.join(options.text)}"])
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:5]) <= 1000:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000")

@@ -1,0 +1,42 @@
+"""What a job would send, in words for the person who tries it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from nanoclaw.errors import ScheduleError
+from nanoclaw.schedule import words
+from nanoclaw.schedule.reminders import compose
+from nanoclaw.silence import spoken
+from nanoclaw.store.jobs import Firing, Job
+
+
+def moment(job: Job, at: str, now: datetime) -> datetime:
+    """When it is played: `at` in words, or its next time. Raises ScheduleError."""
+    if not at:
+        return job.next_due or now
+    heard = words.read(at, now, job.zone)
+    if isinstance(heard, words.Unclear):
+        raise ScheduleError(heard.question)
+    return words.upcoming(heard, now)
+
+
+def of_reminder(job: Job, when: datetime) -> str:
+    text = compose([Firing(job, when, timedelta(), 1)])
+    return f"{_head(job, when)}\n\n{text}\n\nNo model is called: it costs nothing."
+
+
+def of_task(
+    job: Job, when: datetime, answer: str, failed: str, refused: Sequence[str], requests: int, cost: str
+) -> str:
+    """`failed` says why it did not come to an answer, '' when it did; `refused` are calls with effects."""
+    said = f"(It failed: {failed})" if failed else spoken(answer) or "(Nothing: it kept silent.)"
+    blocked = ["", "Not done, as this is a rehearsal:", *(f"- {call}" for call in refused)] if refused else []
+    calls = f"{requests} call{'' if requests == 1 else 's'} of the model, {cost}."
+    return "\n".join([_head(job, when), "", said, *blocked, "", calls])
+
+
+def _head(job: Job, when: datetime) -> str:
+    there = words.in_words(when, when, job.zone).rpartition(",")[0]
+    return f"To {job.target}, as if it were {there} (nothing is stored or sent):"

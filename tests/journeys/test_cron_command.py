@@ -1,0 +1,107 @@
+"""`nanoclaw cron …` as a person types it: on the store when nothing runs, and through the process that does."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+
+import pytest
+
+from tests.journeys.command import Home
+from tests.journeys.test_gateway import Running
+from tests.model_server import ModelServer, call_delta, delta, events, says
+
+OFF = "nanoclaw is not running: jobs fire while `nanoclaw gateway`, or a chat, runs."
+
+
+@pytest.fixture(autouse=True)
+def zone(home: Home) -> None:
+    home.environment["TZ"] = "Europe/Berlin"
+
+
+def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None:
+    assert home.run("cron").out.startswith("No jobs yet.")
+    made = home.run("cron", "add", "every weekday at 7:30", "stand", "up", "--zone", "America/New_York")
+    assert re.match(r"Job 1, a reminder, is set: every weekday at 07:30 America/New_York, next: ", made.out)
+    assert OFF in made.err
+    listed = home.run("cron", "list")
+    assert "- 1: reminder “stand up”, every weekday at 07:30 America/New_York" in listed.out
+    assert listed.err == ""
+    assert "paused" in home.run("cron", "pause", "1").out.lower()
+    assert "paused (every weekday at 7:30)" in home.run("cron", "list").out
+    assert "Goes on" in home.run("cron", "resume", "1").out
+    assert "Removed" in home.run("cron", "remove", "1").out
+    assert "There is no job 1" in home.run("cron", "remove", "1", check=1).err
+    assert "No jobs." in home.run("cron", "list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("add", "yesterday at 9", "x"), "has passed"),
+        (("add", "every 10 seconds", "x"), "minute"),
+        (("add", "tomorrow at 9", "x", "--zone", "Mars/Base"), "Mars/Base"),
+        (("add", "61 * * * *", "x"), "cron"),
+        (("add", "tomorrow at 9", "x", "--to", "carrier-pigeon:1"), "carrier-pigeon:1"),
+        (("add", "tomorrow at 9", " "), "text"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(home: Home, arguments: tuple[str, ...], why: str) -> None:
+    assert why in home.run("cron", *arguments, check=1).err
+    assert "No jobs" in home.run("cron", "list").out
+
+
+def test_the_next_times_of_an_expression_and_of_a_job(home: Home) -> None:
+    ask = ("cron", "next", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--from", "2026-10-24T12:00", "-n", "2")
+    assert home.run(*ask).out.splitlines() == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
+    home.run("cron", "add", "0 9 1 1 *", "happy new year")
+    from_start = ("--from", "2026-06-01T00:00", "--tz", "UTC", "-n", "1")
+    assert home.run("cron", "next", "1", *from_start).out.splitlines() == ["2027-01-01T08:00:00+00:00"]
+    assert "ISO" in home.run("cron", "next", "1", "--from", "soon", check=1).err
+    assert "give the number of a job" in home.run("cron", "next", check=2).err
+
+
+def test_a_rehearsal_shows_what_would_be_sent_and_changes_nothing(home: Home, server: ModelServer) -> None:
+    home.run("cron", "add", "every day at 8", "take the pills")
+    shown = home.run("cron", "rehearse", "1", "--at", "Mon 08:00").out
+    assert "Mon " in shown
+    assert "08:00 Europe/Berlin (nothing is stored or sent):" in shown
+    assert "Reminder 1: take the pills" in shown
+    assert server.asked == []
+    home.run("cron", "add", "every day at 8", "write the report", "--task")
+    write = json.dumps({"path": "report.txt", "content": "x"})
+    server.script(events(call_delta(0, "c1", "write_file", write), delta("tool_calls")), says("The report is written."))
+    before = (home.root / "state.db").read_bytes()
+    shown = home.run("cron", "rehearse", "2", "--at", "Mon 08:00").out
+    assert "The report is written." in shown
+    assert "Not done, as this is a rehearsal:\n- write_file path='report.txt'" in shown
+    assert "2 calls of the model" in shown
+    assert "08:00 (Monday)" in server.asked[0].body.decode()
+    assert not (home.workspace / "report.txt").exists()
+    assert (home.root / "state.db").read_bytes() == before
+
+
+def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> None:
+    with closing(Running(home, "gateway")) as gateway:
+        gateway.expect("serves")
+        made = home.run("cron", "add", "in 3 days", "call mum")
+        assert made.out.startswith("Job 1, a reminder, is set: ")
+        assert OFF not in made.err
+        with closing(Running(home)) as terminal:
+            terminal.expect("attached")
+            assert "Runs now" in home.run("cron", "run", "1").out
+            terminal.expect("Reminder 1: call mum")
+            terminal.say("done 1")
+            terminal.expect("Done: call mum.")
+        assert "last done" in home.run("cron", "list").out
+
+
+def test_an_important_reminder_that_nobody_answered_is_shown_at_the_next_start(home: Home) -> None:
+    home.run("cron", "add", "in 3 days", "take the pills", "--nag", "10m x3")
+    home.run("cron", "run", "1")
+    with closing(Running(home)) as terminal:
+        terminal.expect("Reminder 1: take the pills")
+        terminal.say("/quit")
+    with closing(Running(home)) as terminal:
+        terminal.expect("Reminder 1: take the pills")

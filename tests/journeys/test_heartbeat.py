@@ -1,0 +1,148 @@
+"""The heartbeat as a person has it: a checklist in the workspace, a dry run, a beat by hand, a gateway that beats."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+
+ALWAYS = '[heartbeat]\nactive = "00:00-24:00"\n'
+WATCH = "- [ ] Tell me of letters that matter: watch notes/inbox.md\n"
+
+
+def reports(notify: bool, text: str = "", urgency: str = "normal") -> Scripted:
+    arguments = json.dumps({"notify": notify, "text": text, "urgency": urgency})
+    return events(call_delta(id="call-1", name="report", arguments=arguments), delta("tool_calls"))
+
+
+def write(home: Home, name: str, text: str) -> None:
+    path = home.workspace / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and "logs" not in path.parts and path.suffix not in (".db-shm", ".db-wal")
+    }
+
+
+def test_the_checklist_wakes_the_model_only_after_a_watched_file_changes(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more=ALWAYS)
+    assert home.run("heartbeat").out.endswith("Nothing is due: no model was asked.\n")  # as it was shipped
+    write(home, "HEARTBEAT.md", f"# Heartbeat\n\n{WATCH}- [x] old\n")
+    assert "first look" in home.run("heartbeat").out
+    assert "is as it was" in home.run("heartbeat").out
+    assert server.asked == []
+    write(home, "notes/inbox.md", "- a letter from the bank\n")
+    server.script(reports(True, "A letter from the bank is in the inbox."), says("You are welcome."))
+    assert home.run("heartbeat").out.endswith("\nTold: A letter from the bank is in the inbox.\n")
+    assert "is as it was" in home.run("heartbeat").out
+    assert len(server.asked) == 1
+    body = json.dumps(server.asked[0].json, ensure_ascii=False)
+    assert "+- a letter from the bank" in body and "old" not in server.asked[0].json["messages"][-1]["content"]
+    told = home.run("-m", "thanks")
+    assert "You are welcome." in told.out
+    said = [message["content"] for message in server.asked[1].json["messages"] if message["role"] == "assistant"]
+    assert said == ["A letter from the bank is in the inbox."]
+
+
+def test_a_dry_run_shows_what_would_be_asked_and_changes_nothing(home: Home, server: ModelServer) -> None:
+    home.run("init")
+    write(home, "HEARTBEAT.md", f"{WATCH}- [ ] Look around\n- [ ] watch $ echo hi\n")
+    before = files(home.root)
+    fresh = home.run("heartbeat", "--dry-run").out
+    assert files(home.root) == before
+    assert "- due: Look around" in fresh and "it is new" in fresh
+    assert "- not due: Tell me of letters" in fresh and "first look" in fresh
+    assert "The model would be asked (about " in fresh and "1. Look around" in fresh
+    server.script(reports(False))
+    home.run("heartbeat")
+    after = files(home.root)
+    later = home.run("heartbeat", "--dry-run").out
+    assert files(home.root) == after
+    assert "every 4h, last" in later and later.endswith("Nothing is due: no model is asked.\n")
+    write(home, "notes/inbox.md", "- a bill\n")
+    assert "- due: Tell me of letters" in home.run("heartbeat", "--dry-run").out
+    assert len(server.asked) == 1
+
+
+def test_the_heartbeat_may_have_a_model_of_its_own(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more=f'{ALWAYS}model = "openai/small"\n')
+    home.run("init")
+    write(home, "HEARTBEAT.md", "- [ ] Look around\n")
+    server.script(reports(False), says("hello"))
+    assert "has nothing to tell" in home.run("heartbeat").out
+    home.run("-m", "hi")
+    assert [asked.json["model"] for asked in server.asked] == ["small", "scripted"]
+    assert "heartbeat" in home.run("usage", "--by", "origin").out
+
+
+def test_a_heartbeat_without_a_working_model_says_so_and_is_due_again(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more=ALWAYS)
+    home.run("init")
+    write(home, "HEARTBEAT.md", "- [ ] Look around\n")
+    assert "came to nothing, and its lines stay due. The model gave no answer" in home.run("heartbeat", check=1).err
+    server.script(reports(False))
+    assert "has nothing to tell" in home.run("heartbeat").out
+
+
+def test_a_heartbeat_that_was_killed_is_finished_by_the_next_one(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more=ALWAYS)
+    home.run("init")
+    write(home, "HEARTBEAT.md", "- [ ] Look around\n")
+    server.script(events(delta(content="Let me"), hang=True))
+    killed = home.start("heartbeat")
+    while not server.asked:
+        with suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"it ended with {killed.wait(0.05)}")
+    killed.kill()
+    killed.communicate(timeout=20)
+    server.script(reports(True, "The door is open."), reports(False))
+    assert "Told: The door is open." in home.run("heartbeat").out
+    assert len(server.asked) == 3
+
+
+def test_news_outside_the_active_hours_is_kept(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more='[heartbeat]\nactive = "00:00-00:01"\n')
+    home.run("init")
+    write(home, "HEARTBEAT.md", "- [ ] Look around\n")
+    server.script(reports(True, "The door is open."))
+    assert "Kept for later: The door is open." in home.run("heartbeat").out
+
+
+def test_bad_settings_are_refused_in_a_sentence(home: Home, server: ModelServer) -> None:
+    for line in ('every = "often"', 'active = "8-22"', 'timezone = "Mars"', 'target = "main"', "evry = 1"):
+        home.configure(server.base, more=f"[heartbeat]\n{line}\n")
+        for command in (("heartbeat",), ("heartbeat", "--dry-run"), ("-m", "hi")):
+            if command != ("heartbeat", "--dry-run") or "evry" not in line:
+                assert "heartbeat." in home.run(*command, check=2).err, line
+    assert server.asked == []
+
+
+def test_a_running_gateway_beats_when_it_is_told_to(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more=ALWAYS)
+    home.run("init")
+    write(home, "HEARTBEAT.md", WATCH)
+    gateway = home.start("gateway")
+    try:
+        assert gateway.stdout is not None and "serves" in gateway.stdout.readline()
+        assert "first look" in home.run("heartbeat").out
+        write(home, "notes/inbox.md", "- a letter\n")
+        assert "- due: Tell me of letters" in home.run("heartbeat", "--dry-run").out
+        server.script(reports(False))
+        assert "what it has to tell comes by itself" in home.run("heartbeat").out
+        assert "is as it was" in home.run("heartbeat").out or "under way" in home.run("heartbeat").out
+    finally:
+        gateway.send_signal(signal.SIGTERM)
+        gateway.communicate(timeout=20)
+    assert len(server.asked) == 1
