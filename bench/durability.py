@@ -192,11 +192,11 @@ async def hanging(pairs: str) -> dict[str, float]:
         await phase(life, "first", [])
         for number in range(int(pairs)):
             await phase(life, f"without-{number}", without)
-            await life.say("hung", "#sleep#")
+            await life.say(f"hung-{number}", "#sleep#")
             await asyncio.sleep(0.5)
             await phase(life, f"beside-{number}", beside)
-            await life.say("hung", "/stop")
-            _, text = await life.crowd.of("hung").get()
+            await life.say(f"hung-{number}", "/stop")
+            _, text = await life.crowd.of(f"hung-{number}").get()
             assert text.startswith("Stopped"), text
     return {
         "without_95": _percentile(without, 95) * 1000,
@@ -238,14 +238,14 @@ def state() -> dict[str, float]:
     """Resident kilobytes, descriptors and tasks of this process."""
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024
     tasks = len(asyncio.all_tasks())
-    return {"resident": resident, "descriptors": len(os.listdir("/proc/self/fd")), "tasks": tasks}
+    return {"resident": resident, "descriptors": len(list(Path("/proc/self/fd").iterdir())), "tasks": tasks}
 
 
 async def writing() -> dict[str, float]:
     """What one turn of tools writes in a long session, from the message to the answer's delivery."""
     config = configuration.load(os.environ)
     store = Store(config.home / "state.db")
-    fill(store, "long", LONG_BYTES, 500)
+    fill(store, "long", LONG_BYTES, 2_000)
     store.close()
     async with live() as life:
         before = written()
@@ -267,8 +267,11 @@ async def large() -> dict[str, float]:
     path = configuration.load(os.environ).home / "state.db"
     store = Store(path)
     store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
-    for chat in range(100):
-        fill(store, f"chat-{chat}", LARGE_BYTES // 100, 2_000)
+    chats = 0
+    while path.stat().st_size < LARGE_BYTES:
+        fill(store, f"chat-{chats}", LARGE_BYTES // 100, 10_000)
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        chats += 1
     store.close()
     return {"megabytes": path.stat().st_size / 1e6}
 
@@ -290,7 +293,9 @@ def fill(store: Store, chat: str, size: int, length: int) -> None:
         assert row is not None
         journal = session.begin_turn([row], (UserMessage(f"[metadata {number}]", clock(), "runtime"), said))
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan-{number}.md"}}')
-        result = ToolResult(call.id, call.name, f"{number} Water the plants. "[:20].ljust(20, ".") * (length // 20), clock())
+        result = ToolResult(
+            call.id, call.name, f"{number} Water the plants. "[:20].ljust(20, ".") * (length // 20), clock()
+        )
         journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage("It says to water the plants.", clock())
         journal.end(TurnEnded(answer.text, "answered"), (answer,), None, MODEL)
@@ -315,7 +320,8 @@ class Houses:
         config = Path(env["NANOCLAW_HOME"]) / "config.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(
-            f'[model]\nname = "{MODEL}"\napi_base = "{self._url}"\n[limits]\nexec_seconds = 600\n[heartbeat]\nevery = "0"\n'
+            f'[model]\nname = "{MODEL}"\napi_base = "{self._url}"\n'
+            '[limits]\nexec_seconds = 600\n[heartbeat]\nevery = "0"\n'
         )
         command = [PYTHON, __file__, "--measure", what.__name__, *map(str, arguments)]
         return json.loads(run(command, env).output.splitlines()[-1])
@@ -326,8 +332,8 @@ def busy_row(houses: Houses) -> Iterator[Row]:
     yield (
         f"{CHATS} chats × {MESSAGES} messages in {SECONDS:.0f} s: acknowledged",
         "99 % within 300 ms; each answered once, in order",
-        f"99 % within {found['taken_99']:.0f} ms, half within {found['taken_50']:.1f} ms; {found['right']} of {CHATS} chats "
-        f"answered once and in order, 95 % within {found['answered_95']:.0f} ms; {found['cpu']:.0f} s CPU",
+        f"99 % within {found['taken_99']:.0f} ms, half within {found['taken_50']:.1f} ms; {found['right']} of {CHATS} "
+        f"chats answered once and in order, 95 % within {found['answered_95']:.0f} ms; {found['cpu']:.0f} s CPU",
         "",
     )
 

@@ -36,7 +36,7 @@ def fill(store: Store, turns: int) -> None:
         said = UserMessage(f"Question {number}: what does line {number} of the plan say?", clock())
         row = inbox.accept(Inbound(ADDRESS, "owner", f"bench-{number}", said))
         assert row is not None
-        journal = session.begin_turn(row, (UserMessage(f"[metadata {number}]", clock(), "runtime"), said))
+        journal = session.begin_turn([row], (UserMessage(f"[metadata {number}]", clock(), "runtime"), said))
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan.md", "offset": {number}, "limit": 1}}')
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
         journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model="openai/gpt-5"), result))

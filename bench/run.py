@@ -205,6 +205,12 @@ def prompt(bench: Bench) -> Iterator[Row]:
     yield name, "≤ 3,000", measured, "pi 1,274; nanobot 7,776; Hermes 14,160"
 
 
+def lasting(bench: Bench) -> Iterator[Row]:
+    from durability import rows  # not before: a child's peak of memory is never below that of its parent
+
+    yield from rows(bench.folder)
+
+
 # --- what they are made of -------------------------------------------------------------------------------------------
 
 
@@ -273,6 +279,7 @@ def main() -> None:
         "bodies": bodies,
         "long_session": long_session,
         "prompt": prompt,
+        "durability": lasting,
     }
     print(f"Python {platform.python_version()}, {_cpu_name()}, {os.cpu_count()} cores\n")
     print("| figure | goal | measured | for comparison |\n|---|---|---|---|", flush=True)

@@ -77,7 +77,7 @@ async def lateness(jobs: Jobs, schedule: Schedule, store: Store) -> list[float]:
             with store.transaction() as db:
                 db.execute("UPDATE sessions SET memory = ? WHERE key = ?", ("x" * 2000, session.key))
             sum(index * index for index in range(20_000))  # what building a prompt may take
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)  # a step of a turn
 
     late: list[float] = []
     send = jobs.send

@@ -205,7 +205,7 @@ class App:
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
             end_left_over=partial(end_left_over, workspace.root),
             waits=self._stays,
-            window_of=partial(window_of, facts),
+            window_of=partial(window_of, config, facts),
             learned_window=facts.learned_window,
             reaction=Answers(jobs, now, schedule.changed).to,
             ending=lambda inbound, ended, touched: (
@@ -417,11 +417,13 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
     )
 
 
-def window_of(facts: ModelFacts, model: str) -> int | None:
-    """How many tokens a model takes in, as was learned or is known. The model inside this process has its own short
-    prompt and takes of a conversation what fits."""
+def window_of(config: Config, facts: ModelFacts, model: str) -> int | None:
+    """How many tokens a model takes in, as the config says, was learned or is known. The model inside this process has
+    its own short prompt and takes of a conversation what fits."""
     from nanoclaw.providers import windows
 
+    if config.model.window_tokens and model == config.model.name:
+        return config.model.window_tokens
     return None if model.startswith(LOCAL) else facts.window(model) or windows.window_of(model)
 
 

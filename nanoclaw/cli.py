@@ -831,6 +831,7 @@ def _sessions_list(config: Config, options: argparse.Namespace) -> int:
 
 
 def _sessions_show(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import app
     from nanoclaw.channels.text import printable
     from nanoclaw.store import codec
     from nanoclaw.store.sessions import whole_history
@@ -843,10 +844,11 @@ def _sessions_show(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
         return 0
+    zone = app.person_clock(config)().tzinfo
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
-            line = printable(f"{message.at:%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
+            line = printable(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
             print(line.encode("utf-8", "replace").decode())  # names of files may hold halves of characters
     return 0
 

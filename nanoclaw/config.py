@@ -24,6 +24,7 @@ class Model:
     tool_mode: Literal["auto", "native", "json"] = "auto"
     timeout_seconds: float = 300.0
     output_tokens: int = 8192
+    window_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

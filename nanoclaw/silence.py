@@ -7,11 +7,12 @@ import re
 _TOKEN = r"(?:HEARTBEAT_OK|NO_REPLY|\[SILENT\])"
 _WRAP = "\"'`*_~“”„‘’«»()<>|"
 _MARKUP = r"</?[A-Za-z][^<>\n]*>|&nbsp;|```[\w-]*"
-_LIST_MARK = r"\s*(?:[-*+•#>]+|\d+[.)])(?=\s)"
 
-_ANY = re.compile(rf"(?<![^\W_])(?<![^\W_]_)(?<![/@$=\\-]){_TOKEN}(?![^\W_]|_[^\W_]|[/@=\\-]|\.\w)", re.IGNORECASE)
-_AT_START = re.compile(rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY.pattern})", re.IGNORECASE)
-_AT_END = re.compile(rf"(?P<token>{_ANY.pattern})(?P<after>[{re.escape(_WRAP)}.!?,;:…\s]*)$", re.IGNORECASE)
+# patterns as texts: compiled when first used, not at every start of the program
+_ANY = rf"(?<![^\W_])(?<![^\W_]_)(?<![/@$=\\-]){_TOKEN}(?![^\W_]|_[^\W_]|[/@=\\-]|\.\w)"
+_NUMBER = rf"^[ \t]*\d+[.)][ \t]+(?=[{re.escape(_WRAP)}]*{_TOKEN})"
+_AT_START = rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY})"
+_AT_END = rf"(?P<token>{_ANY})(?P<after>[{re.escape(_WRAP)}.!?,;:…\s]*)$"
 
 _QUOTES = "\"'`“”„‘’«»"
 _SEPARATORS = " \t\r\n-–—:;,|"
@@ -24,7 +25,7 @@ def spoken(text: str) -> str:
     A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
     sentence, is a word like any other.
     """
-    if not _ANY.search(text):
+    if not re.search(_ANY, text, re.IGNORECASE):
         return text
     if not _has_words(text):
         return ""
@@ -38,12 +39,13 @@ def spoken(text: str) -> str:
 
 
 def _has_words(text: str) -> bool:
-    rest = re.sub(_MARKUP, " ", _ANY.sub(" ", re.sub(_LIST_MARK, " ", text, flags=re.MULTILINE)))
+    unlisted = re.sub(_NUMBER, "", text, flags=re.IGNORECASE | re.MULTILINE)
+    rest = re.sub(_MARKUP, " ", re.sub(_ANY, " ", unlisted, flags=re.IGNORECASE))
     return any(sign.isalnum() for sign in rest)
 
 
 def _without_first(text: str) -> str:
-    found = _AT_START.match(text)
+    found = re.match(_AT_START, text, re.IGNORECASE)
     if not found:
         return text
     before, rest = found["before"], text[found.end() :]
@@ -57,7 +59,7 @@ def _without_first(text: str) -> str:
 
 
 def _without_last(text: str) -> str:
-    found = _AT_END.search(text)
+    found = re.search(_AT_END, text, re.IGNORECASE)
     if not found:
         return text
     head, after = text[: found.start()], found["after"].rstrip()

@@ -62,6 +62,8 @@ SPEAKING = [
     ("Rain at 5.HEARTBEAT_OK", "Rain at 5."),
     ("NO_REPLY\nRain at 5.\nNO_REPLY", "Rain at 5."),
     ("HEARTBEAT_OK 5", "5"),
+    ("HEARTBEAT_OK\n12. ", "12. "),
+    ("Left: 3.\nHEARTBEAT_OK", "Left: 3."),
     ("妈妈的航班取消了。HEARTBEAT_OK", "妈妈的航班取消了。"),
     ("HEARTBEAT_OK é", "é"),
     ("[SILENT] The door is open.", "The door is open."),

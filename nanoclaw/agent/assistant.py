@@ -174,7 +174,7 @@ class Assistant:
             "help": lambda said: commands.help_text(),
             "new": self._new,
             "compact": self._compact,
-            "history": lambda said: commands.history_text(sessions.of(said.address).whole(), said.argument),
+            "history": self._history,
             "skill": lambda said: commands.skills_text(self._skills()),
             "panic": self._panic,
             "resume": self._go_on_after_panic,
@@ -663,6 +663,9 @@ class Assistant:
                 self._inbox.done(rows[0], Outbound(address, f"Stopped.{_not_begun(dropped)}"), rows[1:])
         ran = f" Stopped: {stopped} running." if stopped else ""
         return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
+
+    def _history(self, said: Said) -> str:
+        return commands.history_text(self._sessions.of(said.address).whole(), said.argument, self._clock().tzinfo)
 
     def _go_on_after_panic(self, said: Said) -> str:
         if self._flags.get(PANIC) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from nanoclaw.messages import Address, AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.workspace.skills import Skill
@@ -102,9 +103,9 @@ PAGE, LINE = 40, 300
 """Messages on a page of /history, and characters of each."""
 
 
-def history_text(messages: Sequence[Message], page: str) -> str:
-    """One page of a conversation, '' for the newest; long messages in part."""
-    lines = [line for message in messages if (line := _line(message))]
+def history_text(messages: Sequence[Message], page: str, zone: tzinfo | None) -> str:
+    """One page of a conversation, '' for the newest; long messages in part, times in the person's zone."""
+    lines = [line for message in messages if (line := _line(message, zone))]
     pages = max(1, -(-len(lines) // PAGE))
     if page and not (page.isdecimal() and 0 < int(page) <= pages):
         return f"/history takes a page from 1 (the newest) to {pages}."
@@ -114,7 +115,7 @@ def history_text(messages: Sequence[Message], page: str) -> str:
     return older + "\n".join(lines[max(0, end - PAGE) : end]) or "Nothing was said yet."
 
 
-def _line(message: Message) -> str:
+def _line(message: Message, zone: tzinfo | None) -> str:
     """'' for what no one said."""
     match message:
         case UserMessage(origin="runtime"):
@@ -127,7 +128,8 @@ def _line(message: Message) -> str:
         case ToolResult():
             who, text = message.name, message.text
     line = " ".join(text.split())
-    return f"- {message.at:%Y-%m-%d %H:%M} {who}: {line if len(line) <= LINE else line[: LINE - 1] + '…'}"
+    shown = line if len(line) <= LINE else line[: LINE - 1] + "…"
+    return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {shown}"
 
 
 def help_text() -> str:

@@ -256,7 +256,8 @@ class Shrink:
                 break
             if _is_within_a_turn(placed, part.cut) and self._shorten(_last_before_step(placed), room):
                 break
-            self.show(Notice(f"making room: {_counted(part.cut)} of this conversation become a summary"))
+            if not number:
+                self.show(Notice(f"making room: {_counted(part.cut)} of this conversation become a summary"))
             try:
                 await self._sum_up(placed, part, "")
             except ContextTooLong as error:  # even the older part alone: half of it goes first
@@ -264,7 +265,8 @@ class Shrink:
                 most = part.tokens / 2
                 continue
             self.means.failed.pop(self.session.key, None)
-            self.show(Notice("the older part of this conversation is now a summary; /history shows all of it"))
+            if not number:
+                self.show(Notice("the older part of this conversation is now a summary; /history shows all of it"))
         return window
 
     def _would_fit(self, upto: int, room: float) -> bool:
@@ -285,7 +287,7 @@ class Shrink:
         """Once, until it works again."""
         from nanoclaw.log import logger
 
-        logger.warning("summing up {} failed: {!r}", self.session.key, error)
+        logger.debug("summing up {} failed: {!r}", self.session.key, error)
         if self.session.key not in self.means.failed:
             text = f"the older part of this conversation could not be summed up: {_reason(error)}"
             self.show(Notice(f"{text}. Nothing is lost; long results of tools are shortened for now"))

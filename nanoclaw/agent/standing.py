@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 from nanoclaw.agent.commands import Answer, Said
@@ -66,6 +65,8 @@ def _number(wanted: str, known: list[str]) -> int | str:
         return found[0]
     if found:
         return f"Several pins have these words: {', '.join(map(str, found))}. /unpin NUMBER takes one away."
+    import difflib
+
     near = difflib.get_close_matches(wanted, known, 1, 0.6)
     hint = f"Did you mean number {known.index(near[0]) + 1}: {near[0]}?" if near else "/pins lists them."
     return f"No pin has these words. {hint}"

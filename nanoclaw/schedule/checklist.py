@@ -45,8 +45,8 @@ def parse(text: str) -> list[Item]:
     """The items that are open: list lines, but for those that are ticked. Headings, comments, plain paragraphs and
     what stands between ``` lines are none."""
     items: dict[str, None] = {}
-    for line in _list_lines(_COMMENT.sub(_blank, text.lstrip("\ufeff"))):
-        found = _BOX.match(line)
+    for line in _list_lines(re.sub(_COMMENT, _blank, text.lstrip("\ufeff"))):
+        found = re.match(_BOX, line)
         is_ticked = found is not None and found[1] != " "
         said = " ".join((line[found.end() :] if found else line).split())
         if not is_ticked and any(sign.isalnum() for sign in said):
@@ -68,7 +68,7 @@ def _list_lines(text: str) -> list[str]:
             is_item, is_code = False, not is_code
         elif is_code:
             continue
-        elif found := _BULLET.match(line):
+        elif found := re.match(_BULLET, line):
             lines.append(line[found.end() :])
             is_item = True
         elif is_item and line[:1].isspace() and line.strip() and not line.lstrip().startswith("#"):
@@ -84,18 +84,18 @@ def _item(text: str) -> Item:
 
 
 def _every(text: str) -> timedelta | None:
-    found = _EVERY.search(text)
+    found = re.search(_EVERY, text, re.IGNORECASE)
     if not found or found[1] == "0":
         return None
     return int(found[1] or 1) * _UNITS[found[2][0].lower()]
 
 
 def _watch(text: str) -> Watch | None:
-    for found in _WATCH.finditer(text):
+    for found in re.finditer(_WATCH, text, re.IGNORECASE):
         quoted = found["quoted"]
         target = (quoted if quoted is not None else found["command"] or found["bare"] or "").strip()
         if quoted is None and found["command"]:
-            return Watch("command", _EVERY_AT_END.sub("", target))
+            return Watch("command", re.sub(_EVERY_AT_END, "", target, flags=re.IGNORECASE))
         if quoted is not None and target.startswith("$ "):
             return Watch("command", target[2:].strip())
         if quoted is None:
@@ -111,11 +111,12 @@ def _without_command(text: str, watch: Watch | None) -> str:
     return text.replace(watch.target, "", 1) if watch and watch.kind == "command" else text
 
 
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_BULLET = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
-_BOX = re.compile(r"\[([ xX✓✔])\](?:\s+|$)")
+# patterns as texts: compiled when first used, not at every start of the program
+_COMMENT = r"(?s)<!--.*?(?:-->|\Z)"
+_BULLET = r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+"
+_BOX = r"\[([ xX✓✔])\](?:\s+|$)"
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _UNIT = r"(m|min|mins|minutes?|h|hours?|d|days?|w|weeks?)"
-_EVERY = re.compile(rf"\bevery\s+(?:(\d{{1,4}})\s*)?{_UNIT}\b", re.IGNORECASE)
-_EVERY_AT_END = re.compile(rf"[\s,;(]*\bevery\s+\d{{1,4}}\s*{_UNIT}\)?\.?$", re.IGNORECASE)
-_WATCH = re.compile(r"\bwatch:?\s+(?:`(?P<quoted>[^`]+)`|\$\s+(?P<command>.+)|(?P<bare>[^\s`$]\S*))", re.IGNORECASE)
+_EVERY = rf"\bevery\s+(?:(\d{{1,4}})\s*)?{_UNIT}\b"
+_EVERY_AT_END = rf"[\s,;(]*\bevery\s+\d{{1,4}}\s*{_UNIT}\)?\.?$"
+_WATCH = r"\bwatch:?\s+(?:`(?P<quoted>[^`]+)`|\$\s+(?P<command>.+)|(?P<bare>[^\s`$]\S*))"

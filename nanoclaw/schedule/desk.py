@@ -47,8 +47,8 @@ class Desk:
         changed: Callable[[], None] = lambda: None,
         note: str = "",
     ) -> None:
-        """`note` is added where a job was made; `zone` is the person's; `is_known` tells whether anything can be sent to an address; `changed` is called when
-        something is due at another time than before."""
+        """`note` is added where a job was made; `zone` is the person's; `is_known` tells whether an address can
+        be reached; `changed` is called when something is due at another time than before."""
         self._jobs, self._clock, self._zone, self._is_known, self._changed = jobs, clock, zone, is_known, changed
         self._note = f"\n{note}" if note else ""
 

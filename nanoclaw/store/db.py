@@ -136,7 +136,7 @@ MIGRATIONS: tuple[str, ...] = (
         sees_images INTEGER
     ) STRICT;
     ALTER TABLE usage ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;  -- 1: answered on the person's own machine
-    CREATE INDEX usage_of_day ON usage (at);
+    DROP INDEX usage_of_model;                 -- a page of the journal for each request, and nothing that needs it
     CREATE TABLE reservations (                -- the most that requests under way may cost
         id INTEGER PRIMARY KEY,
         at TEXT NOT NULL,
@@ -203,6 +203,9 @@ MIGRATIONS: tuple[str, ...] = (
     """,
 )
 
+
+PAGE_BYTES = 2048
+"""Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
 
 FULL_BYTES = 1_000_000
 """With less room than this a disk counts as full."""
@@ -322,6 +325,7 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
             logger.warning(rescue(path, MIGRATIONS))
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(path, isolation_level=None)
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")

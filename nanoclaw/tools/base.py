@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import types
@@ -160,6 +159,8 @@ class Toolbox:
 
     def _unknown(self, name: str) -> str:
         names = [spec.name for spec in self.specs]
+        import difflib
+
         near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
         return f"there is no tool {name!r}. " + (f"Near: {', '.join(near)}." if near else f"Tools: {', '.join(names)}.")
 

@@ -23,9 +23,8 @@ def test_a_fresh_workspace_is_shown_with_its_parts_and_word_by_word_within_3000_
     table, words = shown.split("What is sent, word by word")
     lines = table.splitlines()
     assert max(map(len, lines)) <= 80
-    assert [line.split("  ")[0] for line in lines[:7]] == [
-        *("part", "12 tools", "Identity", "Instructions", "Skills", "This message", "sum")
-    ]
+    parts = {line.split("  ")[0] for line in lines[1:7]}
+    assert parts == {"13 tools", "Identity", "Instructions", "Capabilities", "Skills", "This message"}
     assert "█" in lines[1] and lines[3].endswith("BOOTSTRAP.md")
     assert "Nothing was sent in this conversation yet." in table
     assert [line.split()[1] for line in words.splitlines() if line.startswith("── ")] == ["system", "user", "user"]
@@ -57,7 +56,7 @@ def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
     home.run("init")
     for name in ("SOUL.md", "AGENTS.md", "MEMORY.md"):
         (home.workspace / name).write_text("- It says something.\n")
-    assert ids("full") == ["identity", "soul", "instructions", "skills", "memory"]
+    assert ids("full") == ["identity", "soul", "instructions", "capabilities", "skills", "memory"]
     assert ids("minimal") == ["identity", "instructions"]
     assert ids("none") == ["identity"]
     assert "file_filtered_by_mode SOUL.md" in looked(home, "--mode", "none")["diagnostics"]
@@ -83,7 +82,7 @@ def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
     home.environment["PYTHONPATH"] = str(tmp_path / "site")
     home.configure(server.base, more='[context]\nextensions = ["tide"]\nsections = { skills = false }\n')
     seen = looked(home)
-    assert [part["id"] for part in seen["parts"]] == ["identity", "tide", "tools"]
+    assert [part["id"] for part in seen["parts"]] == ["identity", "capabilities", "tide", "tools"]
     assert seen["messages"][0]["content"].endswith("\n\n---\n\n# Tide\nHigh at noon.")
     assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
 

@@ -132,7 +132,8 @@ async def test_stop_ends_a_repeat_and_done_does_not(tmp_path: Path) -> None:
         await dial.pass_(days=1)
         assert firsts(home) == ["Reminder 1: walk"]
         assert await heard(home, dial, "stop 1") == "Stopped: walk. It does not come again."
-        await dial.pass_(days=3)
+        dial.set(days=3)
+        await dial.pass_(minutes=1)
         assert sent(home) == []
 
 
@@ -272,14 +273,17 @@ async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path
             await heard(home, dial, "/cron run 1")
         )
         assert "Paused" in await heard(home, dial, "/cron pause 1")
-        await dial.pass_(days=1)
+        dial.set(days=1)
+        await dial.pass_(minutes=1)
         assert sent(home) == []
         assert "Goes on" in await heard(home, dial, "/cron resume 1")
-        await dial.pass_(days=3)
+        dial.set(days=3)
+        await dial.pass_(minutes=1)
         assert firsts(home) == ["Reminder 1: stand up"]
         assert "Give the number of a job" in await heard(home, dial, "/cron remove stand")
         assert await heard(home, dial, "/cron remove 1") == "Removed: reminder 1 “stand up”."
-        await dial.pass_(days=1)
+        dial.set(days=3)
+        await dial.pass_(minutes=1)
         assert sent(home) == []
         assert "There is no job 1" in await heard(home, dial, "/cron remove 1")
         assert "no job 1" in await heard(home, dial, "/cron next 1")

@@ -29,7 +29,6 @@ def test_wherever_a_firing_is_killed_it_is_sent_once_and_remembered_once(
         root.mkdir()
         died = killed(root, story, statement)
         asyncio.run(fire(root, story, None))
-        asyncio.run(fire(root, story, None))
         keys, sent, said, states = asyncio.run(left(root))
         assert (len(keys), len(sent), said) == (texts, texts, sent), f"killed at statement {statement}"
         assert set(states) == {"sent"}

@@ -55,7 +55,8 @@ async def test_a_reminder_is_sent_on_time_without_a_model_and_is_remembered(tmp_
         assert sent(home) == []
         await dial.pass_(seconds=1)
         assert sent(home) == ["Reminder 1: Call Anna\n(“done 1” or “snooze 1 30m” answers it.)"]
-        await dial.pass_(days=2)
+        dial.set(days=2)
+        await dial.pass_(minutes=1)
         assert sent(home) == []
         assert "Reminder 1: Call Anna" in next(said.text for said in home.history if isinstance(said, AssistantMessage))
         assert_legal(home.history)
@@ -140,18 +141,18 @@ async def test_a_clock_set_back_fires_nothing_twice_and_one_set_forward_loses_no
         assert sent(home) == []
 
 
-@pytest.mark.parametrize(("day", "times"), [((2026, 3, 28), 3), ((2026, 10, 24), 3)])
+@pytest.mark.parametrize("day", [(2026, 3, 28), (2026, 10, 24)])
 @story
 async def test_a_daily_job_at_half_past_two_fires_once_on_days_with_a_gap_and_an_overlap(
-    tmp_path: Path, day: tuple[int, int, int], times: int
+    tmp_path: Path, day: tuple[int, int, int]
 ) -> None:
     dial = Dial(datetime(*day, 0, 0, tzinfo=BERLIN))
     async with ticking(tmp_path, dial) as home:
         home.desk.add(Wish("30 2 * * *", "night watch"), MAIN, "me")
-        await dial.pass_(days=3)
-        assert len(sent(home)) == times
+        await dial.pass_(days=2)
+        assert len(sent(home)) == 2
         rows = home.store.rows("SELECT date(fired), count(*) FROM occurrences GROUP BY date(due)")
-        assert [count for _, count in rows] == [1, 1, 1]
+        assert [count for _, count in rows] == [1, 1]
 
 
 @story
@@ -234,7 +235,8 @@ async def test_adding_and_removing_while_others_run_makes_nothing_run_twice(tmp_
             home.schedule.changed()
         texts = [text.splitlines()[0] for text in sent(home)]
         assert texts == [f"Reminder {number + 1}: thing {number}" for number in range(5)]
-        await dial.pass_(days=4)
+        dial.set(days=4)
+        await dial.pass_(minutes=1)
         assert sent(home) == []
         assert home.jobs.all() == []
 

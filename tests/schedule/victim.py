@@ -91,9 +91,11 @@ def killed(root: Path, story: str, statement: int) -> bool:
 
 
 async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
-    """Of one home: keys that the platform was given, texts in the outbox, what the conversation remembers, and the
-    states of the occurrences."""
-    async with house(root / "home", channel=Platform(root / "other")) as home:
+    """After one more start: keys that the platform was given, texts in the outbox, what the conversation remembers, and
+    the states of the occurrences."""
+    clock = HandClock(AFTER)
+    async with house(root / "home", channel=Platform(root / "log"), clock=clock, waking={}) as home:
+        await tick(home)
         assert_legal(home.history)
         keys = sorted({line.partition(" ")[0] for line in (root / "log").read_text().splitlines()})
         texts = [text for (text,) in home.store.rows("SELECT text FROM outbox WHERE state = 'delivered' ORDER BY id")]

@@ -72,7 +72,6 @@ CREATE TABLE usage (
     estimated INTEGER NOT NULL,
     is_reported INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX usage_of_model ON usage (model, id);
 ALTER TABLE inbox ADD COLUMN turn INTEGER REFERENCES turns;
 ALTER TABLE inbox ADD COLUMN told TEXT NOT NULL DEFAULT '';
 ALTER TABLE turns ADD COLUMN resumed INTEGER NOT NULL DEFAULT 0;
@@ -117,7 +116,6 @@ CREATE TABLE models (
     sees_images INTEGER
 ) STRICT;
 ALTER TABLE usage ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX usage_of_day ON usage (at);
 CREATE TABLE reservations (
     id INTEGER PRIMARY KEY,
     at TEXT NOT NULL,

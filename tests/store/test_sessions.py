@@ -200,7 +200,7 @@ def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Pa
     )
     (cut,) = inbox.open_turns()
     assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
-    assert cut.calls[0] == 'exec {"command": "ls"}'
+    assert cut.calls[0] == "exec ls"
     assert set(cut.tools) == {call.name for call in CALLS}
     journal = Sessions(store, clock).of(MAIN).reopen_turn(cut)
     journal.end(TurnEnded("I was interrupted.", "failed"), (), Outbound(MAIN, "I was interrupted."), "")
