@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -91,11 +91,22 @@ async def run_process(
 
 def end_left_over(folder: Path) -> int:
     """End what commands run in a folder left behind when the program that ran them died; how many processes. Only on
-    Linux, where they can be found."""
-    if not _has_proc():
-        return 0
+    Linux, where they can be found. Returns when they are gone."""
+    ended: set[int] = set()
+    for _ in range(_LOOKS if _has_proc() else 0):
+        found = set(_left_over(folder))
+        if not found:
+            break
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        ended |= found
+        time.sleep(0.01)
+    return len(ended)
+
+
+def _left_over(folder: Path) -> Iterator[int]:
     prefix = f"NANOCLAW_RUN={_name(folder)}.".encode()
-    ended = 0
     for path in Path("/proc").iterdir():
         try:
             if not path.name.isdigit() or (at := (environment := _read(f"{path}/environ")).find(prefix)) < 0:
@@ -103,11 +114,9 @@ def end_left_over(folder: Path) -> int:
             owner = environment[at:].partition(b"\0")[0].decode().rpartition(".")[0] + "."
             pid = int(owner.split(".")[1])
             if pid != os.getpid() and owner != _marker(folder, pid):
-                os.kill(int(path.name), signal.SIGKILL)
-                ended += 1
+                yield int(path.name)
         except (OSError, ValueError, IndexError):
             continue  # gone meanwhile, or somebody else's
-    return ended
 
 
 def _marker(folder: Path, pid: int) -> str:
@@ -123,6 +132,7 @@ def _name(folder: Path) -> str:
     return f"{zlib.crc32(os.fsencode(folder)):08x}"
 
 
+_LOOKS = 200
 _GRACE_SECONDS = 0.5  # between TERM and KILL
 _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
