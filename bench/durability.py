@@ -207,12 +207,15 @@ async def hanging(pairs: str) -> dict[str, float]:
 
 
 async def soak(seconds: str, rate: str) -> list[dict[str, float]]:
-    """Messages in 20 chats at a steady rate; how the process is, every ten seconds, between two messages."""
+    """Messages in 20 chats at a steady rate, each chat beginning anew after ten; how the process is, every ten seconds,
+    between two messages."""
     samples: list[dict[str, float]] = []
     async with live() as life:
         began = time.monotonic()
         count = 0
         while (now := time.monotonic() - began) < float(seconds):
+            if count // 20 % 10 == 9:  # what stays in a conversation is no leak
+                await life.ask(f"chat-{count % 20}", "/new")
             await life.ask(f"chat-{count % 20}", f"#{count}#")
             count += 1
             if now >= 10 * len(samples):
@@ -382,13 +385,13 @@ def soak_row(houses: Houses, seconds: float, rate: float) -> Iterator[Row]:
     samples = houses.measure("soak", soak, seconds, rate)
     for sample in samples:
         print(json.dumps(sample), file=sys.stderr)
-    first, last = samples[len(samples) // 3], samples[-1]
+    first, last = samples[len(samples) // 2], samples[-1]
     grown, count = last["resident"] - first["resident"], last["messages"] - first["messages"]
     yield (
         f"{seconds / 60:.1f} minutes at {rate:.0f} messages a second in 20 chats",
         "memory, descriptors and tasks stay",
-        f"{grown / 1000:+.1f} MB over the last {count} messages ({grown / count:.2f} kB each, which stay in the "
-        f"conversations) of {last['resident'] / 1000:.0f} MB; {_flat(samples)}",
+        f"{grown / 1000:+.1f} MB over the last {count} messages, {last['resident'] / 1000:.0f} MB in all; "
+        f"{_flat(samples)}",
         "",
     )
 

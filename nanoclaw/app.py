@@ -511,18 +511,19 @@ def greeting(config: Config, model: str, first: bool) -> str:
             "wrong about the world.\nFor a better one: nanoclaw init --model openai/gpt-5 (or anthropic/…, ollama/…; "
             "see the README)."
         )
-    return "\n".join([*lines, *unanswered(config)])
+    return "\n".join([*lines, *pending(config)])
 
 
-def unanswered(config: Config) -> list[str]:
-    """Important reminders that were sent and not answered, a line each."""
+def pending(config: Config) -> list[str]:
+    """What the person has to know at once, a line each: that all is frozen, important reminders without an answer."""
     path, now = config.home / "state.db", person_clock(config)
     if not path.exists():
         return []
     try:
         store = Store(path, read_only=True)
         try:
-            return important(Jobs(store, Sessions(store, now), now))
+            frozen = ["Everything is frozen by /panic; /resume goes on."] if Flags(store, now).get(PANIC) else []
+            return [*frozen, *important(Jobs(store, Sessions(store, now), now))]
         finally:
             store.close()
     except StoreError:  # of an older format, or damaged: what opens it for good tells

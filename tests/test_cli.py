@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw import app
+from nanoclaw.config import load
+from nanoclaw.store.db import Store
+from nanoclaw.store.flags import PANIC, Flags
 from tests.agent.house import REPOSITORY
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
@@ -230,3 +234,12 @@ def test_a_reader_who_leaves_is_no_error(home: Home) -> None:
         ["sh", "-c", f"{command} | true"], capture_output=True, text=True, env=home.variables(), cwd=REPOSITORY
     )
     assert "Traceback" not in ended.stderr
+
+
+def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
+    config = load({"NANOCLAW_HOME": str(tmp_path)})
+    assert "frozen" not in app.greeting(config, "openai/x", False)
+    store = Store(tmp_path / "state.db")
+    Flags(store, app.person_clock(config)).set(PANIC, "0")
+    store.close()
+    assert "Everything is frozen by /panic; /resume goes on." in app.greeting(config, "openai/x", False)

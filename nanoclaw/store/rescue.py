@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from nanoclaw.drafts import drafted, reason, sync_folder
 from nanoclaw.errors import StoreError, WorkspaceError
+from nanoclaw.store.pages import MAGIC, Pages, Row, Value
 
-_LAST = 2**63 - 1
+_TOLD = {"messages": "messages of conversations", "jobs": "reminders and tasks", "pins": "standing rules"}
+"""What the person is told of."""
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "TEXT": (str,), "BLOB": (bytes,), "REAL": (float, int)}
 
 
 def is_damage(error: BaseException) -> bool:
@@ -37,7 +41,7 @@ def version_in_header(path: Path) -> int:
     """The format by the first bytes of a file that SQLite may refuse; 0 where they say nothing."""
     with path.open("rb") as file:
         header = file.read(100)
-    return int.from_bytes(header[60:64], "big") if len(header) == 100 and header.startswith(b"SQLite format 3") else 0
+    return int.from_bytes(header[60:64], "big") if len(header) == 100 and header.startswith(MAGIC) else 0
 
 
 def rescue(path: Path, migrations: Sequence[str]) -> str:
@@ -59,8 +63,21 @@ def rescue(path: Path, migrations: Sequence[str]) -> str:
             f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "
             "free some space, or move it aside yourself."
         ) from error
-    what = f"what could be read of it ({saved:,} rows) goes on" if saved else "nothing of it could be read"
-    return f"{path} was damaged: {what}; the damaged file is kept as {aside.name}."
+    return (
+        f"{path} was damaged: {_in_words(saved)} The damaged file is kept as {aside.name}. "
+        "A backup brings back what it has: nanoclaw restore FILE."
+    )
+
+
+def _in_words(saved: _Saved) -> str:
+    """What goes on, and what may be lost, by kind."""
+    if not any(saved.rows.values()):
+        return "nothing of it could be read, so that conversations, reminders and standing rules are lost."
+    told = [f"{saved.rows.get(table, 0) or 'no'} {name}" for table, name in _TOLD.items()]
+    said = f"what could be read of it goes on: {', '.join(told)}. What stood in its damaged parts is lost."
+    if saved.unnamed:
+        said += f" {saved.unnamed} of the conversations lost their names: see `nanoclaw sessions list`."
+    return said
 
 
 def _keep_aside(path: Path) -> Path:
@@ -86,121 +103,146 @@ def _free_name(path: Path) -> Path:
     return path.with_name(next(name for name in names if not path.with_name(name).exists()))
 
 
-def _save_rows(damaged: Path, draft: Path, migrations: Sequence[str]) -> int:
-    """Make the draft a database of the damaged one's format with its readable rows; how many."""
-    saved = 0
-    if not _size(damaged):  # SQLite would delete the journal beside it
-        return saved
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """Rows by table, and how many conversations lost their name."""
+
+    rows: Mapping[str, int]
+    unnamed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    type: str
+    is_required: bool
+    has_default: bool
+    is_number: bool
+    """Another name of the row's number."""
+
+    def takes(self, value: Value) -> bool:
+        if value is None:
+            return self.is_number or not self.is_required
+        if self.is_number or not isinstance(value, _PYTHON_TYPES[self.type]):
+            return False
+        if isinstance(value, str) and "\0" in value:  # half of it was lost
+            return False
+        return self.name != "body" or _is_json(value)
+
+
+def _save_rows(damaged: Path, draft: Path, migrations: Sequence[str]) -> _Saved:
+    """Make the draft a database of the damaged one's format with its readable rows."""
+    pages = Pages(damaged)
+    version = pages.version if 0 < pages.version <= len(migrations) else len(migrations)
     with closing(sqlite3.connect(draft, isolation_level=None)) as new:
         new.execute("PRAGMA journal_mode = MEMORY")  # it is a draft
-        with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as old:
-            old.execute("PRAGMA writable_schema = ON")  # or a file that was cut is refused as a whole
-            version = _version(old) or version_in_header(damaged)
-            new.executescript("\n".join(migrations[:version]) + f"\nPRAGMA user_version = {version};")
-            new.execute("PRAGMA foreign_keys = OFF")
-            new.execute("BEGIN")
-            for (table,) in new.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-                saved += _copy(old, new, table)
-            saved -= _drop_loose_ends(new)
-            new.execute("COMMIT")
-        _clean_up(damaged)
+        new.executescript("\n".join(migrations[:version]) + f"\nPRAGMA user_version = {version};")
+        new.execute("PRAGMA foreign_keys = OFF")
+        new.execute("BEGIN")
+        tables = _tables(new)
+        for row in pages.rows():
+            fitting = [table for table, columns in tables.items() if _fits(row, columns)]
+            if len(fitting) == 1:
+                _insert(new, fitting[0], tables[fitting[0]], row)
+        unnamed = _stand_in(new)
+        _drop_loose_ends(new)
+        new.execute("COMMIT")
         if not is_whole(new):
             raise StoreError(f"what was read of {damaged} makes no whole database; move it aside yourself.")
-    return saved
+        saved = {table: int(new.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0]) for table in tables}
+    return _Saved(saved, unnamed)
 
 
-def _clean_up(damaged: Path) -> None:
-    """Reading leaves an index of the journal, and an empty journal where there was none."""
-    with suppress(OSError):
-        damaged.with_name(damaged.name + "-shm").unlink()
-    wal = damaged.with_name(damaged.name + "-wal")
-    if wal.exists() and not _size(wal):
-        wal.unlink()
+def _tables(db: sqlite3.Connection) -> dict[str, list[_Column]]:
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return {name: list(_columns(db, name)) for name in names}
 
 
-def _version(db: sqlite3.Connection) -> int:
+def _columns(db: sqlite3.Connection, table: str) -> Iterator[_Column]:
+    for _, name, type_, required, default, key in db.execute(f'PRAGMA table_info("{table}")'):
+        yield _Column(name, type_, bool(required or key), default is not None, bool(key) and type_ == "INTEGER")
+
+
+def _fits(row: Row, columns: Sequence[_Column]) -> bool:
+    """Whether it can be a row of a table; one from before a column was added is shorter."""
+    fields, missing = row[1], columns[len(row[1]) :]
+    return (
+        len(fields) <= len(columns)
+        and all(column.has_default or not column.is_required for column in missing)
+        and all(column.takes(value) for column, value in zip(columns, fields, strict=False))
+    )
+
+
+def _insert(db: sqlite3.Connection, table: str, columns: Sequence[_Column], row: Row) -> None:
+    number, fields = row
+    names = [column.name for column in columns[: len(fields)]]
+    values = [number if column.is_number else value for column, value in zip(columns, fields, strict=False)]
+    if not columns[0].is_number:
+        names, values = ["rowid", *names], [number, *values]
+    listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+    db.execute(f'INSERT OR IGNORE INTO "{table}" ({listed}) VALUES ({marks})', values)
+
+
+def _is_json(value: Value) -> bool:
     try:
-        return int(db.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.DatabaseError:
-        return 0
-
-
-def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> int:
-    columns = [row[1] for row in new.execute(f'PRAGMA table_info("{table}")')]
-    names = ", ".join(f'"{name}"' for name in columns)
-    marks = ", ".join("?" * (len(columns) + 1))
-    copied = 0
-    for row in _readable(old, f'SELECT rowid, {names} FROM "{table}"'):
-        if not _makes_sense(row, columns):
-            continue
-        with suppress(sqlite3.IntegrityError):  # values that this table cannot have
-            new.execute(f'INSERT INTO "{table}" (rowid, {names}) VALUES ({marks})', row)
-            copied += 1
-    return copied
-
-
-def _makes_sense(row: Sequence[Any], columns: Sequence[str]) -> bool:
-    """Not so where half a page was lost: SQLite reads zeros there."""
-    for name, value in zip(columns, row[1:], strict=True):
-        if isinstance(value, str) and "\0" in value:
-            return False
-        if name == "body":
-            try:
-                json.loads(value)
-            except (TypeError, ValueError):
-                return False
+        json.loads(str(value))
+    except (ValueError, RecursionError):
+        return False
     return True
 
 
-def _readable(db: sqlite3.Connection, select: str) -> Iterator[tuple[Any, ...]]:
-    """All rows but those on damaged pages, in the order of their numbers."""
-    start = 0
-    while start <= _LAST:
-        try:
-            for row in db.execute(f"{select} WHERE rowid >= ? ORDER BY rowid", (start,)):
-                if row[0] < start:
-                    raise sqlite3.DatabaseError("a damaged page leads back")
-                start = row[0] + 1
-                yield row
-            return
-        except sqlite3.DatabaseError:
-            found = _next_readable(db, select, start + 1)
-            if found is None:
-                return
-            start = found
+def _stand_in(db: sqlite3.Connection) -> int:
+    """Rows in place of lost ones, without which messages would be lost too; how many conversations lost their name."""
+    unnamed = 0
+    for session, context in db.execute(_LOST_SESSIONS).fetchall():
+        sql = (
+            "SELECT channel || ':' || chat FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE turns.session = ?"
+            " AND channel || ':' || chat NOT IN (SELECT key FROM sessions) LIMIT 1"
+        )
+        found = db.execute(sql, (session,)).fetchone()
+        unnamed += not found
+        key = found[0] if found else f"rescued:{session}"
+        db.execute("INSERT INTO sessions (id, key, context) VALUES (?, ?, ?)", (session, key, context))
+    for turn, session, at in db.execute(_LOST_TURNS).fetchall():
+        ((row,),) = db.execute(
+            "SELECT 1 + max(ifnull((SELECT max(id) FROM inbox), 0), ifnull(max(inbox), 0)) FROM turns"
+        )
+        sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'failed')"
+        db.execute(sql, (turn, session, row, at, at))
+    for row, turn, at, key in db.execute(_LOST_INBOX).fetchall():
+        channel, _, chat = key.partition(":")
+        body = {"sender": "", "text": "", "origin": "person", "at": at, "attachments": []}
+        sql = (
+            "INSERT INTO inbox (id, channel, chat, external_id, body, state, received)"
+            " VALUES (?, ?, ?, ?, ?, 'done', ?)"
+        )
+        db.execute(sql, (row, channel, chat, f"rescued-{row}", json.dumps(body), at))
+        db.execute("UPDATE turns SET ended = started, reason = 'failed' WHERE id = ? AND ended IS NULL", (turn,))
+    return unnamed
 
 
-def _next_readable(db: sqlite3.Connection, select: str, start: int) -> int | None:
-    """The lowest number from which rows can be read again: by steps that double, then by halving the last one."""
-    step = 1
-    while not _reads(db, select, start + step - 1):
-        step *= 2
-        if start + step > _LAST:
-            return None
-    low, high = start + step // 2, start + step - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _reads(db, select, middle) else (middle + 1, high)
-    return high
+_LOST_SESSIONS = """
+    SELECT session, max(context) FROM
+    (SELECT session, context FROM messages UNION ALL SELECT session, 1 FROM turns)
+    WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session
+"""
+_LOST_TURNS = """
+    SELECT turn, min(session), min(ifnull(json_extract(body, '$.at'), '')) FROM messages
+    WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn
+"""
+_LOST_INBOX = """
+    SELECT inbox, min(turns.id), started, key FROM turns JOIN sessions ON sessions.id = turns.session
+    WHERE inbox NOT IN (SELECT id FROM inbox) GROUP BY inbox
+"""
 
 
-def _reads(db: sqlite3.Connection, select: str, start: int) -> bool:
-    try:
-        row = db.execute(f"{select} WHERE rowid >= ? ORDER BY rowid LIMIT 1", (start,)).fetchone()
-    except sqlite3.DatabaseError:
-        return False
-    return row is None or row[0] >= start
-
-
-def _drop_loose_ends(db: sqlite3.Connection) -> int:
-    """Rows whose other half is lost: the link is emptied where it may be, else the row goes; how many went."""
-    dropped = 0
+def _drop_loose_ends(db: sqlite3.Connection) -> None:
+    """Rows whose other half is lost: the link is emptied where it may be, else the row goes."""
     while broken := db.execute("PRAGMA foreign_key_check").fetchall():
         for table, row, _, key in broken:
             column = next(each[3] for each in db.execute(f'PRAGMA foreign_key_list("{table}")') if each[0] == key)
             required = next(each[3] for each in db.execute(f'PRAGMA table_info("{table}")') if each[1] == column)
             if required:
-                dropped += db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,)).rowcount
+                db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,))
             else:
                 db.execute(f'UPDATE "{table}" SET "{column}" = NULL WHERE rowid = ?', (row,))
-    return dropped

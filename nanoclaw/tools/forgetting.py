@@ -94,6 +94,8 @@ class Forgotten:
     places: tuple[str, ...]
     texts: int
     still_in: tuple[str, ...]
+    deleted: int = 0
+    """Copies that were kept aside (of a damaged state, of what was there before a restore) and had the words."""
 
 
 def later(seconds: float, call: Callable[[], object]) -> None:
@@ -173,7 +175,11 @@ class Forgetter:
         self._listings.clear()
         self._keep(lines, cells)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
-        return Forgotten(places, len(cells), tuple(self._holding(words)))
+        held = list(self._holding(words))
+        aside = [name for name in held if _is_aside(name)]
+        for name in aside:
+            (self._home / name).unlink(missing_ok=True)
+        return Forgotten(places, len(cells), tuple(name for name in held if name not in aside), len(aside))
 
     @property
     def undoable_since(self) -> datetime | None:
@@ -282,14 +288,20 @@ class Forgetter:
 
     def _holding(self, words: Words) -> Iterator[str]:
         """Files of the home that still have one of the phrases."""
-        wanted = [phrase.encode() for phrase in words.phrases if len(phrase) > 3]
+        wanted = [phrase.lower().encode() for phrase in words.phrases if len(phrase) > 3]
         root = self.workspace.root
         for top in (self._home,) if root.is_relative_to(self._home) else (self._home, root):
             for path in _files_below(top, besides="models"):
                 with suppress(OSError):
                     content = path.read_bytes() if path.stat().st_size < LARGEST_SEARCHED_BYTES else b""
+                    content = content.lower()
                     if any(phrase in content for phrase in wanted):
                         yield path.relative_to(top).as_posix()
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a file of the home is a copy that the program kept aside."""
+    return name.startswith("before-restore-") or ".damaged-" in name
 
 
 def forget_tool(forgetter: Forgetter) -> Tool:
@@ -327,6 +339,8 @@ def told(forgotten: Forgotten) -> str:
     """What was done, without the words."""
     places = ", ".join(forgotten.places) or "no note"
     text = f"Forgotten: {places}; {_counted(forgotten.texts, 'text')} of conversations."
+    if forgotten.deleted:
+        text += f" Deleted, as they held the words too: {_counted(forgotten.deleted, 'file')} kept aside earlier."
     if forgotten.still_in:
         text += f" Still in {', '.join(forgotten.still_in)}: left as it is, it is not one of the memory's own files."
     return text

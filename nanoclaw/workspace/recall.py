@@ -6,6 +6,7 @@ import math
 import re
 import sqlite3
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -48,7 +49,7 @@ def recall(
 
     `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it.
     Entries of one file share a hit; with `longest` each has its own, cut to so many characters around what matches.
-    Without `careful` a weak match will do.
+    Without `careful` a weak match will do, and what only stands near one.
     """
     return _looked_up(index, query, talk, now, budget, 0, longest, careful)
 
@@ -73,6 +74,7 @@ _SHORTEST = 60  # characters of a line and of what it costs to name it: so many 
 _MOST_POSTINGS = 4_000  # lines that have a word, the rarest words first: bounds the time in a large memory
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
+_FAIR = 0.2  # share of the best line's own words that a line needs to come up by itself
 _ENOUGH = 0.35  # what the best line has of a message, times that in words that no note has: less is chance
 
 
@@ -96,6 +98,7 @@ class _Found:
     piece: Piece
     score: float
     share: float  # of the question's words that its piece has
+    is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -118,7 +121,9 @@ def _looked_up(
         except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
             index.discard()
             found, values = _found(index, query[:LONGEST_QUERY], talk, now, budget, longest, careful)
-        return _single(index, found, values, limit) if limit else _packed(index, found, values, budget, longest)
+        return (
+            _single(index, found, values, limit) if limit else _packed(index, found, values, budget, longest, careful)
+        )
 
 
 def _found(
@@ -252,15 +257,22 @@ def _scored(
     index: Index, question: _Question, candidates: Mapping[int, Set[int]], longest: int
 ) -> tuple[list[_Found], float]:
     """The lines with their scores, and the best score of words alone, whatever the line that has them is worth."""
-    found, most = list[_Found](), 0.0
+    found, owns, most = list[_Found](), list[float](), 0.0
     pieces = {number: index.piece(number) for number in candidates}
     shares = _piece_shares(question, pieces)
     for number, pairs in candidates.items():
         lines = pieces[number].lines
         wanted = _around(lines, pairs)
-        for at, score in _line_scores(lines, wanted, question.values, index.average).items():
-            found.append(_Found(lines[at], pieces[number], score * _worth(lines[at], longest), shares[number]))
+        for at, (score, own, is_talk) in _line_scores(lines, wanted, question.values, index.average).items():
+            is_close = is_talk or _is_of_the_day(question, lines[at])
+            found.append(
+                _Found(lines[at], pieces[number], score * _worth(lines[at], longest), shares[number], is_close)
+            )
+            owns.append(own)
             most = max(most, score)
+    best = max(owns, default=0.0)
+    for each, own in zip(found, owns, strict=True):
+        each.is_close |= 0 < own >= _FAIR * best
     top = max((each.score for each in found), default=0.0)
     for each in found:
         each.score += (top or 1.0) * (
@@ -285,9 +297,12 @@ def _around(lines: Sequence[Line], pairs: Set[int]) -> Sequence[int]:
 
 def _line_scores(
     lines: Sequence[Line], wanted: Sequence[int], values: dict[str, float], average: float
-) -> dict[int, float]:
-    """BM25 of each line, where a word also counts for the lines near the one it stands in."""
+) -> dict[int, tuple[float, float, bool]]:
+    """BM25 of each line, where a word also counts for the lines near the one it stands in; the same of its own words
+    alone; and whether a neighbour that lends it words belongs to the same talk."""
     scores: dict[int, dict[str, float]] = {at: {} for at in wanted}
+    owns = dict.fromkeys(wanted, 0.0)
+    voices, talk = _voices(lines), set[int]()
     for at in wanted:
         line = lines[at]
         said = line.terms.split()
@@ -302,12 +317,20 @@ def _line_scores(
         for term in line.heading.split():
             if term in values:
                 own.setdefault(term, values[term] * (_K1 + 1) / (1 + norm))
+        owns[at] = sum(own.values())
         for other, share in _near(lines, at) if own else ():
             into = scores.get(other, {})
+            if lines[at].speaker in voices and lines[other].speaker in voices:
+                talk.add(other)
             for term, value in own.items():
                 if value * share > into.get(term, 0.0):
                     into[term] = value * share
-    return {at: sum(each.values()) for at, each in scores.items()}
+    return {at: (sum(each.values()), owns[at], at in talk) for at, each in scores.items()}
+
+
+def _voices(lines: Sequence[Line]) -> Set[str]:
+    """Who speaks more than once: a name before a colon may be a label, too."""
+    return {name for name, times in Counter(line.speaker for line in lines if line.speaker).items() if times > 1}
 
 
 def _near(lines: Sequence[Line], at: int) -> Iterator[tuple[int, float]]:
@@ -356,6 +379,10 @@ def _bonus(question: _Question, line: Line, matches: bool) -> float:
     return bonus
 
 
+def _is_of_the_day(question: _Question, line: Line) -> bool:
+    return any(span.first.toordinal() <= line.day <= span.last.toordinal() for span in question.spans)
+
+
 def _date_match(span: Span, day: int, matches: bool) -> float:
     """1 for the day meant, less for one of a longer span, and a little for the days after: things are told later."""
     exactness = 1.0 if span.days == 1 else 0.8 if span.days <= 7 else 0.5
@@ -388,14 +415,18 @@ def _single(index: Index, found: Sequence[_Found], values: Mapping[str, object],
 
 
 def _packed(
-    index: Index, found: Sequence[_Found], values: Mapping[str, object], budget: int, longest: int
+    index: Index, found: Sequence[_Found], values: Mapping[str, object], budget: int, longest: int, careful: bool
 ) -> list[Hit]:
-    """The best lines that fit, those of one file together, so that its name is paid for once."""
+    """The best lines that fit, those of one file together, so that its name is paid for once. When `careful`, only what
+    is close to the point, and the items below it."""
     texts, seen, left = _Texts(index), set[str](), budget
+    close = {(each.piece.file, each.rows[0]) for each in found if each.is_close}
     groups: dict[str, list[tuple[_Found, str]]] = {}
     for each in found:
         if left < _LEAST:
             break
+        if careful and not each.is_close and texts.above(each) not in close:
+            continue
         key = f"{each.piece.file}:{each.rows}" if longest else each.piece.file
         cost = 1 if key in groups else len(each.piece.file) + _HEADER
         room = min(left - cost, longest or left)
@@ -443,14 +474,32 @@ class _Texts:
         self._files: dict[str, list[str]] = {}
 
     def of(self, found: _Found) -> str:
-        file = found.piece.file
+        first, last = found.rows
+        return clean(self._lines(found.piece.file)[first - 1 : last])
+
+    def above(self, found: _Found) -> tuple[str, int] | None:
+        """File and row of the entry that an indented one stands below."""
+        lines, row = self._lines(found.piece.file), found.rows[0]
+        depth = _depth(lines[row - 1]) if row <= len(lines) else 0
+        while depth and row > 1:
+            row -= 1
+            if lines[row - 1].strip() and _depth(lines[row - 1]) < depth:
+                return found.piece.file, row
+        return None
+
+    def _lines(self, file: str) -> list[str]:
         if file not in self._files:
             try:
                 self._files[file] = lines_of(read_memory_file(self._index.workspace, file) or "")
             except WorkspaceError:
                 self._files[file] = []
-        first, last = found.rows
-        return clean(self._files[file][first - 1 : last])
+        return self._files[file]
+
+
+def _depth(line: str) -> int:
+    """Columns before its first letter."""
+    wide = line.expandtabs(4)
+    return len(wide) - len(wide.lstrip())
 
 
 _SPOT = re.compile(r"[^\W_]+")

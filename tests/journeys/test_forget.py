@@ -179,6 +179,20 @@ def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home
     assert list(home.root.glob("forgotten*")) == []
 
 
+def test_copies_kept_aside_that_hold_the_words_go_with_them(home: Home, server: ModelServer) -> None:
+    talk_about_it(home, server)
+    archive = home.root.parent / "archive"
+    home.run("backup", str(archive))
+    home.run("restore", str(archive))
+    (home.root / "state.db.damaged-2026-11-22-120000").write_bytes(f"garbage {SECRET} garbage".encode())
+    (home.root / "state.db.damaged-2026-11-22-130000").write_bytes(b"garbage")
+    ended = home.run("memory", "forget", SECRET, "--yes")
+    assert holding(home) == []
+    assert "Deleted, as they held the words too:" in ended.out
+    assert (home.root / "state.db.damaged-2026-11-22-130000").exists()
+    assert archive.exists()
+
+
 @pytest.mark.parametrize("choice", [("--number", "1"), ("--number", "1,")])
 def test_only_the_chosen_number_is_forgotten(home: Home, server: ModelServer, choice: tuple[str, ...]) -> None:
     talk_about_it(home, server)
