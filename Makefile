@@ -13,7 +13,7 @@ test: lint types
 
 live: .venv/chat .venv/dev
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
-	NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -m live
+	NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
 
 lint: .venv/dev
 	$(BIN)/ruff format --check

@@ -169,7 +169,7 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         link.send({"nanoclaw": VERSION, "want": want, "session": session})
         link.hello = link.receive()
     except TimeoutError:
-        who = f"another nanoclaw (process {_holder(folder)})"
+        who = f"another nanoclaw (process {holder(folder)})"
         raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
         raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw") from None
@@ -179,7 +179,7 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
     return link
 
 
-def _holder(folder: str) -> str:
+def holder(folder: str) -> str:
     """The pid in the store's lock."""
     try:
         with open(os.path.join(folder, "state.lock"), encoding="ascii") as lock:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _END_SECONDS = 4.0  # in which a gateway ends by itself
 _BUSY_SECONDS = 2.0  # in which one that starts listens
+_PATIENCE_SECONDS = 120.0  # in which one that answers once ends
 
 
 def run(argv: Sequence[str]) -> int:
@@ -298,17 +299,22 @@ def _there_or_here(
     there: Callable[[attach.Link], int],
     here: Callable[[], Coroutine[Any, Any, int]],
 ) -> int:
-    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for."""
-    until = time.monotonic() + _BUSY_SECONDS
+    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; one
+    question also waits until another that does not listen is answered."""
+    began, noted = time.monotonic(), False
     while True:
         if link := _attached(config, options, want):
             return there(link)
         try:
             return _run(here())
         except StoreBusy:
-            if time.monotonic() > until:
+            waited = time.monotonic() - began
+            if waited > (_PATIENCE_SECONDS if want == "answer" else _BUSY_SECONDS):
                 raise
-            time.sleep(0.1)
+            if waited > _BUSY_SECONDS and not noted:
+                noted = True
+                _say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
+            time.sleep(0.5 if noted else 0.1)
 
 
 def _attached(config: Config, options: argparse.Namespace, want: str) -> attach.Link | None:
@@ -617,6 +623,7 @@ def _context(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.agent.xray import plain_table
     from nanoclaw.channels.text import printable
 
+    app.start_logging(config)
     app.make_home(config)
     with _read_store(config) as store:
         view = app.look_inside(config, store, options.session, options.message, options.mode)
@@ -702,6 +709,7 @@ class _Progress:
 def _memory_search(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
 
+    app.start_logging(config)
     notes = app.note_search(config, app.person_clock(config))
     hits = notes.search(" ".join(options.query), options.limit)
     notes.close()
@@ -730,6 +738,7 @@ def _memory_add(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.workspace.notes import MemoryStore
     from nanoclaw.workspace.paths import Workspace
 
+    app.start_logging(config)
     app.make_home(config)
     now = app.person_clock(config)
     notes = MemoryStore(Workspace(config.workspace_path), now)
@@ -867,6 +876,7 @@ def _skills_list(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw import app
     from nanoclaw.workspace.skills import shown
 
+    app.start_logging(config)
     found = [
         {
             "name": skill.name,

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["logger", "start"]
 
-_LINE = "{level}: {message}"
+_LINE = "nanoclaw: {message}"
 _FILE_LINE = "{time:YYYY-MM-DD HH:mm:ss.SSS} {level: <7} {name}: {message}{extra[trace]}"
-
-_set_up: Callable[[], None] | None = None
-"""What is left to do before the first line."""
 
 
 def start(folder: Path, redact: Callable[[str], str]) -> None:
@@ -46,7 +43,7 @@ def __getattr__(name: str) -> Any:
     return logger
 
 
-def _add_sinks(folder: Path, redact: Callable[[str], str]) -> None:
+def _add_sinks(folder: Path | None, redact: Callable[[str], str]) -> None:
     from loguru import logger
 
     def without_secrets(record: Record) -> None:
@@ -59,6 +56,8 @@ def _add_sinks(folder: Path, redact: Callable[[str], str]) -> None:
     logger.remove()
     logger.configure(patcher=without_secrets)
     logger.add(_print, level="WARNING", format=_LINE)
+    if folder is None:
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         logger.add(_file(folder / "nanoclaw.log"), level="DEBUG", format=_FILE_LINE)
@@ -78,3 +77,7 @@ def _file(path: Path) -> logging.Handler:
 
 def _print(line: str) -> None:
     sys.stderr.write(line)  # looked up at each line: the terminal puts its own stream there while it draws
+
+
+_set_up: Callable[[], None] | None = partial(_add_sinks, None, str)
+"""What is left to do before the first line; before `start` there is no file."""

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+
+
+def pytest_configure() -> None:
+    """Temporary folders are in memory where there is room: what is tested is synced to the disk at every step, which
+    takes most of the time of the tests."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 class NetworkRefused(OSError):
@@ -54,3 +65,4 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")

@@ -324,7 +324,8 @@ class Assistant:
             frames += await self._frame(one.inbound, one.inbound.message.text, late)
             notes += late
         session.keep_opening(opening.dump())
-        made_of = manifest(mode, self._builder.sections(mode, opening), opening, notes, self._tools_of(first).specs)
+        built, known = self._builder.sections(mode, opening), before.shown if before else ()
+        made_of = manifest(mode, built, opening, notes, self._tools_of(first).specs, known)
         journal = session.begin_turn([one.row for one in batch], frames, made_of.dump())
         self._tell_joined(batch[1:])
         return journal
@@ -489,7 +490,8 @@ class Assistant:
         elif outside:
             ran = f" I had already used {', '.join(outside)}."
         said = " and ".join(f"“{_short(text)}”" for text in cut.texts)
-        text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. Shall I go on?"
+        then = "Shall I go on?" if self._waits(cut.address) else "Ask again if it still matters."
+        text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
         journal = self._sessions.of(cut.address).reopen_turn(cut)
         asked = AssistantMessage(text, self._clock())
         self._end(journal, cut.inbound, TurnEnded(text, "failed"), [asked], "", touched=True)

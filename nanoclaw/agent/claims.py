@@ -1,4 +1,4 @@
-"""What an answer says it has written, noted or set: sentences in seven languages that tell of a deed as done.
+"""What an answer says it has written, noted, set, sent or deleted: sentences in seven languages that tell of a deed as done.
 
 Plans, questions, negations, conditions, quotations and code are no claims. Where it is not certain, nothing is found.
 """
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-Kind = Literal["file", "note", "reminder"]
+Kind = Literal["file", "note", "reminder", "calendar", "mail", "deletion"]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before."""
+    """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before;
+    `is_word` when it is no more than "Noted.", which may only mean "I see"."""
 
     kind: Kind
     sentence: str
     names: tuple[str, ...] = ()
     earlier: bool = False
+    is_word: bool = False
 
 
 def claims(text: str) -> list[Claim]:
@@ -43,7 +45,8 @@ def _claim(sentence: str, patterns: Sequence[re.Pattern[str]]) -> Claim | None:
         for told in pattern.finditer(sentence):
             if not _is_undone(sentence, told) and (kind := _kind(sentence, told["verb"].casefold())):
                 names = tuple(re.findall(_NAME, sentence))
-                return Claim(kind, sentence.strip(), names, re.search(_EARLIER, sentence, _I) is not None)
+                earlier, is_word = re.search(_EARLIER, sentence, _I) is not None, "word" in pattern.groupindex
+                return Claim(kind, sentence.strip(), names, earlier, is_word)
     return None
 
 
@@ -59,10 +62,16 @@ def _is_undone(sentence: str, told: re.Match[str]) -> bool:
 
 
 def _kind(sentence: str, verb: str) -> Kind | None:
+    if re.fullmatch(_DELETES, verb):
+        return "deletion"
+    if re.fullmatch(_SENDS, verb):
+        return "mail"
     if re.search(_NAME, sentence):
         return None if re.fullmatch(_SETS, verb) else "file"
     if re.search(_REMINDER, sentence, _I):
         return None if re.fullmatch(_NOTES, verb) else "reminder"
+    if re.search(_CALENDAR, sentence, _I):
+        return None if re.fullmatch(_NOTES, verb) else "calendar"
     if re.search(_FILE, sentence, _I):
         return "file"
     if re.fullmatch(_NOTES, verb) or (re.search(_NOTE, sentence, _I) and not re.fullmatch(_SETS, verb)):
@@ -93,7 +102,10 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 _I = re.IGNORECASE
-_QUOTED = r"`([^`\n]*)`|“([^”\n]*)”|„([^“”\n]*)[“”]|«([^»\n]*)»|\"([^\"\n]*)\"|「([^」\n]*)」|『([^』\n]*)』"
+_QUOTED = (
+    r"`([^`\n]*)`|“([^”\n]*)”|„([^“”\n]*)[“”]|«([^»\n]*)»|\"([^\"\n]*)\"|「([^」\n]*)」|『([^』\n]*)』"
+    r"|(?<!\w)['‘](?=\S)((?:[^'‘’\n]|(?<=\w)['’](?=\w)){0,300})(?<=\S)['’](?!\w)"
+)
 _EXTENSIONS = (
     "md|txt|csv|tsv|json|toml|ya?ml|xml|html?|css|jsx?|tsx?|py|sh|sql|log|ini|cfg|conf|org|rst|tex|rtf|ics|pdf|docx?"
     "|xlsx?|pptx?|odt|png|jpe?g|gif|svg|c|h|cpp|java|go|rs|rb|zip"
@@ -106,6 +118,11 @@ _NAME = rf"(?<![A-Za-z0-9_À-ÿ/.\-]){_PATH}"
 _REMINDER = (
     r"\breminders?\b|\balarms?\b|\berinnerung(?:en)?\b|\bwecker\b|\brappels?\b|\balarmes?\b|\brecordatorios?\b"
     r"|\balarmas?\b|\bpromemoria\b|\bsveglia\b|\blembretes?\b|提醒|闹钟"
+)
+_CALENDAR = (
+    r"\b(?:to|in|into|on) (?:your|the|my) (?:\w+ )?calendar\b|\bi(?:n|m) (?:(?:den|deinen?|deinem|ihren?|ihrem) )?kalender\b"
+    r"|\b(?:à|dans|sur) (?:ton|votre|le) calendrier\b|\b(?:al?|en) (?:(?:tu|su|el) )?calendario\b"
+    r"|\b(?:al|nel|sul) (?:tuo )?calendario\b|\b(?:ao|no) (?:seu |teu )?calendário\b|日历|日程"
 )
 _FILE = (
     r"\bfiles?\b|\bdatei(?:en)?\b|\bfichiers?\b|\barchivos?\b|\bficheros?\b|\barquivos?\b|\bficheiros?\b|文件|文档"
@@ -125,6 +142,11 @@ _NOTES = (
 _SETS = (
     r"set(?: up)?|scheduled|gestellt|gesetzt|programmé\w*|programado|programé|puesto|impostat\w|agendei|defini"
     r"|设置|设定|设好"
+)
+_DELETES = r"deleted|removed|erased|gelöscht|supprimée?s?|eliminad\w|borrad\w|eliminat\w|cancellat\w|apagad\w|删除|删掉"
+_SENDS = (
+    r"sent|forwarded|emailed|e-mailed|geschickt|gesendet|verschickt|abgeschickt|weitergeleitet|envoyée?s?|enviad\w|envié"
+    r"|enviei|inviat\w|mandat\w|发送|发给|发出"
 )
 _SAVES = (
     r"saved|stored|gespeichert|abgespeichert|enregistré\w*|sauvegardé\w*|guardado|guardé|salvat\w|salvei|guardei"
@@ -160,6 +182,8 @@ def _compiled(language: int) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, _I) for pattern in _LANGUAGES[language][1])
 
 
+_JUST = r"(?:['’]ve| have)?(?: (?:just|also|already|now|successfully|then|have|went ahead and|gone ahead and))*"
+_MAIL = r"(?:e-?mail|mail|text message|sms|invitation|invite)"
 _W = r"[^\s,;:]*[^\s,;:.!]"
 """A word between others; a name of a file may have dots."""
 
@@ -168,9 +192,9 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (  # English: I have saved; saved to …; the reminder is set; reminder set
         "saved|stored|noted|wrote|written|created|added|record|remind|alarm|memori|jotted|updated|"
         "appended|scheduled|logged|exported|i put|ve put|have put|i made|ve made|have made|i set|ve set|"
-        "have set|a note|note is|file is",
+        "have set|a note|note is|file is|now contains|now has|now holds|now includes|now lists|mail|sent|deleted|removed",
         (
-            r"\bI(?:['’]ve| have)?(?: (?:just|also|already|now|successfully|then|have|went ahead and|gone ahead and))*"
+            rf"\bI{_JUST}"
             r" (?P<verb>saved|stored|noted|jotted down|(?:wrote|written) (?:it|that|this|everything) down|made a note"
             r"|took a note"
             r"|taken a note|wrote|written|created|added|put|made|updated|appended|recorded|logged|memori[sz]ed"
@@ -184,11 +208,23 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r" (?P<verb>set(?: up)?|scheduled|created|saved|written|stored|added)\b",
             r"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:reminder|alarm|file|note) (?P<verb>set|scheduled|created|saved|written"
             r"|added)\b",
+            rf"(?:\bfile |^\W*(?:done\W+|ok(?:ay)?\W+)?){_PATH} now (?P<verb>contains|has|holds|includes|lists)\b",
+            r"^\W*(?:done\W+|ok(?:ay)?\W+|got it\W+|sure\W+)?(?P<word>(?P<verb>noted))\W*$",
+            rf"\bI{_JUST} (?P<verb>sent|forwarded) (?:(?:him|her|them|you|[A-Z]\w+) )?"
+            rf"(?:the|an?|your|this|that) (?:\w+ )?{_MAIL}\b",
+            rf"\bI{_JUST} (?P<verb>e-?mailed) (?!you\b)",
+            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:(?:the|your) )?{_MAIL}(?: to [^.,;]{{1,40}})?"
+            r" (?:(?:is|has been)(?: now)? )?(?P<verb>sent)(?=\W*$| to\b)",
+            rf"\bI{_JUST} (?P<verb>deleted|removed|erased) (?:the )?(?:file )?{_PATH}(?=\W*$| )",
+            rf"\bI{_JUST} (?P<verb>deleted|erased) (?:the|this|that|your) file\b",
+            r"\bfile (?:(?:is|was|has been)(?: now)? )?(?P<verb>deleted|removed|erased)(?=\W*$|: )",
+            rf"{_PATH} (?:is|was|has been)(?: now)? (?P<verb>deleted|removed|erased)\b",
+            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?(?P<verb>deleted|removed|erased) (?:the )?(?:file )?{_PATH}",
         ),
     ),
     (  # German
         "speichert|notiert|schrieben|vermerkt|gehalten|angelegt|erstellt|gefügt|eingetragen|gemerkt|"
-        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert",
+        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert|enthält jetzt|enthält nun|mail|gelöscht",
         (
             rf"\b(?:ich hab(?:e)?|hab(?:e)? ich)\b(?: {_W}){{0,12}}? (?P<verb>gespeichert|abgespeichert|notiert"
             r"|aufgeschrieben|vermerkt"
@@ -197,10 +233,18 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             rf"\b(?:erinnerung|datei|notiz|wecker)\b(?: {_W}){{0,6}}? (?:(?:ist|wurde|sind|wurden)(?: {_W}){{0,4}}? )?"
             r"(?P<verb>gespeichert|angelegt|erstellt|gesetzt|gestellt|eingerichtet)\b",
             r"^\W*(?:erledigt\W+|ok(?:ay)?\W+|ist )?(?P<verb>gespeichert|abgespeichert)(?=\W*$| (?:in|unter|als)\b)",
+            rf"\bdatei {_PATH} (?P<verb>enthält) (?:jetzt|nun)\b",
+            r"^\W*(?:ok(?:ay)?\W+|ist )?(?P<word>(?P<verb>notiert|vermerkt))\W*$",
+            rf"\b(?:ich hab(?:e)?|hab(?:e)? ich)\b(?: {_W}){{0,4}}? (?:e-?mail|mail|einladung)\b(?: {_W}){{0,6}}?"
+            r" (?P<verb>geschickt|gesendet|verschickt|abgeschickt|weitergeleitet)\b",
+            rf"\b(?:e-?mail|mail)\b(?: {_W}){{0,4}}? (?:ist|wurde) (?P<verb>geschickt|gesendet|verschickt)\b",
+            rf"\b(?:ich hab(?:e)?|hab(?:e)? ich) (?:die datei )?(?:{_PATH}|die datei) (?P<verb>gelöscht)\b",
+            rf"\bdatei (?:{_PATH} )?(?:(?:ist|wurde) )?(?P<verb>gelöscht)\b",
         ),
     ),
     (  # French
-        "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis",
+        "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis|envoyé|"
+        "supprimé",
         (
             rf"\bj['’](?:ai|y ai)\b(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé"
             r"|inscrit|mis|mémorisé|rédigé)e?s?\b",
@@ -208,21 +252,27 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"|écrit|programmé|inscrit|mis|mémorisé)e?s?\b",
             rf"\b(?:rappel|alarme|fichier|note)\b(?: {_W}){{0,5}}? (?:(?:a été|est) )?(?:bien )?"
             r"(?P<verb>enregistré|créé|programmé|sauvegardé|ajouté)e?s?\b",
+            r"\bj['’]ai(?: bien| déjà)? (?P<verb>envoyé) (?:l['’]|le |un |votre |ton )(?:e-?mail|mail|courriel)\b",
+            rf"\bj['’]ai(?: bien| déjà)? (?P<verb>supprimé) (?:le fichier\b|{_PATH})",
+            rf"\bfichier (?:{_PATH} )?(?:a été )(?P<verb>supprimé)\b",
         ),
     ),
     (  # Spanish
         "guardad|anotad|apuntad|cread|añad|agreg|escri|registrad|programad|puesto|guardé|anoté|apunté|"
-        "creé|programé|tomado nota",
+        "creé|programé|tomado nota|enviado|envié|eliminado|borrado",
         (
             r"\b(?:he|se ha|se han)(?: (?:ya|también|creado y))* (?P<verb>guardado|anotado|apuntado|creado|añadido"
             r"|agregado|escrito|registrado|programado|puesto|tomado nota)\b",
             r"(?<!\w)(?P<verb>guardé|anoté|apunté|creé|añadí|agregué|escribí|programé)(?!\w)",
             rf"\b(?:recordatorio|alarma|archivo|fichero|nota)\b(?: {_W}){{0,5}}? (?:(?:ha sido|está|queda|fue) )?"
             r"(?P<verb>guardad|cread|programad|añadid|anotad)[oa]s?\b",
+            r"\bhe (?:ya )?(?P<verb>enviado) (?:el|un) (?:correo|e-?mail)\b",
+            r"(?<!\w)(?P<verb>envié) (?:el|un) (?:correo|e-?mail)\b",
+            rf"\bhe (?:ya )?(?P<verb>eliminado|borrado) (?:el (?:archivo|fichero)\b|{_PATH})",
         ),
     ),
     (  # Italian
-        "salvat|annotat|creat|aggiunt|scritt|registrat|impostat|memorizzat|segnat|preso nota",
+        "salvat|annotat|creat|aggiunt|scritt|registrat|impostat|memorizzat|segnat|preso nota|inviat|mandat|eliminat",
         (
             r"(?<!\w)ho(?: (?:già|anche|appena))* (?P<verb>salvato|annotato|creato|aggiunto|scritto|registrato"
             r"|impostato|memorizzato|segnato|preso nota)\b",
@@ -230,22 +280,28 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"|memorizzat\w)\b",
             rf"\b(?:promemoria|sveglia|file|nota)\b(?: {_W}){{0,5}}? (?:(?:è stat[oa]|è) )?"
             r"(?P<verb>salvat|creat|impostat|aggiunt)[oa]\b",
+            r"(?<!\w)ho (?:già )?(?P<verb>inviato|mandato) (?:l['’]|la |un['’])(?:e-?mail|mail)\b",
+            rf"(?<!\w)ho (?:già )?(?P<verb>eliminato|cancellato) (?:il file\b|{_PATH})",
         ),
     ),
     (  # Portuguese
-        "salv|guard|anotei|criei|adicion|escrevi|registr|registei|gravei|agend|defini|acrescentei|criad",
+        "salv|guard|anotei|criei|adicion|escrevi|registr|registei|gravei|agend|defini|acrescentei|criad|enviei",
         (
             r"(?<!\w)(?P<verb>salvei|guardei|anotei|criei|adicionei|escrevi|registrei|registei|gravei|agendei|defini"
             r"|acrescentei)(?!\w)",
             rf"\b(?:lembrete|alarme|arquivo|ficheiro|nota)\b(?: {_W}){{0,5}}? (?:(?:foi|está) )?"
             r"(?P<verb>salv|criad|agendad|guardad|adicionad|definid)[oa]\b",
+            r"(?<!\w)(?P<verb>enviei) (?:o|um) e-?mail\b",
         ),
     ),
     (  # Chinese
-        "保存|记|写|创建|添加|加到|设|存|备注",
+        "保存|记|写|创建|添加|加到|设|存|备注|邮件|删",
         (
             r"(?:已经?|刚刚|刚才)[^，。！；,]{0,14}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)",
             r"我[^，。！；,]{0,20}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)(?:好|完|到|在|进)?[^，。！；,]{0,2}?了",
+            r"(?:已经?|我)[^，。！；,]{0,10}?邮件[^，。！；,]{0,4}?(?P<verb>发送|发给|发出)",
+            r"邮件已经?(?P<verb>发送|发给|发出)",
+            rf"(?:已经?|我)[^，。！；,]{{0,6}}?(?P<verb>删除|删掉)了? ?(?:文件|{_PATH})",
         ),
     ),
 )

@@ -63,13 +63,13 @@ COMMANDS = {
 }
 """What works in every channel."""
 
-_COMMAND = re.compile(r"/([a-z][a-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """Name and argument when the text is a slash command: "/model x" but not "/etc/hosts is odd"."""
+    """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd"."""
     match = _COMMAND.fullmatch(text.strip())
-    return (match[1], (match[2] or "").strip()) if match else None
+    return (match[1].lower(), (match[2] or "").strip()) if match else None
 
 
 def waits(name: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.agent.context import joined
-from nanoclaw.agent.opening import Opening
+from nanoclaw.agent.opening import Opening, key
 from nanoclaw.agent.sections import FILES, IDS_OF, Mode, Section
 from nanoclaw.agent.tokens import estimate
 from nanoclaw.messages import ToolSpec
@@ -36,12 +36,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NoteRef:
-    """A recalled note without its text; lines count from 1."""
+    """A recalled note without its text; lines count from 1. `is_new`: this message brought it up, no earlier one."""
 
     file: str
     start: int
     end: int
     score: float
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,15 @@ class Manifest:
 
 
 def manifest(
-    mode: Mode, built: Sequence[Section], opening: Opening, notes: Sequence[Hit], tools: tuple[ToolSpec, ...]
+    mode: Mode,
+    built: Sequence[Section],
+    opening: Opening,
+    notes: Sequence[Hit],
+    tools: tuple[ToolSpec, ...],
+    known: Collection[str] = (),
 ) -> Manifest:
-    """Of a request about to be sent; `notes` are those that only its metadata message shows."""
+    """Of a request about to be sent; `notes` are those that only its metadata message shows, `known` the keys of what
+    was shown before."""
     system, schemas = joined(built), json.dumps(chat_tools(tools), ensure_ascii=False) if tools else ""
     parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in built]
     if tools:
@@ -76,7 +83,10 @@ def manifest(
         {name: _sha256(text) for name, text in _hashed(system.stable, system.dynamic, system.text, schemas)},
         {name: _status(file) for name, file in opening.files.items()},
         tuple(_diagnostics(mode, built, opening)),
-        tuple(NoteRef(note.file, note.start, note.end, round(note.score, 2)) for note in (*opening.notes, *notes)),
+        tuple(
+            NoteRef(note.file, note.start, note.end, round(note.score, 2), key(note) not in known)
+            for note in (*opening.notes, *notes)
+        ),
         sum(file.struck for file in opening.files.values()),
     )
 

@@ -39,7 +39,7 @@ def note_commands(notes: MemoryStore, changes: Changes, search: Callable[[str, i
 
 
 def _line(hit: Hit) -> str:
-    day = f" ({hit.date})" if hit.date else ""
+    day = f" ({hit.date})" if hit.date and str(hit.date) not in hit.file + hit.text else ""
     return f"- {hit.file}:{hit.start}{day}: {_short(hit.text, SNIPPET_CHARACTERS)}"
 
 

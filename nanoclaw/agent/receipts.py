@@ -122,7 +122,7 @@ class Receipts:
         for claim in claims(text):
             if claim.names and all(self._is_memory(name) for name in claim.names):
                 claim = replace(claim, kind="note")
-            if not self._is_founded(claim, text, address, turn, asked):
+            if _is_asked_for(claim, asked) and not self._is_founded(claim, text, address, turn, asked):
                 done, missing = _CLAIMED[claim.kind]
                 sentence = claim.sentence if len(claim.sentence) <= 100 else claim.sentence[:99] + "…"
                 return Doubt(
@@ -139,9 +139,11 @@ class Receipts:
         if any(deed.turn == turn and deed.state in ("done", "begun") for deed in deeds):
             return True
         others = [name for name in claim.names if not self._is_memory(name)]
+        if claim.kind == "deletion" and claim.names:
+            return not any(map(self._exists, claim.names))
         if others:
             return any(self._exists(name) for name in others)
-        if claim.kind != "reminder" and self._is_noted(f"{asked} {claim.sentence}"):
+        if claim.kind in ("file", "note") and self._is_noted(f"{asked} {claim.sentence}"):
             return True
         if (
             claim.kind == "file"
@@ -237,12 +239,53 @@ _CLAIMED: dict[Kind, tuple[str, str]] = {
     "file": ("Write it now with a tool, or correct yourself.", "No file was written in this turn"),
     "note": ("Note it now with a tool, or correct yourself.", "Nothing was noted in this turn"),
     "reminder": ("Set it now if you have a tool for it, or say that you cannot.", "No reminder was set in this turn"),
+    "calendar": (
+        "Do it now if you have a tool for it, or say that you cannot.",
+        "No calendar was changed in this turn",
+    ),
+    "mail": ("Send it now if you have a tool for it, or say that you cannot.", "Nothing was sent in this turn"),
+    "deletion": ("Delete it now with a tool, or correct yourself.", "No file was deleted in this turn"),
 }
 _FOUNDED_BY: dict[Kind, frozenset[str]] = {
     "file": frozenset({"file", "note", "fact", "command"}),
     "note": frozenset({"file", "note", "fact", "command"}),
     "reminder": frozenset({"job", "reminder", "command"}),
+    "calendar": frozenset({"job", "reminder", "command", "file", "note", "fact"}),
+    "mail": frozenset({"command"}),
+    "deletion": frozenset({"command", "forgetting"}),
 }
+_ASKS_TO_KEEP = (
+    r"\b(?:note|notes|remember|memori[sz]e|save|store|write|jot|keep|record|log|add|don['’]?t forget)\b"
+    r"|\b(?:notier|merk|speicher|schreib|vermerk|vergiss)\w*|\b(?:not|enregistr|retien|souvien|mémoris)\w*"
+    r"|\b(?:anot|apunt|recuerd|guard|annot|ricord|salv|lembr)\w*|记|备忘|保存"
+)
+_ASKS_TO_SEND = (
+    r"\b(?:send|forward|invite|reply)\b|\b(?:e-?mail|mail|text|message) (?!is\b|was\b|from\b)\w"
+    r"|\b(?:schick|send|leite)\w*|\benvo\w*|\benv[ií]\w*|\bmanda\w*|\binvi\w*|发"
+)
+_ASKS_FOR_A_DRAFT = (
+    r"\b(?:draft|compose|rephrase|translate|proofread|entwurf|entwirf|formulier\w*|übersetz\w*|rédige\w*|tradui\w*"
+    r"|redact\w*|traduc\w*|bozza|traduci|rascunho|traduz\w*)\b|草稿|翻译|润色"
+)
+_ASKS_TO_DELETE = (
+    r"\b(?:delete|remove|erase|get rid|rm|lösch\w*|entfern\w*|supprime\w*|efface\w*|elimina\w*|borra\w*|cancella\w*"
+    r"|apaga\w*)\b|删"
+)
+
+
+def _is_asked_for(claim: Claim, asked: str) -> bool:
+    """Whether the person asked for what is claimed, where the same words may mean less: "Noted." is also "I see", and
+    a letter that is drafted for the person tells of his own deeds."""
+    if claim.is_word:
+        return re.search(_ASKS_TO_KEEP, asked, re.IGNORECASE) is not None
+    if claim.kind == "mail":
+        is_draft = re.search(_ASKS_FOR_A_DRAFT, asked, re.IGNORECASE)
+        return not is_draft and re.search(_ASKS_TO_SEND, asked, re.IGNORECASE) is not None
+    if claim.kind == "deletion" and not claim.names:
+        return re.search(_ASKS_TO_DELETE, asked, re.IGNORECASE) is not None
+    return True
+
+
 _BULLETS = ("- ", "* ", "• ", "1.")
 
 

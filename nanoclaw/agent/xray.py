@@ -134,7 +134,7 @@ def remarks(manifest: Manifest, last: PastTurn | None) -> list[str]:
         if names:
             lines.append(f"{told}: {', '.join(names)}.")
     if manifest.notes:
-        lines.append("Recalled: " + "; ".join(map(_note, manifest.notes)) + ".")
+        lines.append(f"Recalled: {_notes(manifest.notes)}.")
     lines.append(_prefix(manifest, last))
     return lines
 
@@ -161,10 +161,11 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
     if last is None:
         return "There is no answer in this conversation yet."
     lines = []
-    if last.manifest and last.manifest.notes:
-        lines.append("Notes it was shown: " + "; ".join(map(_note, last.manifest.notes)))
-    else:
-        lines.append("No notes were recalled for it.")
+    notes = last.manifest.notes if last.manifest else ()
+    new, known = [note for note in notes if note.is_new], [note for note in notes if not note.is_new]
+    lines.append(f"Notes recalled for it: {_notes(new)}" if new else "No notes were recalled for it.")
+    if known:
+        lines.append(f"Notes shown since an earlier message of this conversation: {_notes(known)}")
     calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
     failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
     paths = [_argument(call.arguments, "path") for call in calls if call.name == "read_file"]
@@ -218,6 +219,10 @@ def why_not(text: str, question: str, last: PastTurn | None, search: Callable[[s
 
 def question_of(messages: Sequence[Message]) -> str:
     return next((m.text for m in messages if isinstance(m, UserMessage) and m.origin != "runtime"), "")
+
+
+def _notes(notes: Sequence[NoteRef]) -> str:
+    return "; ".join(map(_note, notes))
 
 
 def _note(note: NoteRef) -> str:

@@ -7,7 +7,7 @@ which others are lost. A row is found only if all of it holds together.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -87,11 +87,12 @@ class Pages:
             trunk = words[0]
         return free
 
-    def _cells(self, number: int, header: int) -> Iterator[int]:
+    def _cells(self, number: int, header: int) -> Iterable[int]:
+        """Where the cells of a page begin; what was written over may name a place again and again."""
         page, start = self._page(number), self._start(number)
         count = int.from_bytes(page[start + 3 : start + 5], "big")
-        for at in range(start + header, min(start + header + 2 * count, len(page) - 1), 2):
-            yield int.from_bytes(page[at : at + 2], "big")
+        places = range(start + header, min(start + header + 2 * count, len(page) - 1), 2)
+        return dict.fromkeys(int.from_bytes(page[at : at + 2], "big") for at in places)
 
     def _children(self, number: int) -> Iterator[int]:
         page, start = self._page(number), self._start(number)

@@ -76,7 +76,9 @@ def _in_words(saved: _Saved) -> str:
     told = [f"{saved.rows.get(table, 0) or 'no'} {name}" for table, name in _TOLD.items()]
     said = f"what could be read of it goes on: {', '.join(told)}. What stood in its damaged parts is lost."
     if saved.unnamed:
-        said += f" {saved.unnamed} of the conversations lost their names: see `nanoclaw sessions list`."
+        said += (
+            f" Conversations that lost their names: {saved.unnamed}; `nanoclaw sessions list` shows what they are now."
+        )
     return said
 
 
@@ -195,13 +197,10 @@ def _stand_in(db: sqlite3.Connection) -> int:
     """Rows in place of lost ones, without which messages would be lost too; how many conversations lost their name."""
     unnamed = 0
     for session, context in db.execute(_LOST_SESSIONS).fetchall():
-        sql = (
-            "SELECT channel || ':' || chat FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE turns.session = ?"
-            " AND channel || ':' || chat NOT IN (SELECT key FROM sessions) LIMIT 1"
-        )
-        found = db.execute(sql, (session,)).fetchone()
+        found = db.execute(_NAME_OF_SESSION, (session,)).fetchone()
+        is_first = not unnamed and not db.execute("SELECT 1 FROM sessions WHERE key = ?", (_MAIN,)).fetchone()
+        key = found[0] if found else _MAIN if is_first else f"rescued:{session}"
         unnamed += not found
-        key = found[0] if found else f"rescued:{session}"
         db.execute("INSERT INTO sessions (id, key, context) VALUES (?, ?, ?)", (session, key, context))
     for turn, session, at in db.execute(_LOST_TURNS).fetchall():
         ((row,),) = db.execute(
@@ -221,10 +220,18 @@ def _stand_in(db: sqlite3.Connection) -> int:
     return unnamed
 
 
+_MAIN = "terminal:main"
+"""Where the longest conversation that lost its name goes on, if that place is free."""
 _LOST_SESSIONS = """
     SELECT session, max(context) FROM
     (SELECT session, context FROM messages UNION ALL SELECT session, 1 FROM turns)
-    WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session
+    WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session ORDER BY count(*) DESC
+"""
+_NAME_OF_SESSION = """
+    SELECT name FROM (
+        SELECT channel || ':' || chat AS name FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE session = ?1
+        UNION SELECT channel || ':' || chat FROM turns JOIN outbox ON outbox.inbox = turns.inbox WHERE session = ?1
+    ) WHERE name NOT IN (SELECT key FROM sessions) LIMIT 1
 """
 _LOST_TURNS = """
     SELECT turn, min(session), min(ifnull(json_extract(body, '$.at'), '')) FROM messages

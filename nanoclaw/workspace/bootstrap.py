@@ -162,7 +162,8 @@ def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode:
     except (OSError, ValueError) as error:
         from nanoclaw.log import logger
 
-        logger.warning("{} is left out of the prompt: {}", path, error)
+        why = "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else error
+        logger.warning("{} is left out of the prompt: {}", path, why)
         return BootstrapFile(name, "", "file_read_error")
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)

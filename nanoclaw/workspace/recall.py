@@ -329,8 +329,9 @@ def _line_scores(
 
 
 def _voices(lines: Sequence[Line]) -> Set[str]:
-    """Who speaks more than once: a name before a colon may be a label, too."""
-    return {name for name, times in Counter(line.speaker for line in lines if line.speaker).items() if times > 1}
+    """Who speaks here: a name before a colon that stands there once may be a label."""
+    names = Counter(line.speaker for line in lines if line.speaker)
+    return {name for name, times in names.items() if times > 1 or name in _TALKING}
 
 
 def _near(lines: Sequence[Line], at: int) -> Iterator[tuple[int, float]]:
@@ -425,7 +426,7 @@ def _packed(
     for each in found:
         if left < _LEAST:
             break
-        if careful and not each.is_close and texts.above(each) not in close:
+        if careful and not each.is_close and not texts.is_below(each, close):
             continue
         key = f"{each.piece.file}:{each.rows}" if longest else each.piece.file
         cost = 1 if key in groups else len(each.piece.file) + _HEADER
@@ -477,15 +478,18 @@ class _Texts:
         first, last = found.rows
         return clean(self._lines(found.piece.file)[first - 1 : last])
 
-    def above(self, found: _Found) -> tuple[str, int] | None:
-        """File and row of the entry that an indented one stands below."""
-        lines, row = self._lines(found.piece.file), found.rows[0]
+    def is_below(self, found: _Found, entries: Set[tuple[str, int]]) -> bool:
+        """Whether it is an indented item below one of these, named by file and row."""
+        file, row = found.piece.file, found.rows[0]
+        lines = self._lines(file)
         depth = _depth(lines[row - 1]) if row <= len(lines) else 0
         while depth and row > 1:
             row -= 1
             if lines[row - 1].strip() and _depth(lines[row - 1]) < depth:
-                return found.piece.file, row
-        return None
+                if (file, row) in entries:
+                    return True
+                depth = _depth(lines[row - 1])
+        return False
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
@@ -505,6 +509,7 @@ def _depth(line: str) -> int:
 _SPOT = re.compile(r"[^\W_]+")
 _TOLD_LATER = timedelta(7)
 _THE_PERSON = frozenset({"user", "me", "i"})
+_TALKING = _THE_PERSON | {"assistant", "ai", "bot", "nanoclaw", "用户", "助手", "我"}
 _PRONOUN = re.compile(
     r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
 )

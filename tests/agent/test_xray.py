@@ -273,3 +273,25 @@ def test_recalled_notes_come_with_the_first_message_and_later_only_new_ones(tmp_
     assert all(len(note.text) <= 280 for note in late)
     metadata, _ = builder.user_messages("his name?", notes=late)
     assert "Note from memory: memory/2026-03-01.md:9: Dentist is called Dr Weiss" in metadata.text
+
+
+def test_why_tells_what_this_message_recalled_from_what_was_shown_for_an_earlier_one(tmp_path: Path) -> None:
+    model = ScriptedProvider("It is llama.", "You are welcome.", "On Friday.")
+
+    async def story() -> tuple[str, str, str]:
+        async with house(tmp_path, model) as home:
+            await home.ask("/note the router password hint is llama")
+            await home.ask("/note dentist on Friday at 9")
+            shown = []
+            for said in ("what is the router password hint?", "thanks", "when is the dentist?"):
+                await home.ask(said)
+                shown.append(await home.ask("/why"))
+            return shown[0], shown[1], shown[2]
+
+    first, thanks, other = asyncio.run(story())
+    assert "Notes recalled for it: memory/2026-03-06.md:1 " in first
+    assert "earlier message" not in first
+    assert "No notes were recalled for it." in thanks
+    assert "Notes shown since an earlier message of this conversation: memory/2026-03-06.md:1 " in thanks
+    assert "Notes recalled for it: memory/2026-03-06.md:2 " in other
+    assert "Notes shown since an earlier message of this conversation: memory/2026-03-06.md:1 " in other

@@ -11,6 +11,7 @@ import pytest
 
 from nanoclaw.workspace import recall as recalling
 from nanoclaw.workspace.index import Index
+from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.recall import Hit
 from nanoclaw.workspace.tokens import tokens
@@ -263,3 +264,75 @@ def test_two_processes_share_an_index(tmp_path: Path) -> None:
         assert recalling.search(one, "heron", 1, NOW) == recalling.search(two, "heron", 1, NOW) != []
     one.discard()
     assert texts(recalling.search(two, "heron", 1, NOW)) == ["two herons"]
+
+
+DAYS = {
+    date(2026, 4, 20): (
+        "Lena moved to Lisbon",
+        "flight to Lisbon on 12 June, TAP 573",
+        "the boiler was serviced",
+        "the book club reads Middlemarch",
+        "Tom's new number is 0151 2345",
+    ),
+    date(2026, 4, 28): (
+        "Car: the inspection is due in June",
+        "Landlord: the rent goes up by 30 euros",
+        "bought figs and milk",
+        "door code of the Zanzibar flat is 4711",
+        "Anna is allergic to nuts",
+        "the plumber comes on Tuesday",
+    ),
+    date(2026, 5, 1): (
+        "dentist on Friday at 9",
+        "ordered shoes, size 42",
+        "Frau Müller's birthday is 5 May",
+        "the router password hint is llama",
+        "met Tom at the zoo",
+    ),
+}
+"""One-line notes that have nothing to do with each other, as memory_add writes them."""
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Workspace:
+    for day, notes in DAYS.items():
+        for number, text in enumerate(notes):
+            now = datetime(day.year, day.month, day.day, 9 + number, 10 * number, tzinfo=UTC)
+            MemoryStore(Workspace(tmp_path), lambda now=now: now).add_note(text)  # type: ignore[misc]
+    return Workspace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("what is the router password hint?", {"the router password hint is llama"}),
+        ("what is the door code of the Zanzibar flat?", {"door code of the Zanzibar flat is 4711"}),
+        ("when is the dentist?", {"dentist on Friday at 9"}),
+        ("when is the inspection of the car due?", {"Car: the inspection is due in June"}),
+        ("what does Anna not eat?", {"Anna is allergic to nuts"}),
+        ("what shoes did I order?", {"ordered shoes, size 42"}),
+        ("when is Frau Müller's birthday?", {"Frau Müller's birthday is 5 May"}),
+        ("what do we read in the book club?", {"the book club reads Middlemarch"}),
+        (
+            "when does Lena move, and when is my flight to Lisbon?",
+            {"Lena moved to Lisbon", "flight to Lisbon on 12 June, TAP 573"},
+        ),
+        ("what did I write down on 1 May?", set(DAYS[date(2026, 5, 1)])),
+    ],
+)
+def test_a_note_that_only_stands_beside_the_right_one_does_not_come_up(
+    noted: Workspace, question: str, shown: set[str]
+) -> None:
+    assert {text.partition(" ")[2] for text in texts(recall(noted, question, budget=3_000))} == shown
+
+
+def test_the_turn_after_the_right_one_of_a_talk_comes_up_with_it(tmp_path: Path) -> None:
+    talk = "- Anna: Which zoo did you like best?\n- Ben: Rotterdam, by far.\n- Anna: Oh!\n- Ben: We go again soon.\n"
+    shown = texts(recall(workspace(tmp_path, _2026_05_01=talk), "which zoo did Ben like?"))
+    assert "Ben: Rotterdam, by far." in shown
+
+
+def test_items_below_the_right_one_come_up_with_it_and_those_below_another_do_not(tmp_path: Path) -> None:
+    note = "- Trip to Zanzibar\n  - plane at nine\n    - seat 12A\n- Plumber\n  - leak under the sink\n"
+    shown = texts(recall(workspace(tmp_path, _2026_05_01=note), "what about Zanzibar?"))
+    assert shown == ["Trip to Zanzibar", "plane at nine", "seat 12A"]

@@ -126,7 +126,7 @@ class Terminal:
 
     def _submit(self, text: str) -> None:
         text = printable(text).strip()
-        if text in _LEAVE:
+        if text.lower() in _LEAVE:
             self._face.leave()
         elif text:
             self._warned = float("-inf")
@@ -141,7 +141,7 @@ class Terminal:
         if text.lower() in _STOP:
             self._waiting.stop()
             self._face.stopping()
-        elif text == "/help":
+        elif text.lower() == "/help":
             self._asked_help.add(inbound.external_id)
         self._handed_in.put_nowait(inbound)
         self._settle()
