@@ -207,6 +207,9 @@ class App:
             waits=self._stays,
             window_of=partial(window_of, config, facts),
             learned_window=facts.learned_window,
+            forget_window=facts.forget_window,
+            window_in_words=partial(_window_in_words, config, facts),
+            resumed=schedule.changed,
             reaction=Answers(jobs, now, schedule.changed).to,
             ending=lambda inbound, ended, touched: (
                 schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
@@ -226,9 +229,9 @@ class App:
         """Serve until a terminal of its own is done; a cancelled run ends what it was doing as the person's own stop,
         and a gateway's leaves it to the next start. `ready` is called when terminals can attach."""
         self._ready = ready
-        self.assistant.resume(self._takes_up)
         delivering = asyncio.create_task(self.delivery.run())
         serving = [asyncio.create_task(self._serve(channel)) for channel in self._channels.values()]
+        self.assistant.resume(self._takes_up)  # before any of them has run, yet what it shows comes after a greeting
         if self._wakes:
             serving += [asyncio.create_task(self._schedule.run()), asyncio.create_task(self._heartbeat.run())]
         try:
@@ -427,6 +430,18 @@ def window_of(config: Config, facts: ModelFacts, model: str) -> int | None:
     return None if model.startswith(LOCAL) else facts.window(model) or windows.window_of(model)
 
 
+def _window_in_words(config: Config, facts: ModelFacts, model: str) -> str:
+    """'' where nobody knows it."""
+    tokens = window_of(config, facts, model)
+    if tokens is None:
+        return ""
+    is_set = config.model.window_tokens and model == config.model.name
+    source = (
+        "as config.toml says" if is_set else "learned from an error" if facts.window(model) else "as is known of it"
+    )
+    return f"window: {tokens:,} tokens, {source}"
+
+
 def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budget:
     def price(model: str, usage: Usage) -> float | None:
         from nanoclaw.providers import prices  # for those who set a limit, or ask
@@ -439,7 +454,7 @@ def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budge
         return prices.dollars(amount)
 
     limits = config.limits
-    most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share)
+    most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
     return Budget(store, flags, now, price, dollars, most, partial(is_local, config))
 
 
@@ -460,7 +475,8 @@ def _has_address(config: Config, model: str) -> bool:
 def _price_in_words(config: Config, model: str, usage: Usage) -> str:
     from nanoclaw.providers import prices
 
-    return prices.dollars(0) if is_local(config, model) else prices.in_words(model, usage)
+    is_free = is_local(config, model) and not config.limits.count_local
+    return prices.dollars(0) if is_free else prices.in_words(model, usage)
 
 
 async def choose_model(config: Config, wanted: str = "") -> str:

@@ -74,6 +74,7 @@ class Limits:
     day_usd: float = 0.0
     month_usd: float = 0.0
     heartbeat_share: float = 0.2
+    count_local: bool = False
     exec_seconds: int = 60
 
 

@@ -134,10 +134,13 @@ class Assistant:
         knock_seconds: Sequence[float] = KNOCK_SECONDS,
         window_of: Callable[[str], int | None] = lambda model: None,
         learned_window: Callable[[str, int], None] = lambda model, tokens: None,
+        forget_window: Callable[[str], bool] = lambda model: False,
+        window_in_words: Callable[[str], str] = lambda model: "",
         tells_receipts: bool = True,
         reaction: Callable[[Inbound], Ending | None] = lambda inbound: None,
         ending: Callable[[Inbound, TurnEnded, bool], Ending | None] = lambda inbound, ended, touched: None,
         toolboxes: Mapping[Origin, Toolbox] | None = None,
+        resumed: Callable[[], None] = lambda: None,
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
 
@@ -148,7 +151,8 @@ class Assistant:
         where nobody is there for an answer that comes much later. `reaction(inbound)` answers by code what a person
         says to a reminder. `ending(inbound, ended, touched)` is how a message ends that no person sent; `touched`: its
         turn may have changed more than the workspace. `toolboxes` are those of origins that have not the usual one.
-        `end_left_over()` ends what commands of an earlier process left running, and counts it.
+        `forget_window(model)` forgets what was learned, and tells whether anything was; `window_in_words(model)` says
+        what is gone by. `end_left_over()` ends what commands of an earlier process left running, and counts it.
         """
         self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
         self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
@@ -158,7 +162,7 @@ class Assistant:
         self._calibration, self._budget = calibration or Calibration(), budget
         self._compaction = Compaction(builder, toolbox, clock, limits, window_of, learned_window)
         self._reaction, self._ending, self._toolboxes = reaction, ending, toolboxes or {}
-        self._end_left_over = end_left_over
+        self._end_left_over, self._resumed = end_left_over, resumed
         self._skills, self._waits, self._knock_seconds = skills, waits, tuple(knock_seconds)
         conversation = conversation_commands(
             sessions,
@@ -169,6 +173,8 @@ class Assistant:
             search=search,
             cost=cost,
             calibration=self._calibration,
+            window=window_in_words,
+            forget_window=forget_window,
         )
         own: dict[str, Answer] = {
             "help": lambda said: commands.help_text(),
@@ -385,7 +391,7 @@ class Assistant:
             turn.system = system
 
         turn.shrink = Shrink(
-            self._compaction, session, turn.asking, turn.context, turn.show, lambda: turn.system, renew
+            self._compaction, session, turn.asking, turn.context, turn.show, lambda: turn.system, renew, mode
         )
 
         def refresh() -> None:  # what is forgotten in the midst of a turn is not sent again
@@ -674,6 +680,7 @@ class Assistant:
             return "Nothing is frozen."
         self._flags.clear(PANIC)
         self._delivery.wake_all()
+        self._resumed()
         asyncio.get_running_loop().call_soon(self.resume, self._is_served)  # once this command itself is done
         return "Going on. What waited is sent and answered now."
 

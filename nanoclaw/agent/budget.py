@@ -37,11 +37,13 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use."""
+    """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
+    `counts_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name."""
 
     day_usd: float = 0.0
     month_usd: float = 0.0
     background_share: float = 1.0
+    counts_local: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.day_usd or self.month_usd)
@@ -52,13 +54,15 @@ class Limits:
 
 @dataclass(slots=True)
 class _Spent:
-    """US dollars of a month's days: of all requests, and of those in the background; models without a known price."""
+    """US dollars of a month's days: of all requests, and of those in the background; models without a known price;
+    and how many requests were free, being answered on the person's machine."""
 
     month: date
     upto: int
     days: dict[str, float]
     background: dict[str, float]
     unpriced: set[str]
+    local: int = 0
 
 
 class Budget:
@@ -76,7 +80,8 @@ class Budget:
     ) -> None:
         """`clock` gives the person's local time; `is_local(model)`: it costs nothing, being on the person's machine."""
         self._store, self._flags, self._clock = store, flags, clock
-        self._price, self._dollars, self._limits, self._is_local = price, dollars, limits, is_local
+        self._price, self._dollars, self._limits = price, dollars, limits
+        self._is_local: Callable[[str], bool] = (lambda model: False) if limits.counts_local else is_local
         self._known: _Spent | None = None
         self._left = 0  # the last row that an earlier process reserved
         if limits:
@@ -154,6 +159,12 @@ class Budget:
             lines.append(f"{self._dollars(crashed)} of that was under way when the program ended, and counts as spent.")
         if unpriced := sorted(self._spent().unpriced):
             lines.append(f"No price is known for {', '.join(unpriced)}: not counted.")
+        if free := self._spent().local:
+            hint = "" if self._limits.counts_local else "; [limits] count_local = true counts them from then on"
+            lines.append(
+                f"{free} request{'s' if free > 1 else ''} of this month went to this machine and count"
+                f"{'' if free > 1 else 's'} as free{hint}."
+            )
         return "\n".join(lines)
 
     def _line(self, span: Span) -> str:
@@ -251,6 +262,7 @@ class Budget:
             known = self._known = _Spent(month, 0, {}, {}, set())
         for row, day, origin, call in calls_after(self._store, known.upto, month):
             known.upto = row
+            known.local += call.is_local
             cost = call.cost(self._price)
             if cost is None:
                 known.unpriced.add(call.model)

@@ -1,4 +1,4 @@
-"""What an answer says it has written, noted, set, sent or deleted: sentences in seven languages that tell of a deed as done.
+"""What an answer says it has written, noted, set, sent or deleted: sentences in seven languages that tell of deeds.
 
 Plans, questions, negations, conditions, quotations and code are no claims. Where it is not certain, nothing is found.
 """
@@ -120,7 +120,8 @@ _REMINDER = (
     r"|\balarmas?\b|\bpromemoria\b|\bsveglia\b|\blembretes?\b|提醒|闹钟"
 )
 _CALENDAR = (
-    r"\b(?:to|in|into|on) (?:your|the|my) (?:\w+ )?calendar\b|\bi(?:n|m) (?:(?:den|deinen?|deinem|ihren?|ihrem) )?kalender\b"
+    r"\b(?:to|in|into|on) (?:your|the|my) (?:\w+ )?calendar\b"
+    r"|\bi[nm] (?:(?:den|deinen?|deinem|ihren?|ihrem) )?kalender\b"
     r"|\b(?:à|dans|sur) (?:ton|votre|le) calendrier\b|\b(?:al?|en) (?:(?:tu|su|el) )?calendario\b"
     r"|\b(?:al|nel|sul) (?:tuo )?calendario\b|\b(?:ao|no) (?:seu |teu )?calendário\b|日历|日程"
 )
@@ -192,7 +193,8 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (  # English: I have saved; saved to …; the reminder is set; reminder set
         "saved|stored|noted|wrote|written|created|added|record|remind|alarm|memori|jotted|updated|"
         "appended|scheduled|logged|exported|i put|ve put|have put|i made|ve made|have made|i set|ve set|"
-        "have set|a note|note is|file is|now contains|now has|now holds|now includes|now lists|mail|sent|deleted|removed",
+        "have set|a note|note is|file is|now contains|now has|now holds|now includes|now lists|"
+        "mail|sent|forwarded|deleted|removed|erased",
         (
             rf"\bI{_JUST}"
             r" (?P<verb>saved|stored|noted|jotted down|(?:wrote|written) (?:it|that|this|everything) down|made a note"
@@ -243,8 +245,8 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (  # French
-        "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis|envoyé|"
-        "supprimé",
+        "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis|"
+        "envoyé|supprimé",
         (
             rf"\bj['’](?:ai|y ai)\b(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé"
             r"|inscrit|mis|mémorisé|rédigé)e?s?\b",

@@ -17,6 +17,7 @@ from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
 from nanoclaw.agent.identifiers import CARRIED, OPEN, STANDING, missing, unmentioned
 from nanoclaw.agent.metadata import escape
 from nanoclaw.agent.receipts import Deeds
+from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import MESSAGE, estimate, estimate_message, estimate_request
 from nanoclaw.errors import ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.events import Event, Notice
@@ -132,6 +133,7 @@ class Shrink:
     show: Callable[[Event], None]
     system: Callable[[], SystemPrompt]
     renew: Callable[[SystemPrompt], None]
+    mode: Mode = "full"
     _scale: float = field(default=1.0, init=False)  # how much the model's count is above ours, as an overflow showed
     _counted: tuple[int, float] = field(default=(0, 0), init=False)  # messages, and the tokens of a request with them
     _fixed: int = field(default=0, init=False)  # tokens of what stands before the messages
@@ -155,10 +157,10 @@ class Shrink:
         window = self.means.window_of(self._model)
         placed = self.session.placed()
         sizes = self._sizes(placed)
-        tail = min(TAIL_TOKENS, sum(sizes) // 4, *([window // 4] if window else []))
-        part = self._part(placed, sizes, tail, window)
+        tail = _tail(window)
+        part = self._part(placed, sizes, tail, window, least=LEAST_TOKENS) if sum(sizes) > tail else None
         if part is None or _is_within_a_turn(placed, part.cut):
-            return "There is nothing to sum up yet: the newest turn always stays as it is."
+            return f"There is nothing to sum up yet: {_why_nothing(placed, sum(sizes), tail)}."
         try:
             notes = await self._sum_up(placed, part, focus)
         except ContextTooLong as error:
@@ -251,7 +253,7 @@ class Shrink:
         most = float("inf")
         for number in range(PASSES):
             placed, room = self.session.placed(), _room(window)
-            part = self._part(placed, self._sizes(placed), min(TAIL_TOKENS, window // 4), window, room / 2, most)
+            part = self._part(placed, self._sizes(placed), _tail(window), window, room / 2, most)
             if part is None or (number and self._tokens() <= room):
                 break
             if _is_within_a_turn(placed, part.cut) and self._shorten(_last_before_step(placed), room):
@@ -302,16 +304,17 @@ class Shrink:
         window: int | None,
         newest: float = float("inf"),
         most: float = float("inf"),
+        least: float = 0,
     ) -> Part | None:
-        """What is to be summed up now, no more than `most` or what a request can hold; None when there is too little
-        before the part that stays."""
+        """What is to be summed up now, no more than `most` or what a request can hold; None when before the part that
+        stays there are less than `least` tokens, or too few to be worth it."""
         cut = _cut_before(placed, sizes, tail, newest)
         held = window - self._tokens(()) - self._note_tokens() - INSTRUCTION_TOKENS if window else most
         most = min(most, held) if held > 0 else most
         if sum(sizes[:cut]) > most:
             cut = min(cut, _cut_within(placed, sizes, most) or cut)
         older = round(sum(sizes[:cut]))
-        if cut == 0 or placed[cut - 1].id == 0 or older < max(tail / 4, LEAST_TOKENS):
+        if cut == 0 or placed[cut - 1].id == 0 or older < (least or max(tail / 4, LEAST_TOKENS)):
             return None
         return Part(cut, placed[cut - 1].id, older)
 
@@ -350,9 +353,9 @@ class Shrink:
         """A new context begins: files are read and notes recalled anew."""
         kept = self.session.history[part.cut :]
         query = next((said.text for said in reversed(kept) if _is_said(said)), "")
-        opening = self.means.builder.open(query or " ".join(recent_talk(kept)))
+        opening = self.means.builder.open(query or " ".join(recent_talk(kept)), self.mode)
         self.session.compact(part.upto, text, opening.dump())
-        self.renew(joined(self.means.builder.sections("full", opening)))
+        self.renew(joined(self.means.builder.sections(self.mode, opening)))
 
     async def _flush(self, older: tuple[Message, ...]) -> int:
         """Let the model note what is worth keeping; how many notes it made. Raises ProviderError."""
@@ -445,6 +448,23 @@ def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
         if isinstance(message, AssistantMessage):
             yield message.text
             yield from (call.arguments for call in message.tool_calls if len(call.arguments) < 300)
+
+
+def _tail(window: int | None) -> int:
+    """Tokens that stay word for word."""
+    return min(TAIL_TOKENS, window // 4) if window else TAIL_TOKENS
+
+
+def _why_nothing(placed: Sequence[Placed], tokens: float, tail: int) -> str:
+    """Why there is nothing to sum up by hand."""
+    if not placed:
+        return "nothing was said"
+    if tokens <= tail:
+        begin = "the last summary" if placed[0].id == 0 else "the beginning"
+        return f"everything since {begin} is within the newest {tail:,} tokens, which stay word by word"
+    if len({one.turn for one in placed if one.id}) > 1:
+        return f"what is older than the newest {tail:,} tokens, which stay word by word, is too short"
+    return "the newest turn always stays as it is"
 
 
 def _room(window: int) -> int:

@@ -29,8 +29,11 @@ def conversation_commands(
     search: Callable[[str, int], list[Hit]],
     cost: Callable[[str, Usage], str],
     calibration: Calibration,
+    window: Callable[[str], str],
+    forget_window: Callable[[str], bool],
 ) -> dict[str, Answer]:
-    """The commands by name. `status` are lines about the whole program, `search` finds notes, `cost` words a price."""
+    """The commands by name. `status` are lines about the whole program, `search` finds notes, `cost` words a price.
+    `window(model)` says by which window it goes; `forget_window(model)` tells whether one had been learned."""
 
     def model_name(session: Session) -> str:
         try:
@@ -41,8 +44,12 @@ def conversation_commands(
     def model(said: Said) -> str:
         session = sessions.of(said.address)
         if not said.argument:
-            return f"Model: {model_name(session)}. Choose another with /model provider/name."
-        provider_for(said.argument)
+            name = model_name(session)
+            goes_by = f" ({words})" if (words := window(name)) else ""
+            return f"Model: {name}{goes_by}. Choose another with /model provider/name."
+        name = provider_for(said.argument).model
+        if name == model_name(session) and forget_window(name):
+            return f"This conversation uses {name}. The window that was learned from an error is forgotten."
         session.use_model(said.argument)
         return f"This conversation now uses {said.argument}."
 

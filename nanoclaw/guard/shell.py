@@ -47,7 +47,7 @@ def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, 
         yield from commands_in(_script(rest) or fed, depth + 1)
     elif name == "eval":
         yield from commands_in(" ".join(rest), depth + 1)
-    elif name == "su":
+    elif name in _WITH_SCRIPT:
         yield from commands_in(_script(rest), depth + 1)
     elif name == "trap":
         yield from commands_in(rest[0] if rest else "", depth + 1)
@@ -58,10 +58,17 @@ def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, 
     elif name in _PREFIXES:
         if name == "env" and (split := _after(rest, "-S", "--split-string")):
             yield from commands_in(split, depth + 1)
+        if name == "runuser":
+            yield from commands_in(_script(rest), depth + 1)
         inner = _behind(rest, *_PREFIXES[name])
         if name == "xargs" and fed:
             inner = [*inner, *fed.split()]
-        yield from _started(inner, fed, depth + 1)
+        if name == "flock" and inner[:1] in (["-c"], ["--command"]):
+            yield from commands_in(_script(inner), depth + 1)
+        elif name in _JOINING:
+            yield from commands_in(" ".join(inner), depth + 1)
+        else:
+            yield from _started(inner, fed, depth + 1)
 
 
 def _name(word: str) -> str:
@@ -70,6 +77,10 @@ def _name(word: str) -> str:
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "mksh"})
+_WITH_SCRIPT = frozenset({"su", "script", "sg"})
+"""Programs that give a shell the text behind -c."""
+_JOINING = frozenset({"watch", "ssh", "parallel"})
+"""Prefixes that give a shell the other's words, joined by blanks."""
 _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
     name: (frozenset(options.split()), arguments)
     for name, options, arguments in (
@@ -103,7 +114,6 @@ _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
         ("unshare", "", 0),
         ("runuser", "-u -g --user --group", 0),
         ("setpriv", "", 0),
-        ("script", "-c --command", 0),
         ("unbuffer", "", 0),
         ("chronic", "", 0),
         ("caffeinate", "-t -w", 0),
@@ -148,6 +158,8 @@ def _script(words: Sequence[str]) -> str:
             return next((text for text in words[number + 1 :] if not text.startswith("-")), "")
         if word == "--command":
             return words[number + 1] if number + 1 < len(words) else ""
+        if word.startswith("--command="):
+            return word.removeprefix("--command=")
     return ""
 
 

@@ -17,7 +17,7 @@ from nanoclaw.silence import spoken
 from nanoclaw.store.inbox import Ending
 from nanoclaw.store.jobs import Due, Firing, Job, Jobs, JobState, Occurrence
 
-LONGEST_SLEEP, FROZEN_SLEEP = 30.0, 2.0
+LONGEST_SLEEP = 30.0
 """Seconds between two looks at the clock, which somebody may set."""
 STALE = 90.0
 """Seconds without a tick after which the loop counts as dead."""
@@ -62,7 +62,7 @@ class Schedule:
         self._seen: tuple[datetime, float] | None = None  # wall and monotonic time of the last tick
 
     def changed(self) -> None:
-        """Something may be due earlier than was thought."""
+        """Something may be due earlier than was thought, or nothing is frozen any more."""
         self._news.set()
 
     # --- the loop ----------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ class Schedule:
         self._seen = (now.astimezone(UTC), monotonic)
 
     async def _pause(self, now: datetime) -> None:
-        seconds = FROZEN_SLEEP if self._is_frozen() else LONGEST_SLEEP
-        if due := self._jobs.next_wake(now):
+        seconds = LONGEST_SLEEP
+        if not self._is_frozen() and (due := self._jobs.next_wake(now)):
             seconds = max(0.0, min(seconds, (due - self._clock()).total_seconds()))
         sleeping = asyncio.ensure_future(self._sleep(seconds))
         news = asyncio.ensure_future(self._news.wait())

@@ -41,6 +41,7 @@ SECRETS = "secrets.env"
 PLAN = "restoring.json"
 """In the home: the moves of a restore under way, so that one that was cut short is completed at the next start."""
 
+_OTHER_KINDS = frozenset({".zip", ".7z", ".rar", ".tar", ".bz2", ".xz", ".zst"})
 _PIECE = 1 << 20
 _IN_MEMORY = 8 << 20
 _NOT_KEPT = frozenset({"logs", "models", "history", "state.lock", "gateway.sock", "schedule.tick", PLAN})
@@ -86,6 +87,12 @@ def backup(home: Path, workspace: Path, file: Path, *, with_secrets: bool = Fals
     what comes out of it is not what went in.
     """
     file = file.absolute()
+    if file.suffix.lower() in _OTHER_KINDS:
+        raise StoreError(
+            f"a backup is a .tar.gz, not a {file.suffix}: give a name such as {file.stem}.tar.gz. No backup was made."
+        )
+    if not file.parent.is_dir():
+        raise StoreError(f"no backup was made: there is no folder {file.parent}.")
     if os.path.lexists(file):
         raise StoreError(f"{file} exists and is left as it is: give a new name, such as nanoclaw-{_today()}.tar.gz")
     try:
@@ -94,7 +101,7 @@ def backup(home: Path, workspace: Path, file: Path, *, with_secrets: bool = Fals
             with draft.open("wb") as out:
                 contents = _write(out, home, workspace, scratch, with_secrets)
             unpacked = scratch / "restored"
-            found = _unpack(draft, lambda top: unpacked / top)
+            found = _unpack(draft, lambda top: unpacked / top, name=file)
             if (found.files, found.links, found.folders) != (contents.files, contents.links, contents.folders):
                 raise StoreError("what was read back is not what was written: check the disk. No backup was made.")
     except sqlite3.Error as error:
@@ -102,8 +109,7 @@ def backup(home: Path, workspace: Path, file: Path, *, with_secrets: bool = Fals
             f"no backup was made: {home / 'state.db'}: {error}. The next chat saves what it can."
         ) from error
     except OSError as error:
-        where = f"{error.filename}: " if error.filename and Path(error.filename) != file else ""
-        raise StoreError(f"no backup was made in {file}: {where}{reason(error)}.") from error
+        raise StoreError(f"no backup was made in {file}: {_where(error, file)}{reason(error)}.") from error
     return Made(len(contents.files), sum(size for size, _ in contents.files.values()), tuple(contents.left_out))
 
 
@@ -281,9 +287,12 @@ def _kind(mode: int) -> str:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _unpack(file: Path, folder_of: Callable[[str], Path]) -> _Contents:
-    """Unpack into new folders, and check all of it against its list. Raises StoreError for anything that is not so."""
-    contents = _Contents()
+def _unpack(file: Path, folder_of: Callable[[str], Path], name: Path | None = None) -> _Contents:
+    """Unpack into new folders, and check all of it against its list. Raises StoreError for anything that is not so.
+
+    `name` is what a person calls a file that is a draft.
+    """
+    contents, name = _Contents(), name or file
     try:
         with (
             file.open("rb") as raw,
@@ -310,7 +319,7 @@ def _unpack(file: Path, folder_of: Callable[[str], Path]) -> _Contents:
         if "home/state.db" in contents.files:
             _check_state(folder_of("home") / "state.db")
     except _NotOurs as error:
-        raise StoreError(f"{file} is refused: {error}. Nothing was changed.") from None
+        raise StoreError(f"{name} is refused: {error}. Nothing was changed.") from None
     except (
         tarfile.TarError,
         EOFError,
@@ -321,7 +330,7 @@ def _unpack(file: Path, folder_of: Callable[[str], Path]) -> _Contents:
         KeyError,
         AttributeError,
     ) as error:
-        raise StoreError(f"{file} is damaged or no backup ({error}). Nothing was changed.") from None
+        raise StoreError(f"{name} is damaged or no backup ({error}). Nothing was changed.") from None
     return contents
 
 
@@ -517,8 +526,10 @@ def _tops(contents: _Contents) -> set[str]:
     return {name.split("/")[1] for name in contents.files if name.startswith("home/")}
 
 
-def _where(error: OSError) -> str:
-    return f"{error.filename}: " if error.filename else ""
+def _where(error: OSError, besides: Path | None = None) -> str:
+    """The place that an error names, unless it is known, or a draft that no person has heard of."""
+    place = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    return "" if place in (None, besides) or any(map(is_draft, place.parts)) else f"{place}: "
 
 
 def _today() -> str:

@@ -27,6 +27,14 @@ class ModelFacts:
         if tokens > 0:
             self._learn("window_tokens", name, tokens)
 
+    def forget_window(self, name: str) -> bool:
+        """Whether one had been learned."""
+        known = self.window(name) is not None
+        if known:
+            with self._store.transaction() as db:
+                db.execute("UPDATE models SET window_tokens = NULL WHERE name = ?", (name,))
+        return known
+
     def _fact(self, column: str, name: str) -> int | None:
         found = self._store.rows(f"SELECT {column} FROM models WHERE name = ?", name)
         return found[0][0] if found else None

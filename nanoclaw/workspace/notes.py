@@ -21,12 +21,16 @@ LONGEST_ENTRY = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Where an entry stands; `struck` is the line it corrects; `is_new` is false for words that were there."""
+    """Where an entry stands; `struck` is the line it corrects; `is_new` is false for words that were there.
+
+    `remark` tells of a file that was no text any more.
+    """
 
     file: str
     line: str
     is_new: bool
     struck: str = ""
+    remark: str = ""
 
 
 class MemoryStore:
@@ -54,11 +58,12 @@ class MemoryStore:
         if not replaces.strip():
             return self._add("MEMORY.md", "", prefix, text)
         entry = _entry(text)
+        remark = self._mend("MEMORY.md")
         number, old = self._current_fact(replaces, entry)
         added = self._add("MEMORY.md", "", prefix, entry)
         struck = _struck(old, self.now().date())
         change_lines(self.workspace, "MEMORY.md", {number: (old, struck)})
-        return replace(added, struck=struck)
+        return replace(added, struck=struck, remark=remark)
 
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
         """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
@@ -91,16 +96,34 @@ class MemoryStore:
     def _add(self, name: str, folder: str, prefix: str, text: str) -> Added:
         entry = _entry(text)
         file = f"{folder}/{name}" if folder else name
+        remark = self._mend(file)
         known = _find(read_memory_file(self.workspace, file) or "", entry)
         if known:
-            return Added(file, known, False)
+            return Added(file, known, False, remark=remark)
         line = prefix + entry
         descriptor = _open_folder(self.workspace, folder)
         try:
             append_in(descriptor, name, line + "\n")
         finally:
             os.close(descriptor)
-        return Added(file, line, True)
+        return Added(file, line, True, remark=remark)
+
+    def _mend(self, file: str) -> str:
+        """A file that is no text any more is kept aside byte by byte, and what can be read of it goes on; a sentence
+        about that, '' for one that is well."""
+        text = read_memory_file(self.workspace, file)
+        if not text or not _is_damaged(text):
+            return ""
+        folder, _, name = file.rpartition("/")
+        aside = f"{name}.damaged-{self.now():%Y%m%d-%H%M%S}"
+        readable = [line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line)]
+        descriptor = _open_folder(self.workspace, folder)
+        try:
+            replace_in(descriptor, aside, _whole(self.workspace, file))
+            replace_in(descriptor, name, "".join(line + "\n" for line in readable))
+        finally:
+            os.close(descriptor)
+        return f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
 
 
 def memory_files(workspace: Workspace) -> list[str]:
@@ -144,6 +167,11 @@ def read_memory_file(workspace: Workspace, name: str) -> str | None:
 def lines_of(text: str) -> list[str]:
     """Its lines as an editor counts them."""
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
+def _is_damaged(text: str) -> bool:
+    """Whether a file was no text: a few odd bytes are what a foreign editor leaves."""
+    return "\0" in text or text.count("\ufffd") * 10 > len(text)
 
 
 def is_struck(line: str) -> bool:

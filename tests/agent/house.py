@@ -262,6 +262,7 @@ async def house(
         answers=answers,
         budget=budget,
         reaction=Answers(jobs, now, schedule.changed).to,
+        resumed=schedule.changed,
         ending=lambda inbound, ended, touched: (
             schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
         ),

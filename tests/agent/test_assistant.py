@@ -106,6 +106,15 @@ def test_a_path_at_the_start_is_a_message_for_the_model(tmp_path: Path, text: st
     assert commands.parse(text) is None
 
 
+@pytest.mark.parametrize("text", ["/NOTE Oslo", "/Note Oslo", "/note@bot Oslo"])
+def test_the_case_of_a_commands_name_does_not_matter(tmp_path: Path, text: str) -> None:
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider()) as home:
+            assert "Oslo" in await home.ask(text)
+
+    asyncio.run(story())
+
+
 def test_a_command_that_changes_the_conversation_keeps_its_place_in_the_queue_and_others_go_ahead(
     tmp_path: Path,
 ) -> None:

@@ -22,8 +22,18 @@ def test_a_note_is_written_and_found_while_the_model_is_asked(tmp_path: Path) ->
                 await here.ask("/note The plumber came\nand left")
                 == f"Noted in {TODAY}: - 12:00 The plumber came and left"
             )
-            assert await here.ask("/search plumber") == f"- {TODAY}:1 (2026-03-06): 12:00 The plumber came and left"
+            assert await here.ask("/search plumber") == f"- {TODAY}:1: 12:00 The plumber came and left"
             assert (here.workspace / TODAY).read_text() == "- 12:00 The plumber came and left\n"
+
+    asyncio.run(scenario())
+
+
+def test_the_date_of_what_is_found_is_shown_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as here:
+            here.workspace.mkdir(exist_ok=True)
+            (here.workspace / "MEMORY.md").write_text("- 2026-02-01: Her birthday is in May\n")
+            assert await here.ask("/search birthday") == "- MEMORY.md:1: 2026-02-01: Her birthday is in May"
 
     asyncio.run(scenario())
 

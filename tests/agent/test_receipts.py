@@ -249,6 +249,9 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
         ("I've noted that you are allergic to nuts.", "nothing was noted in this turn"),
         ("I've added it to MEMORY.md.", "nothing was noted in this turn"),
         ("I've set a reminder for 5 pm.", "no reminder was set in this turn"),
+        ("Noted.", "nothing was noted in this turn"),
+        ("I've added it to your calendar.", "no calendar was changed in this turn"),
+        ("Done! The file notes/todo.md now contains your list.", "no file was written in this turn"),
     ],
 )
 def test_each_kind_of_claim_has_its_line(tmp_path: Path, answer: str, line: str) -> None:
@@ -309,6 +312,70 @@ def test_a_note_that_is_there_may_be_claimed(tmp_path: Path) -> None:
     (tmp_path / "workspace/MEMORY.md").write_text("- 2026-01-01: Allergic to nuts\n")
     answer = "I've noted that you are allergic to nuts."
     assert talk(tmp_path, ("remember that I am allergic to nuts", answer)).answers == [answer]
+
+
+@pytest.mark.parametrize(
+    "said", ["send Bob the figures by email", "Please email Bob the figures", "Schick Bob eine Mail"]
+)
+def test_a_mail_that_nothing_sent_is_corrected(tmp_path: Path, said: str) -> None:
+    answer = "I sent the email to Bob."
+    home = talk(tmp_path, (said, (answer, answer)))
+    assert home.answers == [f"{answer}\n\n(Note from the program: nothing was sent in this turn.)"]
+
+
+def test_a_letter_drafted_for_the_person_may_tell_of_a_mail(tmp_path: Path) -> None:
+    answer = "Hi Anna,\nI sent the email to Bob.\nBest, Tim"
+    for number, said in enumerate(("draft a note to Anna: I did send Bob the mail", "what should I answer Anna?")):
+        assert talk(tmp_path / str(number), (said, answer)).answers == [answer]
+
+
+def test_a_mail_that_some_tool_sent_may_be_claimed(tmp_path: Path) -> None:
+    async def mail(to: str) -> str:
+        """Some tool that is not known to the program."""
+        return "ok"
+
+    answer = "I sent the email to Bob."
+    home = talk(tmp_path, ("send Bob an email", (call("mail", {"to": "Bob"}), answer)), tools=(tool(mail),))
+    assert home.answers == [answer]
+
+
+@pytest.mark.parametrize("answer", ["File deleted: x.md", "I've deleted x.md.", "I deleted the file."])
+def test_a_file_that_is_still_there_was_not_deleted(tmp_path: Path, answer: str) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/x.md").write_text("pelican")
+    home = talk(tmp_path, ("delete x.md", (answer, answer)))
+    assert home.answers == [f"{answer}\n\n(Note from the program: no file was deleted in this turn.)"]
+
+
+def test_a_file_that_is_gone_may_be_said_to_be_deleted(tmp_path: Path) -> None:
+    answer = "x.md has been deleted."
+    assert talk(tmp_path, ("where is x.md?", answer)).answers == [answer]
+
+
+def test_noted_alone_is_a_claim_only_where_something_was_to_be_noted(tmp_path: Path) -> None:
+    home = talk(
+        tmp_path, ("from now on I have lunch at one", "Noted."), ("remember: lunch at one", ("Noted.", "Sorry."))
+    )
+    assert home.answers == ["Noted.", "Sorry."]
+
+
+def test_where_jobs_can_be_made_only_one_that_was_made_founds_a_reminder(tmp_path: Path) -> None:
+    said, sets = "I've set a reminder for 5 pm.", {"action": "add", "when": "today at 17:00", "text": "bank"}
+
+    async def story() -> list[str]:
+        steps = (
+            *(call("cron", {**sets, "when": "yesterday-ish"}), said, said),
+            *(call("cron", {"action": "list"}), said, said),
+            *(call("cron", sets), said),
+        )
+        with ScriptedProvider(*steps) as model:
+            async with house(tmp_path, model, waking={}) as home:
+                answers = [await home.ask("remind me to call the bank at 5 pm") for _ in range(3)]
+                assert len(home.jobs.all()) == 1
+                return answers
+
+    corrected = f"{said}\n\n(Note from the program: no reminder was set in this turn.)"
+    assert asyncio.run(story()) == [corrected, corrected, said]
 
 
 def test_a_list_that_stands_in_the_answer_is_no_file(tmp_path: Path) -> None:

@@ -32,6 +32,20 @@ def test_a_fresh_workspace_is_shown_with_its_parts_and_word_by_word_within_3000_
     assert sum(row["tokens"] for row in looked(home)["rows"]) <= 3_000
 
 
+def test_what_is_wrong_with_the_workspace_is_told_in_plain_sentences_and_at_length_in_the_log(home: Home) -> None:
+    home.run("init")
+    (home.workspace / "MEMORY.md").write_bytes(b"\xa3 five")
+    (home.workspace / "skills" / "lost").mkdir(parents=True)
+    (home.workspace / "skills" / "lost" / "SKILL.md").write_text("no front matter")
+    told = home.run("context").err + home.run("skills", "list").err
+    assert "it is no text (UTF-8)" in told
+    assert "the skill " in told and " is off: line 1" in told
+    assert all(line.startswith("nanoclaw: ") for line in told.splitlines())
+    assert "WARNING" not in told and "nanoclaw.workspace" not in told
+    logged = (home.root / "logs" / "nanoclaw.log").read_text()
+    assert "WARNING nanoclaw.workspace.bootstrap: " in logged and "WARNING nanoclaw.workspace.skills: " in logged
+
+
 def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:
     home.run("init")
     (home.workspace / "SOUL.md").write_text("Dry and exact.")

@@ -16,11 +16,13 @@ from typing import Any
 import PIL.Image
 import pytest
 
+from nanoclaw import cli
 from nanoclaw.store.db import Store
 from nanoclaw.store.sessions import whole_history
 from tests.agent.house import REPOSITORY, assert_legal
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
+from tests.store.test_db import held
 
 
 def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
@@ -237,18 +239,43 @@ def test_a_question_left_waiting_is_answered_and_so_is_the_new_one(home: Home, s
     assert home.run("-m", "all well?").out == "Fine.\n"
 
 
-def test_a_second_process_is_told_who_is_running(home: Home, server: ModelServer) -> None:
+def test_a_question_waits_for_the_process_that_answers_another_and_says_for_which(
+    home: Home, server: ModelServer
+) -> None:
     server.script(events(delta(content="I think"), done=False, hang=True))
-    with home.start("-m", "think long") as process:
+    with home.start("-m", "think long") as first:
         wait_for(server, 1)
-        second = home.run("-m", "me too", check=1)
-        assert f"process {process.pid}" in second.err
-        status = json.loads(home.run("status", "--json").out)
-        assert status["running"] == process.pid
-        process.kill()
-        process.communicate()
-    server.script(says("Now."))
-    assert home.run("-m", "me too").out.endswith("Now.\n")
+        with home.start("-m", "me too") as second:
+            assert second.stderr
+            assert second.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {first.pid})\n"
+            status = json.loads(home.run("status", "--json").out)
+            assert status["running"] == first.pid
+            server.script(says("Now."))
+            first.kill()
+            first.communicate()
+            out, _ = second.communicate(timeout=30)
+    assert second.returncode == 0
+    assert out.endswith("Now.\n")
+
+
+def test_four_questions_at_once_are_all_answered(home: Home, server: ModelServer) -> None:
+    server.script(*[says("Here you are.")] * 4)
+    processes = [home.start("-m", f"question {number}") for number in range(4)]
+    ended = [(*process.communicate(timeout=30), process.returncode) for process in processes]
+    assert [(out, status) for out, _, status in ended] == [("Here you are.\n", 0)] * 4, ended
+    asked = {asked.json["messages"][-1]["content"] for asked in server.asked}
+    assert asked == {f"question {number}" for number in range(4)}
+
+
+def test_a_question_that_has_waited_long_enough_is_told_who_is_running(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NANOCLAW_HOME", str(home.root))
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(cli, "_PATIENCE_SECONDS", 0)
+    with held(home.root / "state.db") as process:
+        assert cli.run(["-m", "me too"]) == 1
+        assert f"another nanoclaw (process {process.pid}) is using" in capsys.readouterr().err
 
 
 # -- the machine
