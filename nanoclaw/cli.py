@@ -755,6 +755,8 @@ def _memory_add(config: Config, options: argparse.Namespace) -> int:
     print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
     if added.struck:
         print(f"Corrected: {added.struck}")
+    if added.remark:
+        _say(added.remark)
     return 0
 
 

@@ -28,7 +28,8 @@ def note_commands(notes: MemoryStore, changes: Changes, search: Callable[[str, i
             Deed("/note", "note", changes.today(), f"noted “{_short(said.argument, 60)}”"), str(said.address)
         ):
             added = notes.add_note(said.argument)
-        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
+        noted = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
+        return f"{noted}\n{added.remark}".strip()
 
     def find(said: Said) -> str:
         if not said.argument:

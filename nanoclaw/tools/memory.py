@@ -38,7 +38,8 @@ def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]
         """Remember something: a note for today, or a fact that stays true."""
         added = store.add_fact(text, replaces) if kind == "fact" or replaces else store.add_note(text)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
-        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}"
+        remark = f"\nTell the person: {added.remark}" if added.remark else ""
+        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"
 
     return [
         tool(memory_search, effect="none", examples=_SEARCH),

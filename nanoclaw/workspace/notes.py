@@ -116,14 +116,18 @@ class MemoryStore:
             return ""
         folder, _, name = file.rpartition("/")
         aside = f"{name}.damaged-{self.now():%Y%m%d-%H%M%S}"
-        readable = [line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line)]
+        readable = [
+            line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line.replace("\t", ""))
+        ]
         descriptor = _open_folder(self.workspace, folder)
         try:
             replace_in(descriptor, aside, _whole(self.workspace, file))
             replace_in(descriptor, name, "".join(line + "\n" for line in readable))
         finally:
             os.close(descriptor)
-        return f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
+        return (
+            f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
+        )
 
 
 def memory_files(workspace: Workspace) -> list[str]:
