@@ -129,7 +129,9 @@ class App:
         self._notes = notes = note_search(config, now)
         forgetter = make_forgetter(config, now, self.store, sessions, notes)
         jobs = Jobs(self.store, sessions, now)
-        desk = Desk(jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed(), WHILE if own else "")
+        self._desk = desk = Desk(
+            jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed(), WHILE if own else ""
+        )
         tools = all_tools(config, workspace, now, forgetter, notes, changes, desk)
         self._outbox = outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
         self._flags = flags = Flags(self.store, now)
@@ -288,6 +290,9 @@ class App:
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         rows = [] if frozen_at(self._flags) is not None else self._outbox.pending("terminal")
         return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
+
+    def cron(self, line: str) -> str:
+        return Faces(self._desk).cron(line, Address("terminal", "main"), "owner")
 
     def arrived(self) -> None:
         self.delivery.wake_all()

@@ -285,7 +285,8 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
 
         _end_at_sigterm()
         greeting = app.greeting(config, link.hello["model"] or "no model", False)
-        shown = terminal(f"{greeting} · attached to process {link.hello['pid']}")
+        first, *rest = greeting.split("\n")
+        shown = terminal("\n".join([f"{first} · attached to process {link.hello['pid']}", *rest]))
         await socket.talk(link, shown, Address("terminal", options.session))
         return 0
 
@@ -601,8 +602,8 @@ def _cron(config: Config, options: argparse.Namespace) -> int:
                 print(printable(asyncio.run(app.rehearse_job(config, store, desk.number(options.id), options.at))))
         return 0
     options.session, options.model = "main", ""
-    if link := _attached(config, options, "answer"):
-        return attach.ask(link, f"/cron {line(options)}", [], as_json=False)
+    if link := _attached(config, options, "cron"):
+        return attach.ask(link, line(options), [], as_json=False)
     app.make_home(config)
     store = Store(config.home / "state.db")
     try:
@@ -610,7 +611,8 @@ def _cron(config: Config, options: argparse.Namespace) -> int:
     finally:
         store.close()
     print(printable(said))
-    _say("nanoclaw is not running: jobs fire while `nanoclaw gateway`, or a chat, runs.")
+    if options.action in ("add", "resume", "run"):
+        print("(Jobs fire while `nanoclaw gateway`, or a chat, runs.)", file=sys.stderr)
     return 0
 
 

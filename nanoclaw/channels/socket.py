@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, get_args
@@ -19,7 +19,7 @@ from typing import Any, Protocol, get_args
 from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, Link, in_reach
 from nanoclaw.channels.base import Channel, Deliver, Hints
 from nanoclaw.channels.plain import Plain
-from nanoclaw.channels.text import one_line
+from nanoclaw.channels.text import one_line, printable
 from nanoclaw.errors import NanoclawError, StoreError
 from nanoclaw.events import Event, Joined, Notice, ReasoningDelta, Receipt, TextDelta, ToolStarted, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, ToolCall, Usage, UserMessage
@@ -28,6 +28,7 @@ _MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read
 _MOST_LINES = 64
 _MOST_FILES = 100
 _REFUSING_SECONDS = 1.0
+_JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
 _SHOWN_SECONDS = 10.0  # until which a client has shown what it was sent
 
 Frame = dict[str, Any]
@@ -44,6 +45,10 @@ class Desk(Protocol):
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         """Where and since when messages wait for somebody who reads them, of those that `serves` is true for."""
+        ...
+
+    def cron(self, line: str) -> str:
+        """What /cron does with such a line, and says. Raises NanoclawError."""
         ...
 
     def arrived(self) -> None:
@@ -143,7 +148,9 @@ class Terminals:
     def _tell_waiting(self, face: Face) -> None:
         if waiting := self._desk.waiting(face.serves):
             address, since = min(waiting, key=itemgetter(1))
-            face.show(address, Notice(f"while you were away, since {since:%a %d %b, %H:%M}:"))
+            began = since.astimezone(self._clock().tzinfo)
+            ago = "" if self._clock() - since < _JUST_NOW else f", since {began:%a %d %b, %H:%M}"
+            face.show(address, Notice(f"while you were away{ago}:"))
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -242,6 +249,9 @@ class Terminals:
             case "answer":
                 line.send(said_hello)
                 await self._answer(line, address)
+            case "cron":
+                line.send(said_hello)
+                await self._cron(line)
             case "chat":
                 line.send(said_hello)
                 await self._chat(line, address)
@@ -314,6 +324,16 @@ class Terminals:
             for task in (asking, listening):
                 task.cancel()
             await asyncio.gather(asking, listening, return_exceptions=True)
+
+    async def _cron(self, line: _Line) -> None:
+        """`nanoclaw cron …`: between the command line and the jobs, and no part of any conversation."""
+        try:
+            line.send({"out": printable(self._desk.cron(_text(await line.receive(), "text"))) + "\n"})
+            code = 0
+        except NanoclawError as error:
+            line.send({"err": f"nanoclaw: {printable(str(error))}\n"})
+            code = 1
+        line.send({"bye": code})
 
     def _tell_count(self, line: _Line, waits: int) -> None:
         if waits:

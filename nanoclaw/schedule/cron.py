@@ -36,8 +36,8 @@ def next_due(expression: str, zone: str | tzinfo, after: datetime) -> datetime:
                 return found
     except CroniterBadDateError:
         raise _never(expression) from None
-    except (CroniterError, LookupError, TypeError, AttributeError) as error:
-        raise ScheduleError(f"Not a cron expression: {_shown(expression)} ({error}). {_HOW}") from None
+    except (CroniterError, LookupError, TypeError, AttributeError):
+        raise ScheduleError(f"Not a cron expression: {_shown(expression)}: {_wrong(expression)}. {_HOW}") from None
     except (ValueError, OverflowError):  # past the end of the calendar
         raise _never(expression) from None
 
@@ -85,6 +85,18 @@ def _readable(expression: str) -> None:
         return
     if not _NAMES.fullmatch(re.sub(r"[0-9*,/#?\s-]", "", expression)):
         raise ScheduleError(f"Not a cron expression: {_shown(expression)}. {_HOW}")
+
+
+def _wrong(expression: str) -> str:
+    """What is wrong with an expression that the library refuses."""
+    for part, (unit, first, last) in zip(expression.split(), _RANGES, strict=False):
+        for text in re.findall(r"(?<![/#\d])\d+", part):
+            if not first <= int(text) <= last:
+                return f"{text} is no {unit} ({first} to {last})"
+    return "its fields cannot be read"
+
+
+_RANGES = (("minute", 0, 59), ("hour", 0, 23), ("day of the month", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
 
 
 def _any_hour(expression: str) -> bool:

@@ -47,7 +47,7 @@ class Desk:
         changed: Callable[[], None] = lambda: None,
         note: str = "",
     ) -> None:
-        """`note` is added where a job was made; `zone` is the person's; `is_known` tells whether an address can
+        """`note` is added where the first job was made; `zone` is the person's; `is_known` tells whether an address can
         be reached; `changed` is called when something is due at another time than before."""
         self._jobs, self._clock, self._zone, self._is_known, self._changed = jobs, clock, zone, is_known, changed
         self._note = f"\n{note}" if note else ""
@@ -56,7 +56,7 @@ class Desk:
         """The new job, and when it is due in words."""
         text = wish.text.strip()
         if not text:
-            raise ScheduleError("There is no text: say what the reminder is to say, or the task to do.")
+            raise ScheduleError(_NO_TEXT)
         if len(text) > LONGEST_TEXT:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
         if not self._is_known(target):
@@ -85,8 +85,9 @@ class Desk:
         )
         self._changed()
         note = f" ({heard.note})" if heard.note else ""
+        note_once = self._note if job.id == 1 else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
-        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{_short(text)}”{self._note}"
+        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{_short(text)}”{note_once}"
 
     def wish(
         self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
@@ -94,16 +95,28 @@ class Desk:
         """The same, word for word as the tool takes it."""
         return self.add(Wish(when, text, kind, at, on_miss, nag), target, creator)
 
+    def in_short(self, job: Job) -> str:
+        """Such as "reminder 3 for Mon 23 Nov 2026, 09:00"."""
+        assert job.next_due
+        return f"{job.kind} {job.id} for {words.date_and_time(job.next_due, job.zone)}"
+
     def table(self) -> str:
-        """A line for each job, the next one first."""
+        """A line for each job, the next one first, and for each reminder that nobody has answered."""
         now = self._clock()
-        lines = [_line(job, self._jobs.last(job.id), now) for job in self._jobs.all(LISTED)]
-        if (more := self._jobs.count() - len(lines)) > 0:
+        opened = {job.id: (one, job) for one, job in self._jobs.open()}
+        listed = self._jobs.all(LISTED)
+        lines = [_line(job, self._jobs.last(job.id), now) + _open(opened.pop(job.id, None), now) for job in listed]
+        for one, job in opened.values():
+            if job.state == "done":
+                lines.append(f"- {job.id}: {job.kind} “{_short(job.text)}”{_open((one, job), now)}")
+        if (more := self._jobs.count() - len(listed)) > 0:
             lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
     def remove(self, id_: int) -> str:
-        job = self.job(id_)
+        """Also one that has fired, and waits for an answer."""
+        answerable = {job.id: job for _, job in self._jobs.open()}
+        job = answerable.get(id_) or self.job(id_)
         self._jobs.set_state(job.id, "removed", None)
         self._changed()
         return f"Removed: {_name(job)}."
@@ -200,6 +213,8 @@ class Commands:
                     wish = replace(wish, nag=value)
                 case _:
                     target = address_of(value)
+        if rest.endswith(":") and not _COLON.search(rest):
+            raise ScheduleError(_NO_TEXT)
         parts = _COLON.split(rest, maxsplit=1)
         if len(parts) != 2 or not all(part.strip() for part in parts):
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
@@ -209,6 +224,7 @@ class Commands:
         return self._desk.add(replace(wish, when=when, text=text), target, sender)[1]
 
 
+_NO_TEXT = "There is no text: say what the reminder is to say, or the task to do."
 _FLAG = re.compile(
     r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
 )
@@ -232,7 +248,7 @@ def next_times(desk: Desk | None, what: str, zone: str, start: str, now: datetim
         except ValueError:
             raise ScheduleError(f"Not an ISO time: {start!r}. Write it like '2026-11-27T17:05+01:00'.") from None
         now = now if now.tzinfo else now.replace(tzinfo=there)
-    return [when.astimezone(there).isoformat() for when in upcoming(reading, now, count)]
+    return [when.astimezone(there).isoformat(timespec="seconds") for when in upcoming(reading, now, count)]
 
 
 def upcoming(reading: words.Reading, now: datetime, count: int) -> list[datetime]:
@@ -265,7 +281,9 @@ def _kept(heard: words.Reading, zone: str, now: datetime) -> tuple[Schedule, str
     """How a reading is stored: kind of schedule, rule, zone, anchor."""
     match heard:
         case words.At():
-            return "at", heard.when.astimezone(UTC).isoformat(), zone, now
+            return "at", heard.when.astimezone(UTC).isoformat(timespec="seconds"), zone, now
+        case words.Every(zone=there) if there:
+            return "every", f"{heard.seconds // words.DAY}d", str(there), heard.start
         case words.Every():
             return "every", str(heard.seconds), zone, heard.start
         case words.Cron():
@@ -296,6 +314,8 @@ def _when(job: Job, now: datetime) -> str:
 def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
     if job.state == "paused":
         when = f"paused ({job.words})"
+    elif last and last.again and last.state == "failed":
+        when = f"tried again {words.in_words(last.again, now, job.zone)}"
     elif job.next_due is None:
         when = "running"
     elif job.next_due <= now.astimezone(UTC):
@@ -305,6 +325,15 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
     outcome = f"; last {_outcome(last)}" if last else ""
     skips = ", skipped when missed" if job.on_miss == "skip" else ""
     return f"- {job.id}: {job.kind} “{_short(job.text)}”, {when}{skips}{outcome}"
+
+
+def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:
+    """What a reminder that nobody has answered waits for."""
+    if opened is None:
+        return ""
+    one, job = opened
+    again = f", comes again {words.in_words(one.again, now, job.zone)}" if one.again else ""
+    return f", not answered yet{again}"
 
 
 def _outcome(last: Occurrence) -> str:

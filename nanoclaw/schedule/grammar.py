@@ -13,7 +13,7 @@ from nanoclaw.errors import ScheduleError
 from nanoclaw.schedule import cron
 from nanoclaw.schedule.lexicon import LANGUAGES, Language
 from nanoclaw.schedule.marks import Row, Unknown, row
-from nanoclaw.schedule.words import At, Cron, Every, Heard, Reading, Unclear, apart, day_in_words, passed, question
+from nanoclaw.schedule.words import DAY, At, Cron, Every, Heard, Reading, Unclear, apart, day_in_words, passed, question
 
 LATE_NIGHT = 4
 """Until this hour "tomorrow" may be the day that has just begun."""
@@ -45,8 +45,10 @@ def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str])
         return heard[0] if len(heard) == 1 else _one_of(heard, now, zone)
     if refusals:
         raise refusals[0]
-    furthest = max(strange, key=text.find)
-    return furthest if furthest in text else text
+    furthest = max(strange, key=text.rfind)
+    if text.rfind(furthest) <= 0 and any(one not in text for one in strange):
+        return text  # a language has all of the words, and no place for one
+    return furthest
 
 
 def wall(wanted: datetime, zone: tzinfo) -> At:
@@ -132,6 +134,8 @@ class _Phrase:
     zones: list[str] = field(default_factory=list)
     vague: bool = False
     swapped: bool = False
+    untils: list[str] = field(default_factory=list)
+    bounds: list[str] = field(default_factory=list)
 
 
 _SPAN = r"(?:[nA][fh]?[uU][fh]?(?:&?n[uU])*|[oO][uU]|[uU][fh]?|H)"
@@ -144,7 +148,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], Callable[[_Phrase, Row, Language], 
         ("ncnug", _before_hour),
         (f"i{_SPAN}g?|{_SPAN}g", _in_span),
         (f"e{_SPAN}|{_SPAN}G", _every_span),
-        ("e?F?[wv][r<a][wv]", _weekday_range),
+        ("e?F?[wv][r<a][wv]r?", _weekday_range),
         ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*B)", _nth_weekday),
         ("e?[Ool]w", _alternate_weekday),
         ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
@@ -173,7 +177,9 @@ def _rules() -> tuple[tuple[re.Pattern[str], Callable[[_Phrase, Row, Language], 
         ("e", lambda phrase, marks, language: setattr(phrase, "repeats", True)),
         ("B", lambda phrase, marks, language: setattr(phrase, "of_month", True)),
         (_SPAN + "$", _bare_span),
-        ("[a&jr]", lambda phrase, marks, language: None),
+        ("r", lambda phrase, marks, language: phrase.untils.append(marks.values[0])),
+        ("[XF]", lambda phrase, marks, language: phrase.bounds.append(marks.values[0])),
+        ("[a&j]", lambda phrase, marks, language: None),
         ("n", _hour),
     )
     return tuple((re.compile(pattern), take) for pattern, take in rules)
@@ -250,6 +256,8 @@ def _weekday_range(phrase: _Phrase, marks: Row, language: Language) -> None:
     first, last = (int(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "wv")
     phrase.weekdays.append(f"{_cron_day(first)}-{last + 1}" if first < last else _round_week(first, last))
     phrase.repeats = True
+    if marks.letters[-1] == "r" and language.name != "ja":  # there "to" is said after the last day
+        phrase.untils.append(marks.values[-1])
 
 
 def _round_week(first: int, last: int) -> str:
@@ -493,6 +501,8 @@ class _Meaning:
 
     def _one_offs(self) -> tuple[Reading, ...]:
         phrase = self.phrase
+        if phrase.bounds:
+            raise Unknown(phrase.bounds[0])
         if phrase.habit and len(phrase.weekday) == 1 and phrase.clocks and not (phrase.dates or phrase.weeks):
             once = self._dated(self._options())
             day = _cron_day(phrase.weekday[0][1])
@@ -698,6 +708,13 @@ class _Meaning:
 
     def _repeats(self) -> tuple[Reading, ...]:
         phrase = self.phrase
+        if bounds := [*phrase.bounds, *phrase.untils]:
+            raise _Ask(
+                f"What {bounds[0]!r} says cannot be kept: a repeat goes on until it is removed. Say it without, or set "
+                "each time as a reminder of its own."
+            )
+        if phrase.of_month and not (phrase.nth_weekday or phrase.last_day or phrase.month_days):
+            raise _Ask("On which day of the month? Say 'every first monday of the month at 9'.")
         if phrase.alternate:
             raise _Ask("Every second week, or the second one of each month? Say 'every 2 weeks on friday' or the date.")
         if phrase.rough_gap and any(span.days for span in phrase.every):
@@ -738,8 +755,7 @@ class _Meaning:
         starts = self._dated(self._options())
         if len(starts) > 1 or not isinstance(starts[0], At):
             raise _Ask("At what time? Say it like 15:30, and on which day it begins.")
-        note = f"Counted in hours, {seconds // 3600} apart: the clock's time moves where the clocks change."
-        return Every(seconds, starts[0].when, note)
+        return Every(seconds, starts[0].when, starts[0].note, "" if seconds % DAY else self.zone)
 
     def _day_fields(self, span: _Span) -> tuple[str, str, str]:
         """The cron fields for day of the month, month and weekday."""
@@ -749,6 +765,8 @@ class _Meaning:
         if sum(kinds) > 1 or len(phrase.dates) > 1 or any(kind for kind, _ in phrase.weekday):
             raise _Ask("Cron takes weekdays or dates, not both. Say only one of them.")
         if weekdays:
+            if span.days == 1 and any(day.isdigit() for day in weekdays):
+                raise _Ask("Every day, or only on some days of the week? Say only one of them.")
             if span.months:
                 raise _Ask("Which one in the month? Say 'every first monday of the month at 9'.")
             return "*", "*", ",".join(dict.fromkeys(weekdays))

@@ -14,7 +14,7 @@ from functools import cache
 #   l last     L last day of the month         B of the month  o other      a at      j the (before a day)
 #   c o'clock  M midnight  r until    h half   q quarter       T three quarters       f and a half
 #   Q and a quarter        R less a quarter    > past          < to         & and     ~ about    . says nothing
-#   G each, said after it  F from
+#   G each, said after it  F from     X what bounds a repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def lexicon(language: Language) -> Mapping[str, tuple[Mark, ...]]:
         marks, _, phrases = line.strip().partition(" = ")
         value = tuple(_mark(one) for one in marks.split())
         for phrase in phrases.split("|"):
-            found[counted(phrase.strip()) if language.is_cjk else phrase.strip()] = value
+            phrase = counted(phrase.strip()) if language.is_cjk else phrase.strip()
+            found[phrase] = ((marks, phrase),) if marks in _BOUNDS else value
     if language.name == "zh":
         found |= _glued(found)
     if language.name == "de":
@@ -83,6 +84,10 @@ def _glued(found: Mapping[str, tuple[Mark, ...]]) -> dict[str, tuple[Mark, ...]]
         for number, names in enumerate(("一", "二", "三", "四", "五", "六", "日天"))
         for day in names
     }
+
+
+_BOUNDS = ("r", "F", "X")
+"""Marks that have their own word as value, which is told where they have no place."""
 
 
 def _mark(text: str) -> Mark:
@@ -163,6 +168,7 @@ ENGLISH = Language(
     us2700 = three quarters of an hour
     o = other
     r = through|thru|till|until
+    X = except|excluding|only|but not|for|for the next|starting|beginning|ending|since|between|during|without
     F = from
     W1-5 = weekday|weekdays|workday|workdays|working day|working days|business day|business days
     W6,0 = weekend|weekends
@@ -262,6 +268,7 @@ GERMAN = Language(
     n3.5 = dreieinhalb
     o = zweiten|zweite|zweiter
     r = bis
+    X = ausser|nur|ab|seit|ohne|nicht|wahrend|zwischen
     W1-5 = werktag|werktags|arbeitstag|wochentag|wochentags|werktagen|werktage
     W6,0 = wochenende|wochenenden
     v0 = montags
@@ -341,7 +348,8 @@ FRENCH = Language(
     us900 = quart d heure|un quart d heure
     us2700 = trois quarts d heure
     o = deuxieme|autre
-    r = au|jusqu au
+    r = au|jusqu au|jusqu a|jusqu en
+    X = sauf|seulement|uniquement|pendant|a partir|depuis|excepte|hors|entre|pas
     W1-5 = jour ouvrable|jours ouvrables|jour de semaine|jours de semaine
     W1-5 = jour ouvre|jours ouvres|jours de la semaine|en semaine
     W6,0 = week end|week ends|weekend|weekends
@@ -426,6 +434,8 @@ SPANISH = Language(
     us2700 = tres cuartos de hora
     A1 = un|una
     r = hasta
+    X = excepto|salvo|menos los|menos el|solo|solamente|durante|por|a partir|entre|no
+    F = desde
     W1-5 = dia laborable|dias laborables|dia habil|dias habiles|entre semana
     W6,0 = fin de semana|fines de semana
     v0 = los lunes
@@ -501,7 +511,9 @@ ITALIAN = Language(
     us1800 = mezz ora|mezzora
     us900 = un quarto d ora|quarto d ora
     A1 = un|una
-    r = al
+    r = al|fino a|fino al|fino alle
+    X = tranne|eccetto|salvo|solo|soltanto|per|durante|a partire
+    F = dal|da
     W1-5 = giorno feriale|giorni feriali|giorno lavorativo
     W6,0 = fine settimana
     """,
@@ -562,6 +574,8 @@ PORTUGUESE = Language(
     A1 = um|uma
     n2 = duas
     r = ate
+    X = exceto|menos|salvo|so|somente|apenas|por|durante|a partir
+    F = desde
     W1-5 = dia util|dias uteis
     W6,0 = fim de semana|fins de semana
     """,
@@ -619,7 +633,9 @@ CHINESE = Language(
     c = 点|點|点钟|點鐘|时|時|点整|點整
     . = 的|在|于|於|整|请|，|、|。|再过|过
     & = 和|跟
-    r = 到|至
+    r = 到|至|直到|直至
+    X = 除了|除|不包括|只|仅|仅在|持续|开始|開始
+    F = 从|從
     ~ = 左右|大约|大約|大概|前后|约
     us1 = 秒|秒钟
     us60 = 分|分钟|分鐘
@@ -689,6 +705,7 @@ JAPANESE = Language(
     . = の|に|を|は|ちょうど|、|。|お願い|になったら
     & = と
     r = から|〜|まで
+    X = 以外|だけ|のみ|除く|除いて|を除く|を除いて
     ~ = ごろ|頃|くらい|ぐらい|およそ|約
     us1 = 秒|秒間
     us60 = 分|分間

@@ -80,7 +80,7 @@ def _glyphs(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], language:
 def _phrase(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], marks: list[Mark]) -> int:
     """The longest phrase of up to six words that begins here."""
     if text[at] == "-":
-        marks.append(("r", ""))
+        marks.append(("r", "-"))
         return 1
     if text[at] in "@/":
         marks.append(("a" if text[at] == "@" else "&", ""))

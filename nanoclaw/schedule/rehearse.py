@@ -23,7 +23,7 @@ def moment(job: Job, at: str, now: datetime) -> datetime:
 
 
 def of_reminder(job: Job, when: datetime) -> str:
-    text = compose([Firing(job, when, timedelta(), 1)])
+    text = compose([Firing(job, when, timedelta())])
     return f"{_head(job, when)}\n\n{text}\n\nNo model is called: it costs nothing."
 
 

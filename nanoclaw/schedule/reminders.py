@@ -31,14 +31,16 @@ def compose(firings: Sequence[Firing]) -> str:
     if len(firings) == 1:
         (one,) = firings
         again = " again" if one.is_again else ""
-        text = f"Reminder {one.number}{again}: {one.job.text}"
+        text = f"Reminder {one.job.id}{again}: {one.job.text}"
         if lateness := was_due(one.due, one.late, one.job.zone) if not one.is_again else "":
             text += f"\n({lateness})"
         if one.is_first or one.job.nag_times:
-            text += f"\n(“done {one.number}” or “snooze {one.number} 30m” answers it.)"
+            text += f"\n(“done {one.job.id}” or “snooze {one.job.id} 30m” answers it.)"
         return text
-    lines = [f"- {one.number}: {one.job.text}{_in_brackets(one)}" for one in firings]
-    return "\n".join([f"{len(firings)} reminders came due:", *lines, "(“done 2” or “snooze 2 30m” answers one.)"])
+    first = firings[0].job.id
+    lines = [f"- {one.job.id}: {one.job.text}{_in_brackets(one)}" for one in firings]
+    how = f"(“done {first}” or “snooze {first} 30m” answers one.)"
+    return "\n".join([f"{len(firings)} reminders came due:", *lines, how])
 
 
 def _in_brackets(firing: Firing) -> str:
@@ -92,9 +94,10 @@ class Answers:
         verb, rest = found["verb"].lower(), (found["rest"] or "").strip()
         if rest and verb != "snooze":
             return None
-        chosen = self._meant(inbound, found["number"], bool(found["all"]))
+        number = found["number"]
+        chosen = self._meant(inbound, number, bool(found["all"]))
         if not chosen:
-            return None
+            return Ending(f"There is no open reminder {number}. /jobs lists them.") if number else None
         if len(chosen) > 1 and not found["all"]:
             listed = ", ".join(f"{one.number} ({_short(job.text)})" for one, job in chosen)
             return Ending(f"Which one? {listed}. Say “{verb} {chosen[0][0].number}{' ' + rest if rest else ''}”.")

@@ -195,7 +195,7 @@ class Schedule:
             self._start(*claimed)
 
     def _introduce(self, firings: Sequence[Firing], text: str) -> Sequence[Message]:
-        numbers = ", ".join(f"{one.number} (job {one.job.id})" for one in firings)
+        numbers = ", ".join(str(one.job.id) for one in firings)
         return reminders.introduce(self._remark, self._clock, f"Due: reminder {numbers}.", text)
 
     def _say(self, job: Job, text: str) -> None:
@@ -282,7 +282,10 @@ def reading_of(job: Job) -> words.Reading:
     if job.schedule == "at":
         return words.At(datetime.fromisoformat(job.rule))
     if job.schedule == "every":
-        return words.Every(int(job.rule), job.anchor.astimezone(UTC))
+        anchor = job.anchor.astimezone(UTC)
+        if job.rule.endswith("d"):
+            return words.Every(int(job.rule[:-1]) * words.DAY, anchor, zone=job.zone)
+        return words.Every(int(job.rule), anchor)
     return words.Cron(job.rule, job.zone)
 
 

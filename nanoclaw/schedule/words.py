@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -10,6 +11,8 @@ from functools import cache
 
 from nanoclaw.errors import ScheduleError
 from nanoclaw.schedule import cron
+
+DAY = 86_400
 
 LONGEST = 200
 """Characters of a phrase; a longer text is not words for a time."""
@@ -25,11 +28,15 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Again and again, `seconds` apart; `start` is the first time and the phase of all later ones."""
+    """Again and again, `seconds` apart; `start` is the first time and the phase of all later ones.
+
+    With a `zone` it is whole days apart, as the calendar there counts them: the clock's time stays the same.
+    """
 
     seconds: int
     start: datetime
     note: str = ""
+    zone: str | tzinfo = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,8 @@ def upcoming(reading: Reading, now: datetime) -> datetime:
     match reading:
         case At():
             return reading.when
+        case Every(zone=zone) if zone:
+            return _in_days(reading, now)
         case Every():
             behind = apart(now, reading.start).total_seconds()
             rounds = max(0, int(behind // reading.seconds) + 1)
@@ -112,9 +121,21 @@ def upcoming(reading: Reading, now: datetime) -> datetime:
             return cron.next_due(reading.expression, reading.zone, now).astimezone(now.tzinfo)
 
 
+def _in_days(reading: Every, now: datetime) -> datetime:
+    from nanoclaw.schedule.grammar import wall
+
+    there = cron.zone_named(reading.zone)
+    start, days = reading.start.astimezone(there), reading.seconds // DAY
+    rounds = max(0, (now.astimezone(there).date() - start.date()).days // days)
+    due = reading.start if not rounds else wall(start + timedelta(days=rounds * days), there).when
+    if apart(due, now) <= timedelta():
+        due = wall(start + timedelta(days=(rounds + 1) * days), there).when
+    return due.astimezone(now.tzinfo)
+
+
 def in_words(when: datetime, now: datetime, zone: str | tzinfo) -> str:
     """Such as "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 2 days"."""
-    return f"{_date_and_time(when, zone)} {_zone_name(when, zone)}, {distance(apart(when, now))}"
+    return f"{date_and_time(when, zone)} {_zone_name(when, zone)}, {distance(apart(when, now))}"
 
 
 def day_in_words(day: date) -> str:
@@ -128,7 +149,7 @@ def repeat_in_words(reading: Every | Cron, now: datetime, zone: str | tzinfo) ->
     if isinstance(reading, Every):
         return f"every {_length(reading.seconds)}, next: {in_words(due, now, zone)}"
     what = f"{_described(reading.expression)} {_zone_name(due, reading.zone)}"
-    return f"{what}, next: {_date_and_time(due, reading.zone)}, {distance(apart(due, now))}"
+    return f"{what}, next: {date_and_time(due, reading.zone)}, {distance(apart(due, now))}"
 
 
 def apart(later: datetime, earlier: datetime) -> timedelta:
@@ -139,10 +160,9 @@ def apart(later: datetime, earlier: datetime) -> timedelta:
 def distance(delta: timedelta) -> str:
     """How far ahead, or how long ago, in the one or two units that matter."""
     seconds = delta.total_seconds()
-    length = _rough(abs(seconds))
-    if length == "now":
-        return "now" if seconds >= 0 else "just now"
-    return f"in {length}" if seconds > 0 else f"{length} ago"
+    if seconds >= 0:
+        return f"in {_rough(seconds)}" if seconds >= 1 else "now"
+    return f"{_rough(-seconds // 60 * 60)} ago" if seconds <= -60 else "just now"
 
 
 def late(delta: timedelta) -> str:
@@ -172,7 +192,7 @@ def _said(reading: Reading, now: datetime, zone: str | tzinfo) -> str:
 def passed(when: datetime, now: datetime, zone: str | tzinfo) -> ScheduleError:
     """The refusal of a time that is over."""
     return ScheduleError(
-        f"{_date_and_time(when, zone)} has passed: it is {_date_and_time(now, zone)} {_zone_name(now, zone)} now. "
+        f"{date_and_time(when, zone)} has passed: it is {date_and_time(now, zone)} {_zone_name(now, zone)} now. "
         "Name a later time."
     )
 
@@ -287,18 +307,45 @@ def _all_cities() -> Mapping[str, str]:
 
 
 def _from_library(words: str, text: str, now: datetime, strange: str) -> Heard:
-    """A date in words of another language, or in a form of its own; asks unless each word of it was used."""
+    """A date in words of another language, or in a form of its own; asks unless each word of it was used.
+
+    Raises ScheduleError for one whose time of the day would be that of now, since it was not understood.
+    """
     when = _parsed(words, now)
-    if when is None:
-        raise unknown(strange)
+    if when and timedelta() <= apart(now, when) < timedelta(minutes=1):
+        raise ScheduleError("That is now. Name a later time.")
+    if when is None or (not _CLOCK.search(text) and _follows_now(words, when, now)):
+        raise unknown(_as_written(strange, words))
     if apart(when, now) <= timedelta():
         raise passed(when, now, now.tzinfo or UTC)
-    if not re.search(r"\d{1,2}[:.h]\d\d", text):
-        return Unclear(f"Is {_shown(words)} the {_date_and_time(when, now.tzinfo or UTC)}? Say it with date and time.")
+    if re.search(r"\b[A-Z]{2,4}T\b", words):  # EST, CEST: the library takes them for any zone
+        raise unknown(_as_written(strange, words))
+    if not _CLOCK.search(text):
+        return Unclear(f"Is {_shown(words)} the {date_and_time(when, now.tzinfo or UTC)}? Say it with date and time.")
     at = At(when)
     if _all_used(words, when, now):
         return at
     return Unclear(question((at,), now, now.tzinfo or UTC, f"Not all of {_shown(words)} is clear."), (at,))
+
+
+_CLOCK = re.compile(r"\d{1,2}[:.h]\d\d")
+
+
+def _follows_now(words: str, when: datetime, now: datetime) -> bool:
+    """Whether the time of the day comes from the clock and not from the words."""
+    other = now.replace(hour=(now.hour + 5) % 24, minute=(now.minute + 17) % 60)
+    again = _parsed(words, other)
+    return again is None or (again.hour, again.minute) != (when.hour, when.minute)
+
+
+def _as_written(strange: str, words: str) -> str:
+    """A folded word, or all of the phrase, as it was said."""
+    from nanoclaw.schedule.marks import folded
+
+    words = unicodedata.normalize("NFC", " ".join(words.split()))
+    said = [word.strip(",;.!?") for word in words.split()]
+    whole = (word for word in said if folded(word) == strange)
+    return next(whole, next((word for word in said if strange in folded(word)), words))
 
 
 def _parsed(words: str, now: datetime) -> datetime | None:
@@ -347,9 +394,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _NTH = {"1": "first", "2": "second", "3": "third", "4": "fourth", "5": "fifth"}
 
 
-def _date_and_time(when: datetime, zone: str | tzinfo) -> str:
+def date_and_time(when: datetime, zone: str | tzinfo) -> str:
+    """Such as "Fri 27 Nov 2026, 17:05", with seconds where there are any."""
     when = when.astimezone(cron.zone_named(zone))
-    return f"{day_in_words(when)}, {when:%H:%M}"
+    return f"{day_in_words(when)}, {when:{'%H:%M:%S' if when.second else '%H:%M'}}"
 
 
 def _zone_name(when: datetime, zone: str | tzinfo) -> str:
@@ -361,14 +409,16 @@ def _zone_name(when: datetime, zone: str | tzinfo) -> str:
 def _rough(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 45:
-        return "now"
+        return _count(round(seconds), "second")
     if minutes < 60:
         return _count(minutes, "minute")
     if minutes < 180:
         hours, minutes = divmod(minutes, 60)
         return _count(hours, "hour") + (f" {_count(minutes, 'minute')}" if minutes else "")
-    hours = round(seconds / 3600)
-    return _count(hours, "hour") if hours < 36 else _count(round(seconds / 86400), "day")
+    days, hours = minutes // 1440, minutes // 60 % 24
+    if not days:
+        return _count(min(23, round(seconds / 3600)), "hour")
+    return _count(days, "day") + (f" {_count(hours, 'hour')}" if days == 1 and hours else "")
 
 
 def _count(number: int, unit: str) -> str:

@@ -20,7 +20,7 @@ OnMiss = Literal["once", "skip"]
 JobState = Literal["active", "paused", "done", "removed"]
 
 OPEN_FOR = timedelta(days=7)
-"""So long a reminder keeps its number when nobody answers it, unless it nags."""
+"""So long a reminder is open when nobody answers it, unless it nags."""
 
 CHANNEL = "job"
 """The channel of the conversations in which tasks run; their chat is the job's number."""
@@ -34,7 +34,8 @@ Introduce = Callable[[Sequence["Firing"], str], Sequence[Message]]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`rule` is a time, seconds, or a cron expression; `anchor` is what "every" counts from; `words` are the person's.
+    """`rule` is a time, seconds, days such as "14d", or a cron expression; `anchor` is what "every" counts from;
+    `words` are the person's.
 
     With `nag_seconds` a reminder comes again so often, up to `nag_times`. A task may make jobs if it `may_schedule`.
     """
@@ -60,7 +61,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`number` is what the person calls it while it is open; `again` is when it is sent or tried next; `late` is in
+    """`number` is the job's, while the person may answer; `again` is when it is sent or tried next; `late` is in
     seconds."""
 
     id: int
@@ -93,7 +94,6 @@ class Firing:
     job: Job
     due: datetime
     late: timedelta
-    number: int
     is_again: bool = False
     is_first: bool = False
 
@@ -209,7 +209,6 @@ class Jobs:
     def _fire(self, db: sqlite3.Connection, due: Due, now: datetime, is_first: bool) -> Sequence[tuple[int, Firing]]:
         """Nothing for one that was changed or fired meanwhile."""
         job, again = due.job, due.occurrence
-        number: int | None
         if again and again.number is not None:  # it comes again
             nags = max(0, again.nags_left - 1)
             next_nag = stamp(now + timedelta(seconds=job.nag_seconds)) if nags and job.nag_seconds else None
@@ -217,13 +216,13 @@ class Jobs:
             values = (next_nag, nags, stamp(now), again.id, _maybe(again.again))
             if not db.execute(sql, values).rowcount:
                 return ()
-            return [(again.id, Firing(job, due.due, now - due.due, again.number, is_again=True))]
+            return [(again.id, Firing(job, due.due, now - due.due, is_again=True))]
         row = again.id if again else self._begin(db, due, now)
         if row is None:
             return ()
-        kept = db.execute("SELECT number FROM occurrences WHERE job = ? AND number IS NOT NULL", (job.id,)).fetchone()
         _close(db, job.id)
-        number = kept[0] if kept else _lowest_free(db, now)
+        _let_go(db, now)
+        number = job.id
         first_nag = stamp(now + timedelta(seconds=job.nag_seconds)) if job.nag_times else None
         sql = (
             "UPDATE occurrences SET state = 'sent', number = ?, fired = ?, late = ?, again = ?, nags_left = ?,"
@@ -231,7 +230,7 @@ class Jobs:
         )
         late = max(timedelta(), now - due.due)
         db.execute(sql, (number, stamp(now), int(late.total_seconds()), first_nag, job.nag_times, row))
-        return [(row, Firing(job, due.due, late, number, is_first=is_first))]
+        return [(row, Firing(job, due.due, late, is_first=is_first))]
 
     def _begin(self, db: sqlite3.Connection, due: Due, now: datetime) -> int | None:
         """A new occurrence, and the job goes on to its next time; None when another hand was quicker."""
@@ -434,11 +433,10 @@ def _close(db: sqlite3.Connection, job: int) -> None:
     db.execute(sql, (job,))
 
 
-def _lowest_free(db: sqlite3.Connection, now: datetime) -> int:
+def _let_go(db: sqlite3.Connection, now: datetime) -> None:
+    """What nobody answered for long is no longer open."""
     sql = "UPDATE occurrences SET number = NULL WHERE number IS NOT NULL AND again IS NULL AND fired < ?"
     db.execute(sql, (stamp(now - OPEN_FOR),))
-    taken = {number for (number,) in db.execute("SELECT number FROM occurrences WHERE number IS NOT NULL")}
-    return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
 
 def stamp(when: datetime) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -49,12 +50,22 @@ class Ledger:
         """Undone, and the model of the conversation has not been told."""
         return self._deeds("state = 'undone' AND told = 0 AND address = ? ORDER BY id DESC", str(address))
 
-    def rename(self, hashes: Mapping[str, str]) -> None:
-        """Contents have become others: words were taken out of them."""
+    def rename(self, hashes: Mapping[str, str]) -> list[tuple[int, str | None, str | None]]:
+        """Contents have become others: words were taken out of them. What the lines said until now: number, before,
+        after."""
+        sql = "SELECT id, before, after FROM ledger WHERE before IN (SELECT value FROM json_each(?1))"
+        old = self._store.rows(f"{sql} OR after IN (SELECT value FROM json_each(?1))", json.dumps(list(hashes)))
         with self._store.transaction() as db:
             for column in ("before", "after"):
                 sql = f"UPDATE ledger SET {column} = ? WHERE {column} = ?"
                 db.executemany(sql, [(new, old) for old, new in hashes.items()])
+        return [(row[0], row[1], row[2]) for row in old]
+
+    def put_back(self, lines: Iterable[tuple[int, str | None, str | None]]) -> None:
+        """What lines said before `rename`."""
+        with self._store.transaction() as db:
+            sql = "UPDATE ledger SET before = ?, after = ? WHERE id = ?"
+            db.executemany(sql, [(before, after, number) for number, before, after in lines])
 
     def _deeds(self, where: str, *values: object) -> list[Deed]:
         return [_deed(row) for row in self._store.rows(f"SELECT {_COLUMNS} FROM ledger WHERE {where}", *values)]

@@ -17,6 +17,7 @@ Row = tuple[int, tuple[Value, ...]]
 """Its number and its fields; a field that is an alias of the number is None."""
 
 _SIZES = tuple(1 << power for power in range(9, 17))  # of a page
+_TRIED_BYTES = 1 << 20
 _INNER, _LEAF = 5, 13  # kinds of pages of a table
 _FIXED = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 8, 8: 0, 9: 0}  # bytes of a field by its type
 
@@ -31,12 +32,16 @@ class Pages:
         size = _play_in(image, wal.read_bytes()) if wal.exists() else 0
         self._image = bytes(image)
         self._has_header = self._image.startswith(MAGIC) and len(self._image) >= 100
+        self._count = 0
         self._reserved = self._image[20] if self._has_header else 0
         told = int.from_bytes(self._image[16:18], "big") if self._has_header else 0
         size = size or {1: 65536}.get(told, told)
         self._set_size(size)
         if size not in _SIZES:  # the header is lost
-            self._set_size(max(_SIZES, key=self._rows_at))
+            best = max(_SIZES, key=lambda size: self._rows_at(size, _TRIED_BYTES))
+            if not self._rows_at(best, _TRIED_BYTES):  # so much of its beginning is lost
+                best = max(_SIZES, key=lambda size: self._rows_at(size, len(self._image)))
+            self._set_size(best)
 
     @property
     def version(self) -> int:
@@ -53,8 +58,10 @@ class Pages:
         for number in sorted(leaves, key=lambda number: (number not in known, number)):
             yield from self._rows_of(number)
 
-    def _rows_at(self, size: int) -> int:
+    def _rows_at(self, size: int, tried: int) -> int:
+        """How many rows pages of this size have in so many of the first bytes."""
         self._set_size(size)
+        self._count = min(self._count, tried // size)
         return sum(1 for _ in self.rows())
 
     def _set_size(self, size: int) -> None:

@@ -73,13 +73,17 @@ def _in_words(saved: _Saved) -> str:
     """What goes on, and what may be lost, by kind."""
     if not any(saved.rows.values()):
         return "nothing of it could be read, so that conversations, reminders and standing rules are lost."
-    told = [f"{saved.rows.get(table, 0) or 'no'} {name}" for table, name in _TOLD.items()]
+    told = [f"{_number(saved.rows.get(table, 0))} {name}" for table, name in _TOLD.items()]
     said = f"what could be read of it goes on: {', '.join(told)}. What stood in its damaged parts is lost."
     if saved.unnamed:
         said += (
             f" Conversations that lost their names: {saved.unnamed}; `nanoclaw sessions list` shows what they are now."
         )
     return said
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else "no"
 
 
 def _keep_aside(path: Path) -> Path:

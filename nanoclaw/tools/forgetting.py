@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.errors import Refused, ToolError, WorkspaceError
 from nanoclaw.guard.escapes import visible
@@ -165,7 +165,7 @@ class Forgetter:
         asked = [query] if all_of_it or (listing.messages and listing.count in numbers) else []
         words = words_of(removed, asked, kept)
         cells = self._forget_in_store(words, address)
-        self._changes.forget(words.stand_in)
+        changes = self._changes.forget(words.stand_in)
         _forget_typed(self._home / "history", words, cells)
         for path in sorted((self._home / "logs").glob("*")):
             _drop_lines(path, words)
@@ -173,7 +173,7 @@ class Forgetter:
             change_lines(self.workspace, name, {number: (line, None) for number, line in per_file.items()})
         self._drop_index()
         self._listings.clear()
-        self._keep(lines, cells)
+        self._keep(lines, cells, changes)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
         held = list(self._holding(words))
         aside = [name for name in held if _is_aside(name)]
@@ -196,15 +196,17 @@ class Forgetter:
         for name, lines in undo["lines"].items():
             insert_lines(self.workspace, name, {int(number): line for number, line in lines.items()})
         texts = scrub.restore(self._store, (Cell(*cell) for cell in undo["cells"])) if self._store else 0
+        self._changes.bring_back(undo.get("changes", {}))
         if self._sessions:
             self._sessions.reload()
         self._taken_out.drop()
         count = sum(map(len, undo["lines"].values()))
         return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
 
-    def _keep(self, lines: Mapping[str, Mapping[int, str]], cells: Sequence[Cell]) -> None:
+    def _keep(self, lines: Mapping[str, Mapping[int, str]], cells: Sequence[Cell], changes: Mapping[str, Any]) -> None:
+        kept = {"lines": lines, "cells": [astuple(cell) for cell in cells], "changes": changes}
         try:
-            self._taken_out.keep(json.dumps({"lines": lines, "cells": [astuple(cell) for cell in cells]}))
+            self._taken_out.keep(json.dumps(kept))
         except WorkspaceError as error:
             raise WorkspaceError(f"it is forgotten, and cannot be brought back: {error}") from None
         self._delete_in_time()

@@ -28,6 +28,7 @@ class Desk(Protocol):
     def wish(
         self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
     ) -> tuple[Job, str]: ...
+    def in_short(self, job: Job) -> str: ...
     def table(self) -> str: ...
     def job(self, id_: int) -> Job: ...
     def remove(self, id_: int) -> str: ...
@@ -75,7 +76,7 @@ def schedule_tools(desk: Desk | None) -> list[Tool]:
             job, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, context.sender)
         except ScheduleError as error:
             raise ToolError(str(error)) from None
-        context.report(Deed("cron", "job", f"job {job.id}", said))
+        context.report(Deed("cron", "job", f"job {job.id}", f"set {desk.in_short(job)}"))
         return said
 
     example = ToolExample(

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from nanoclaw.drafts import reason, replace_in, sync_folder, write_atomically
 from nanoclaw.errors import WorkspaceError
@@ -40,7 +40,9 @@ class Ledger(Protocol):
 
     def mark_undone(self, deed: Deed) -> None: ...
 
-    def rename(self, hashes: dict[str, str]) -> None: ...
+    def rename(self, hashes: dict[str, str]) -> list[tuple[int, str | None, str | None]]: ...
+
+    def put_back(self, lines: Iterable[tuple[int, str | None, str | None]]) -> None: ...
 
 
 class Changes:
@@ -144,21 +146,39 @@ class Changes:
             return deed
         raise WorkspaceError("there is no change of a memory file to undo.")
 
-    def forget(self, has_words: Callable[[str], bool]) -> None:
+    def forget(self, has_words: Callable[[str], bool]) -> dict[str, Any]:
         """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
-        called while the files still have them."""
+        called while the files still have them. What `bring_back` needs, as JSON has it."""
         others: dict[str, str] = {}
+        copies: dict[str, Any] = {}
+        lines: list[tuple[int, str | None, str | None]] = []
         for path in self._copies():
             with suppress(FileNotFoundError):
                 content = path.read_bytes()
                 if (left := _left(content, has_words)) != content:
                     others[path.name] = self._save(left)
+                    taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
+                    copies[path.name] = [others[path.name], taken]
                     path.unlink()
         if self._ledger:
             for name in {deed.target for deed in self._ledger.of_files(LOOKED_AT)}:
                 content = self.read(name) or b""
                 others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
-            self._ledger.rename({old: new for old, new in others.items() if old != new})
+            lines = self._ledger.rename({old: new for old, new in others.items() if old != new})
+        return {"copies": copies, "lines": lines}
+
+    def bring_back(self, forgotten: Mapping[str, Any]) -> None:
+        """Undo `forget`: copies and ledger are as they were, as far as the copies are still there."""
+        for name, (other, taken) in forgotten.get("copies", {}).items():
+            with suppress(OSError):
+                lines, encoding = _lines((self._folder / other).read_bytes())
+                for number, line in taken:
+                    lines.insert(number, line)
+                content = "\n".join(lines).encode(encoding, "surrogateescape")
+                if sha256(content).hexdigest() == name:
+                    self._save(content)
+        if self._ledger:
+            self._ledger.put_back((number, before, after) for number, before, after in forgotten.get("lines", ()))
 
     # --- a yes of the person -----------------------------------------------------------------------------------------
 
@@ -267,10 +287,14 @@ def _when(deed: Deed) -> str:
 
 
 def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:
+    lines, encoding = _lines(content)
+    return "\n".join(line for line in lines if not has_words(line)).encode(encoding, "surrogateescape")
+
+
+def _lines(content: bytes) -> tuple[list[str], str]:
+    """A file's lines, and the encoding in which they are its bytes again."""
     encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
     try:
-        lines = content.decode(encoding, "surrogateescape").split("\n")
+        return content.decode(encoding, "surrogateescape").split("\n"), encoding
     except UnicodeDecodeError:  # half a sign of UTF-16
-        lines = content.decode("utf-8", "surrogateescape").split("\n")
-        encoding = "utf-8"
-    return "\n".join(line for line in lines if not has_words(line)).encode(encoding, "surrogateescape")
+        return content.decode("utf-8", "surrogateescape").split("\n"), "utf-8"

@@ -174,8 +174,8 @@ def lines_of(text: str) -> list[str]:
 
 
 def _is_damaged(text: str) -> bool:
-    """Whether a file was no text: a few odd bytes are what a foreign editor leaves."""
-    return "\0" in text or text.count("\ufffd") * 10 > len(text)
+    """Whether a file is no text: text in an older encoding, or with a few odd bytes, has no such signs or few."""
+    return "\ufffd" * 32 in text or len(re.findall(_NEVER_TYPED, text)) > max(16, len(text) // 50)
 
 
 def is_struck(line: str) -> bool:
@@ -233,6 +233,7 @@ def entry_text(line: str) -> str:
     return re.sub(_ENTRY_START, "", line).strip()
 
 
+_NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"

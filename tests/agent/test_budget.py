@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,10 +223,28 @@ def test_a_model_on_this_machine_costs_nothing_whatever_it_is_called(tmp_path: P
     assert elsewhere.budget.command("").startswith("Today: $0.00 spent of $1.00.")  # it was local when it was asked
 
 
+def test_what_went_to_this_machine_is_told_as_free_and_can_be_made_to_count(tmp_path: Path) -> None:
+    mine = Purse(tmp_path / "state.db", Limits(day_usd=100), local=MODEL)
+    assert "this machine" not in mine.budget.command("")
+    mine.ask(1)
+    assert mine.budget.command("").endswith(
+        "1 request of this month went to this machine and counts as free; "
+        "[limits] count_local = true counts them from then on."
+    )
+    mine.ask(1)
+    assert "2 requests of this month went to this machine and count as free;" in mine.budget.command("")
+    mine.limits = Limits(day_usd=100, counts_local=True)
+    counting = mine.reopened()
+    counting.ask(3)
+    said = counting.budget.command("")
+    assert said.startswith("Today: $3.00 spent of $100.00.")
+    assert said.endswith("2 requests of this month went to this machine and count as free.")
+
+
 # --- in a whole assistant --------------------------------------------------------------------------------------------
 
 
-def money(clock: HandClock, **limits: float) -> Callable[[Store, Flags], Budget]:
+def money(clock: HandClock, **limits: Any) -> Callable[[Store, Flags], Budget]:
     return lambda store, flags: Budget(store, flags, clock, price, dollars, Limits(**limits))
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,16 @@ from hypothesis import strategies as st
 
 from nanoclaw.agent.compaction import BEGIN, END, FLUSH, SUMMARY, _cut_before, _cut_within
 from nanoclaw.agent.identifiers import identifiers
-from nanoclaw.agent.tokens import estimate_request
+from nanoclaw.agent.tokens import estimate_message, estimate_request
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.events import Notice
 from nanoclaw.messages import AssistantMessage, Message, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.providers.base import OnEvent, chat_messages, chat_tools
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
+from nanoclaw.schedule.desk import Wish
 from nanoclaw.store.sessions import Placed, session_of, whole_history
 from nanoclaw.tools.base import Tool, tool
-from tests.agent.house import MAIN, NOON, House, assert_legal, house, results
+from tests.agent.house import MAIN, NOON, HandClock, House, assert_legal, house, results
 
 WINDOW = 16_000
 SUMMED_UP = "Standing instructions: none\nOpen tasks: none\nDone: much\nFacts: none"
@@ -486,6 +488,24 @@ def test_a_turn_that_alone_outgrows_the_window_goes_on_with_the_persons_words(tm
         assert_legal(request.history)
 
 
+def test_a_task_that_outgrows_the_window_goes_on_with_its_own_short_prompt(tmp_path: Path) -> None:
+    names, clock = [f"n{number}" for number in range(14)], HandClock()
+    model = Model(summary=SUMMED_UP)
+
+    async def story() -> None:
+        async with home_of(tmp_path, model, tools=[reader(9_000)], clock=clock, waking={}) as home:
+            (home.workspace / "SOUL.md").write_text("Dry and exact.")
+            home.desk.add(Wish("in 20 minutes", "Look at all of them.", kind="task"), MAIN, "me")
+            clock.now += timedelta(minutes=21)
+            model.script += [*(call("look", {"name": name}) for name in names), "I saw them all."]
+            await home.schedule.tick(clock.now)
+            assert await home.answer() == "I saw them all."
+
+    asyncio.run(story())
+    assert model.asked("summary")
+    assert not any("Dry and exact." in request.system.text for request in model.requests)
+
+
 def test_a_model_with_a_smaller_window_takes_over_a_long_conversation(tmp_path: Path) -> None:
     large, small = Model(summary=SUMMED_UP, window=100_000), Model(summary=SUMMED_UP)
     small._model = "scripted/small"
@@ -650,12 +670,12 @@ def test_a_model_that_will_not_stop_calling_tools_is_asked_without_any(tmp_path:
 
 
 def test_compact_sums_up_by_hand_with_a_focus_and_history_still_shows_all(tmp_path: Path) -> None:
-    model = Model(summary=SUMMED_UP)
+    model = Model(summary=SUMMED_UP, window=100_000)
 
     async def story() -> None:
         async with home_of(tmp_path, model, window=None) as home:
             for number in range(6):
-                await home.ask(f"message number {number}")
+                await home.ask(wordy(f"message number {number}", 6_000))
             said = await home.ask("/compact the garden plan")
             assert re.match(r"\d+ messages \(≈ [\d,]+ tokens\) are now a summary", said), said
             assert home.history[0].text.startswith(BEGIN)
@@ -675,12 +695,49 @@ def test_compact_of_a_conversation_of_one_turn_says_that_there_is_nothing_to_sum
 
     async def story() -> None:
         async with home_of(tmp_path, model) as home:
-            assert (await home.ask("/compact")).startswith("There is nothing to sum up yet")
-            await home.ask("hello")
-            assert (await home.ask("/compact")).startswith("There is nothing to sum up yet")
+            assert await home.ask("/compact") == "There is nothing to sum up yet: nothing was said."
+            await home.ask(wordy("hello", 5_000))
+            assert (
+                await home.ask("/compact") == "There is nothing to sum up yet: the newest turn always stays as it is."
+            )
 
     asyncio.run(story())
     assert not model.asked("flush")
+
+
+def test_compact_leaves_the_newest_20_000_tokens_as_they_were_said(tmp_path: Path) -> None:
+    model = Model(summary=SUMMED_UP, window=200_000)
+
+    async def story() -> None:
+        async with home_of(tmp_path, model, window=200_000) as home:
+            for number in range(9):
+                await home.ask(wordy(f"message number {number}", 5_000))
+            before = home.history
+            assert "are now a summary" in await home.ask("/compact")
+            summary, *tail = home.history
+            assert summary.text.startswith(BEGIN)
+            assert tuple(tail) == before[-len(tail) :]
+            assert 14_000 < sum(map(estimate_message, tail)) <= 20_000
+            text = (
+                "There is nothing to sum up yet: everything since the last summary is within the newest 20,000 tokens"
+            )
+            assert await home.ask("/compact") == f"{text}, which stay word by word."
+
+    asyncio.run(story())
+    assert len(model.asked("summary")) == 1
+
+
+def test_compact_of_a_short_conversation_says_that_all_of_it_stays_and_asks_no_model(tmp_path: Path) -> None:
+    model = Model(summary=SUMMED_UP)
+
+    async def story() -> None:
+        async with home_of(tmp_path, model, window=None) as home:
+            await talk(home, 2, 20)
+            text = "There is nothing to sum up yet: everything since the beginning is within the newest 20,000 tokens"
+            assert await home.ask("/compact hello") == f"{text}, which stay word by word."
+
+    asyncio.run(story())
+    assert [kind_of(request) for request in model.requests] == ["talk"] * 2
 
 
 def test_history_is_shown_in_pages(tmp_path: Path) -> None:
@@ -728,12 +785,12 @@ def test_what_is_forgotten_is_gone_from_summaries_too(tmp_path: Path) -> None:
     from nanoclaw.store.scrub import scrub
     from nanoclaw.workspace.words import words_of
 
-    model = Model(summary="Facts: the code of the safe is pelican-42")
+    model = Model(summary="Facts: the code of the safe is pelican-42", window=100_000)
 
     async def story() -> None:
         async with home_of(tmp_path, model, window=None) as home:
             for number in range(6):
-                await home.ask(f"message number {number}")
+                await home.ask(wordy(f"message number {number}", 6_000))
             await home.ask("/compact")
             assert "pelican-42" in home.history[0].text
             words = words_of((), ["pelican-42"])
@@ -749,13 +806,13 @@ def test_a_summary_of_talk_about_what_is_forgotten_is_looked_at_closely(tmp_path
     from nanoclaw.store.scrub import scrub
     from nanoclaw.workspace.words import words_of
 
-    model = Model(summary="Facts: asked about the pelican, it opens with the seven; the garden is fine")
+    model = Model(summary="Facts: asked about the pelican, it opens with the seven; the garden is fine", window=100_000)
 
     async def story() -> None:
         async with home_of(tmp_path, model, window=None) as home:
             await home.ask("The safe of aunt Lotte opens with pelican seven four")
             for number in range(6):
-                await home.ask(f"message number {number}")
+                await home.ask(wordy(f"message number {number}", 6_000))
             await home.ask("/compact")
             words = words_of(["The safe of aunt Lotte opens with pelican seven four"])
             scrub(home.store, words)
@@ -781,12 +838,12 @@ def test_flush_and_summary_are_in_the_account(tmp_path: Path) -> None:
 
 
 def test_a_new_conversation_begins_without_the_summary(tmp_path: Path) -> None:
-    model = Model(summary=SUMMED_UP)
+    model = Model(summary=SUMMED_UP, window=100_000)
 
     async def story() -> None:
         async with home_of(tmp_path, model, window=None) as home:
             for number in range(6):
-                await home.ask(f"message number {number}")
+                await home.ask(wordy(f"message number {number}", 6_000))
             await home.ask("/compact")
             await home.ask("/new")
             assert home.history == ()

@@ -12,7 +12,7 @@ from tests.journeys.command import Home
 from tests.journeys.test_gateway import Running
 from tests.model_server import ModelServer, call_delta, delta, events, says
 
-OFF = "nanoclaw is not running: jobs fire while `nanoclaw gateway`, or a chat, runs."
+OFF = "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)"
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
     assert home.run("cron").out.startswith("No jobs yet.")
     made = home.run("cron", "add", "every weekday at 7:30", "stand", "up", "--zone", "America/New_York")
     assert re.match(r"Job 1, a reminder, is set: every weekday at 07:30 America/New_York, next: ", made.out)
-    assert OFF in made.err
+    assert made.err == f"{OFF}\n"
     listed = home.run("cron", "list")
     assert "- 1: reminder “stand up”, every weekday at 07:30 America/New_York" in listed.out
     assert listed.err == ""
@@ -44,7 +44,8 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
         (("add", "tomorrow at 9", "x", "--zone", "Mars/Base"), "Mars/Base"),
         (("add", "61 * * * *", "x"), "cron"),
         (("add", "tomorrow at 9", "x", "--to", "carrier-pigeon:1"), "carrier-pigeon:1"),
-        (("add", "tomorrow at 9", " "), "text"),
+        (("add", "tomorrow at 9", " "), "There is no text"),
+        (("add", "99 99 * * *", "x"), "99 is no minute (0 to 59)"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(home: Home, arguments: tuple[str, ...], why: str) -> None:
@@ -95,6 +96,39 @@ def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> No
             terminal.say("done 1")
             terminal.expect("Done: call mum.")
         assert "last done" in home.run("cron", "list").out
+
+
+def test_a_refusal_of_the_process_that_runs_is_an_error_to_a_script(home: Home) -> None:
+    with closing(Running(home, "gateway")) as gateway:
+        gateway.expect("serves")
+        for arguments, why in (
+            (("add", "blah", "x"), "'blah'"),
+            (("remove", "99"), "no job 99"),
+            (("add", "--to", "telegram:5", "in 3 days", "x"), "telegram:5"),
+            (("add", "--zone", "Mars/X", "in 3 days", "x"), "Mars/X"),
+        ):
+            refused = home.run("cron", *arguments, check=1)
+            assert refused.out == ""
+            assert why in refused.err
+
+
+def test_the_command_line_is_not_shown_in_peoples_terminals(home: Home) -> None:
+    with closing(Running(home, "gateway")) as gateway:
+        gateway.expect("serves")
+        with closing(Running(home)) as terminal:
+            terminal.expect("attached")
+            home.run("cron", "add", "in 3 days", "call", "mum")
+            home.run("cron", "remove", "99", check=1)
+            terminal.say("/jobs")
+            shown = terminal.expect("- 1: reminder “call mum”")
+            assert "is set" not in shown
+            assert "no job 99" not in shown
+            assert "/cron" not in shown
+
+
+def test_the_next_times_are_whole_seconds(home: Home) -> None:
+    home.run("cron", "add", "in 90 minutes", "stand up")
+    assert "." not in home.run("cron", "next", "1").out
 
 
 def test_an_important_reminder_that_nobody_answered_is_shown_at_the_next_start(home: Home) -> None:

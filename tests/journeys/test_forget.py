@@ -225,6 +225,18 @@ def test_a_change_is_undone_from_the_command_line(home: Home, server: ModelServe
     assert "no change of a memory file to undo" in home.run("memory", "undo", check=1).err
 
 
+def test_after_what_was_forgotten_came_back_earlier_changes_can_be_undone_too(home: Home, server: ModelServer) -> None:
+    home.run("memory", "add", "--fact", "the door code is 4711")
+    home.run("memory", "add", "--fact", "her birthday is in May")
+    whole = (home.workspace / "MEMORY.md").read_bytes()
+    home.run("memory", "forget", "4711", "--yes")
+    assert b"4711" not in (home.workspace / "MEMORY.md").read_bytes()
+    home.run("memory", "undo")
+    assert (home.workspace / "MEMORY.md").read_bytes() == whole
+    home.run("memory", "undo")
+    assert (home.workspace / "MEMORY.md").read_bytes() == whole[: whole.index(b"4711\n") + 5]
+
+
 def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: ModelServer) -> None:
     server.script(calls("memory_add", {"text": "Likes tea", "kind": "fact"}), says("Noted."))
     home.run("-m", "I like tea")

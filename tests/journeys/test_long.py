@@ -44,11 +44,20 @@ def told(asked: Asked) -> list[str]:
 @pytest.fixture
 def long_home(home: Home) -> Home:
     """A home in which much was said already."""
+    return talked(home, 80)
 
+
+@pytest.fixture
+def longer_home(home: Home) -> Home:
+    """One in which more was said than stays word for word."""
+    return talked(home, 800)
+
+
+def talked(home: Home, times: int) -> Home:
     async def story() -> None:
         async with house(home.root, ScriptedProvider(*["ok"] * TURNS)) as talking:
             for number in range(TURNS):
-                await talking.ask(f"message {number} about K-7731-{number} " + "and the garden and the house " * 80)
+                await talking.ask(f"message {number} about K-7731-{number} " + "and the garden and the house " * times)
 
     asyncio.run(story())
     return home
@@ -82,37 +91,41 @@ def test_an_overflow_in_the_providers_words_is_met_with_one_compaction_and_the_a
     shown = long_home.run("sessions", "show", "main").out
     assert all(f"K-7731-{number}" in shown for number in range(TURNS))
     assert "call the plumber" not in shown
+    assert "(window: 16,000 tokens, learned from an error)" in long_home.run("-m", "/model").out
+    assert "learned from an error is forgotten" in long_home.run("-m", "/model openai/scripted").out
+    assert "learned" not in long_home.run("-m", "/model").out
+    assert "This conversation now uses openai/scripted." in long_home.run("-m", "/model openai/scripted").out
 
 
-def test_compact_holds_in_the_next_process_and_history_shows_all(long_home: Home, server: ModelServer) -> None:
+def test_compact_holds_in_the_next_process_and_history_shows_all(longer_home: Home, server: ModelServer) -> None:
     server.script(says("nothing"), says(SUMMED_UP))
-    assert "are now a summary" in long_home.run("-m", "/compact the house").out
+    assert "are now a summary" in longer_home.run("-m", "/compact the house").out
     assert "Above all keep what concerns: the house" in told(server.asked[-1])[-1]
     server.script(says("Still here."), says("And now."))
-    long_home.run("-m", "Are you there?")
+    longer_home.run("-m", "Are you there?")
     first = server.asked[-1]
-    long_home.run("-m", "And now?")
+    longer_home.run("-m", "And now?")
     assert told(server.asked[-1])[: len(told(first))] == told(first)
     assert "call the plumber" in told(first)[1]
     assert "message 0" not in "".join(told(first))
-    assert "message 0" in long_home.run("-m", "/history").out
+    assert "message 0" in longer_home.run("-m", "/history").out
 
 
 def test_a_kill_between_the_notes_and_the_swap_leaves_the_conversation_as_it_was(
-    long_home: Home, server: ModelServer
+    longer_home: Home, server: ModelServer
 ) -> None:
-    before = stored(long_home)
+    before = stored(longer_home)
     server.script(notes("The plumber comes on Monday"), events(delta(content="Half a summ"), done=False, hang=True))
-    running = long_home.start("-m", "/compact")
+    running = longer_home.start("-m", "/compact")
     while len(server.asked) < 2:
         time.sleep(0.01)
     running.kill()
     running.communicate()
-    assert stored(long_home) == before
-    (note,) = (long_home.workspace / "memory").glob("*.md")
+    assert stored(longer_home) == before
+    (note,) = (longer_home.workspace / "memory").glob("*.md")
     assert "The plumber comes on Monday" in note.read_text()
     server.script(says("nothing"), says(SUMMED_UP), says("Still here."))
-    assert "Still here." in long_home.run("-m", "Are you there?").out, (
+    assert "Still here." in longer_home.run("-m", "Are you there?").out, (
         "the command that was cut off is carried out first"
     )
-    assert "call the plumber" in stored(long_home)[0].text
+    assert "call the plumber" in stored(longer_home)[0].text

@@ -27,6 +27,22 @@ def home(tmp_path: Path, server: ModelServer) -> Home:
     return home
 
 
+def test_a_server_on_this_machine_is_free_unless_the_person_says_that_it_costs(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    home = Home(tmp_path / "home")
+    home.configure(server.base, more="[limits]\nday_usd = 0.14\n")
+    config = home.root / "config.toml"
+    config.write_text(config.read_text().replace("openai/scripted", "openai/gpt-4o"))
+    server.script(says("One.", usage=PRICED), says("Two.", usage=PRICED))
+    home.run("-m", "hello")
+    told = home.run("-m", "/budget").out
+    assert "Today: $0" in told and "1 request of this month went to this machine and counts as free" in told
+    config.write_text(config.read_text() + "count_local = true\n")
+    home.run("-m", "hello")
+    assert "Today: $0.06" in home.run("-m", "/budget").out
+
+
 def test_several_runs_share_a_limit_and_a_yes_goes_beyond_it(home: Home, server: ModelServer) -> None:
     server.script(*(says(f"Answer {number}.", usage=PRICED) for number in range(1, 5)))
     for number in (1, 2):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from nanoclaw.events import Receipt
 from nanoclaw.messages import AssistantMessage, Message
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.schedule.desk import Wish
@@ -62,22 +64,22 @@ async def test_done_means_the_only_reminder_of_the_last_quarter_of_an_hour(tmp_p
         )
         await dial.pass_(minutes=40)
         sent(home)
-        assert await heard(home, dial, "done") == "Which one? 1 (two), 2 (three). Say “done 1”."
-        assert await heard(home, dial, "done 2") == "Done: three."
+        assert await heard(home, dial, "done") == "Which one? 2 (two), 3 (three). Say “done 2”."
+        assert await heard(home, dial, "done 3") == "Done: three."
         await dial.pass_(minutes=15)
         assert await heard(home, dial, "done") == "And what now?"
-        assert [one.number for one, _ in home.jobs.open()] == [1]
+        assert [one.number for one, _ in home.jobs.open()] == [2]
 
 
 @story
-async def test_a_number_that_is_not_open_is_for_the_model(tmp_path: Path) -> None:
+async def test_a_number_that_is_not_open_is_answered_by_code_and_other_words_by_the_model(tmp_path: Path) -> None:
     dial = Dial()
-    async with ticking(tmp_path, dial, ScriptedProvider("Seven what?", "Stop what?", "I see.")) as home:
+    async with ticking(tmp_path, dial, ScriptedProvider("I see.")) as home:
         home.jobs.add(job("one", NOON + timedelta(minutes=1)))
         await dial.pass_(minutes=2)
         sent(home)
-        assert await heard(home, dial, "done 7") == "Seven what?"
-        assert await heard(home, dial, "stop 7") == "Stop what?"
+        for words in ("done 7", "stop 7", "snooze 7 10m"):
+            assert await heard(home, dial, words) == "There is no open reminder 7. /jobs lists them."
         assert await heard(home, dial, "done and dusted") == "I see."
 
 
@@ -288,3 +290,55 @@ async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path
         assert "There is no job 1" in await heard(home, dial, "/cron remove 1")
         assert "no job 1" in await heard(home, dial, "/cron next 1")
         assert "- Sat 7 Mar 2026, 09:00" not in await heard(home, dial, "/cron frob")
+
+
+@story
+async def test_the_number_of_a_reminder_is_its_jobs_and_means_the_same_everywhere(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for when, text in (("in 3 days", "far"), ("in 3 days", "farther"), ("in 10 minutes", "call Anna")):
+            await heard(home, dial, f"/remind {when}: {text}")
+        await dial.pass_(minutes=11)
+        assert firsts(home) == ["Reminder 3: call Anna"]
+        assert "- 3: reminder “call Anna”, not answered yet" in await heard(home, dial, "/jobs")
+        await heard(home, dial, "snooze 3 20m")
+        await dial.pass_(minutes=21)
+        assert firsts(home) == ["Reminder 3 again: call Anna"]
+        assert await heard(home, dial, "/cron remove 3") == "Removed: reminder 3 “call Anna”."
+        assert await heard(home, dial, "done 3") == "There is no open reminder 3. /jobs lists them."
+        assert "call Anna" not in await heard(home, dial, "/jobs")
+
+
+@story
+async def test_jobs_lists_what_is_snoozed_with_its_time_and_what_nobody_answered(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        await heard(home, dial, "/remind in 5 minutes: call mum")
+        await heard(home, dial, "/remind every day at 12:05: walk")
+        await dial.pass_(minutes=6)
+        await heard(home, dial, "snooze 1 10m")
+        listed = await heard(home, dial, "/jobs")
+        again = "comes again Fri 6 Mar 2026, 12:16 Europe/Berlin, in 10 minutes"
+        assert f"- 1: reminder “call mum”, not answered yet, {again}" in listed
+        assert re.search(r"- 2: reminder “walk”, every day at 12:05 .*, not answered yet", listed)
+        await heard(home, dial, "done all")
+        assert "not answered" not in await heard(home, dial, "/jobs")
+
+
+@story
+async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        assert (await heard(home, dial, "/remind tomorrow at 9:")).startswith("There is no text")
+        assert "a colon and a text" in await heard(home, dial, "/remind tomorrow at 9")
+
+
+@story
+async def test_the_receipt_of_a_reminder_is_short(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
+    async with ticking(tmp_path, dial, model) as home:
+        await heard(home, dial, "remind me tomorrow at 9 to call Anna")
+        assert [event.text for _, event in home.channel.events if isinstance(event, Receipt)] == [
+            "set reminder 1 for Sat 7 Mar 2026, 09:00"
+        ]

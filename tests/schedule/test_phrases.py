@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -94,8 +95,8 @@ def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
         ("2026-11-27T17:05Z", "Fri 27 Nov 2026, 18:05 Europe/Berlin, in 9 days"),
         ("Fri 27 Nov 2026, 17:05 Europe/Berlin", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
         ("27.11. 17:05", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
-        ("9am London time", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours"),
-        ("9am London time tomorrow", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours"),
+        ("9am London time", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day"),
+        ("9am London time tomorrow", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day"),
         ("17:00 UTC", "Wed 18 Nov 2026, 18:00 Europe/Berlin, in 8 hours"),
         ("10:30 America/New_York", "Wed 18 Nov 2026, 16:30 Europe/Berlin, in 6 hours"),
         ("every weekday at 7:30", "every weekday at 07:30 Europe/Berlin, next: Thu 19 Nov 2026, 07:30, in 22 hours"),
@@ -107,7 +108,7 @@ def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
         ),
         (
             "monthly on the 15th at 9",
-            "every 15th of the month at 09:00 Europe/Berlin, next: Tue 15 Dec 2026, 09:00, in 27 days",
+            "every 15th of the month at 09:00 Europe/Berlin, next: Tue 15 Dec 2026, 09:00, in 26 days",
         ),
         ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("domani alle 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
@@ -200,9 +201,9 @@ def test_an_unknown_zone_is_refused() -> None:
         ("at 7", "2026-11-18T20:00", "Thu 19 Nov 2026, 07:00 Europe/Berlin, in 11 hours"),
         ("ten to six", "2026-11-18T10:00", "Wed 18 Nov 2026, 17:50 Europe/Berlin, in 8 hours"),
         ("friday at 17:00", "2026-11-20T10:00", "Fri 20 Nov 2026, 17:00 Europe/Berlin, in 7 hours"),
-        ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 7 days"),
+        ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 6 days"),
         ("in 2 hours", "2026-10-25T01:30", "Sun 25 Oct 2026, 02:30 Europe/Berlin, in 2 hours"),
-        ("29 February at 9am", "2026-11-18T10:00", "Tue 29 Feb 2028, 09:00 Europe/Berlin, in 468 days"),
+        ("29 February at 9am", "2026-11-18T10:00", "Tue 29 Feb 2028, 09:00 Europe/Berlin, in 467 days"),
     ],
 )
 def test_near_midnight_and_the_change_of_clocks(words: str, now: str, read_back: str) -> None:
@@ -265,7 +266,7 @@ def test_every_other_day_keeps_the_phase_of_its_first_time() -> None:
             "tomorrow at 9",
             "2026-11-19T09:00Z",
             "The words say Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours; "
-            "the date given is Thu 19 Nov 2026, 10:00 Europe/Berlin, in 24 hours. Which one?",
+            "the date given is Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day. Which one?",
         ),
     ],
 )
@@ -282,16 +283,20 @@ def test_a_models_date_that_is_none_is_refused(iso: str) -> None:
 
 
 def test_distance_and_lateness_in_words() -> None:
-    ahead = [20, 60, 90 * 60, 14 * 3600 + 100, 47 * 3600, 9 * 86_400, -3 * 3600]
+    ahead = [20, 60, 90 * 60, 14 * 3600 + 100, 23.9 * 3600, 39 * 3600, 47.9 * 3600, 71 * 3600, 9 * 86_400, -3 * 3600]
     assert [distance(timedelta(seconds=seconds)) for seconds in ahead] == [
-        "now",
+        "in 20 seconds",
         "in 1 minute",
         "in 1 hour 30 minutes",
         "in 14 hours",
+        "in 23 hours",
+        "in 1 day 15 hours",
+        "in 1 day 23 hours",
         "in 2 days",
         "in 9 days",
         "3 hours ago",
     ]
+    assert [distance(timedelta(seconds=seconds)) for seconds in (0, -59, -170)] == ["now", "just now", "2 minutes ago"]
     behind = [59, 12 * 60, 95 * 60, 3 * 3600, 50 * 3600]
     assert [late(timedelta(seconds=seconds)) for seconds in behind] == [
         "",
@@ -300,6 +305,101 @@ def test_distance_and_lateness_in_words() -> None:
         "3 h late",
         "2 days late",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "bound"),
+    [
+        ("every day at 9 until friday", "until"),
+        ("every day until friday at 9", "until"),
+        ("every day at 9 - friday", "-"),
+        ("every day at 9 for two weeks", "for"),
+        ("every day at 9 except sunday", "except"),
+        ("every day at 9 only friday", "only"),
+        ("every day at 9 from monday", "from"),
+        ("every hour until 17:00", "until"),
+        ("monday to friday at 9 until friday", "until"),
+        ("täglich um 9 bis Freitag", "bis"),
+        ("jeden Tag um 9 außer sonntags", "ausser"),
+        ("tous les jours à 9h jusqu'à vendredi", "jusqu a"),
+        ("tous les jours à 9h sauf dimanche", "sauf"),
+        ("todos los días a las 9 hasta el viernes", "hasta"),
+        ("todos los días a las 9 excepto el domingo", "excepto"),
+        ("ogni giorno alle 9 fino a venerdì", "fino a"),
+        ("todos os dias às 9 até sexta", "ate"),
+        ("每天9点直到周五", "直到"),
+        ("每天9点除了周日", "除了"),
+        ("毎日9時 金曜まで", "まで"),
+    ],
+)
+def test_what_bounds_a_repeat_is_asked_back_and_never_dropped(words: str, bound: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert repr(bound) in heard.question
+    assert heard.readings == ()
+
+
+@pytest.mark.parametrize("words", ["every day at 9 friday", "every day at 9 and friday", "jeden Tag freitags um 9"])
+def test_every_day_and_one_day_of_the_week_are_never_one_of_both(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert "Say only one" in heard.question
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "every monday until friday at 9",
+        "Montag bis Freitag um 9",
+        "周一到周五9点",
+        "月曜から金曜まで9時",
+        "从周一到周五9点",
+    ],
+)
+def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.expression == "0 9 * * 1-5"
+
+
+@pytest.mark.parametrize(
+    ("words", "strange"),
+    [
+        ("tomorrow at 9 EST", "'EST'"),
+        ("tomorrow at 9:00 PST", "'PST'"),
+        ("morgen om 9 uur", "'om'"),
+        ("завтра в 9", "'завтра'"),
+        ("jutro o 9", "'jutro'"),
+        ("내일 오전 9시", "'내일'"),
+        ("кажды\u0438\u0306 день в 9", "'каждый'"),
+        ("every friday until december at 9", "'every friday until december at 9'"),
+    ],
+)
+def test_words_for_the_time_that_are_not_known_are_quoted_and_no_time_is_made_up(words: str, strange: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        read(words, NOW.replace(minute=3), BERLIN)
+    assert str(caught.value).startswith(f"Cannot read {strange} as a time.")
+
+
+def test_now_is_no_later_time() -> None:
+    with pytest.raises(ScheduleError, match=r"That is now\. Name a later time\."):
+        read("now", NOW, BERLIN)
+
+
+def test_a_time_that_has_seconds_is_said_with_them() -> None:
+    assert said("in 10 seconds") == "Wed 18 Nov 2026, 10:00:10 Europe/Berlin, in 10 seconds"
+
+
+@pytest.mark.parametrize("words", ["every 2 weeks on friday at 9", "alle 14 Tage freitags um 9"])
+def test_every_so_many_days_is_at_the_same_time_of_the_clock_all_year(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Every)
+    due, dates = NOW, []
+    for _ in range(26):
+        due = upcoming(heard, due)
+        dates.append(due)
+    assert {f"{one:%a %H:%M}" for one in dates} == {"Fri 09:00"}
+    assert {(later.date() - one.date()).days for one, later in pairwise(dates)} == {14}
 
 
 # -- any text at all

@@ -140,7 +140,7 @@ async def test_a_long_task_delays_no_reminder_and_no_other_task(tmp_path: Path) 
         home.jobs.add(job("quick", NOON + timedelta(minutes=2), kind="task"))
         home.jobs.add(job("Call Anna", NOON + timedelta(minutes=3)))
         await dial.pass_(minutes=4)
-        assert [text.splitlines()[0] for text in sent(home)] == ["Second.", "Reminder 1: Call Anna"]
+        assert [text.splitlines()[0] for text in sent(home)] == ["Second.", "Reminder 3: Call Anna"]
         assert await home.ask("hi") == "Chat."
 
 

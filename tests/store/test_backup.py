@@ -229,8 +229,26 @@ def test_a_backup_that_cannot_be_made_is_told_and_leaves_nothing(home: Home, tmp
         (home.root / "state.db").write_bytes((home.root / "state.db").read_bytes()[:9000])
     before = calm(tree(tmp_path))
     told = home.run("backup", str(file), check=1).err
-    assert {"exists": "left as it is", "no folder": "no such file", "damaged state": "no backup was made"}[what] in told
+    assert "draft" not in told
+    assert {
+        "exists": "left as it is",
+        "no folder": f"no folder {tmp_path}/not.",
+        "damaged state": "no backup was made",
+    }[what] in told
     assert calm(tree(tmp_path)) == before
+
+
+def test_a_backup_under_the_name_of_another_kind_of_archive_is_not_made(home: Home, tmp_path: Path) -> None:
+    assert "give a name such as all.tar.gz" in home.run("backup", str(tmp_path / "all.zip"), check=1).err
+    assert not (tmp_path / "all.zip").exists()
+
+
+def test_a_backup_of_a_newer_state_is_refused_by_its_own_name(home: Home, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(home.root / "state.db")) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    told = home.run("backup", str(tmp_path / "all.tar.gz"), check=1).err
+    assert f"{tmp_path}/all.tar.gz is refused: its state.db was written by a newer nanoclaw" in told
+    assert "draft" not in told
 
 
 FULL = """
@@ -256,10 +274,12 @@ def test_where_files_cannot_grow_neither_way_changes_anything(home: Home, tmp_pa
     saved = limited(home, "backup", str(tmp_path / "more.tar.gz"))
     assert saved.returncode == 1
     assert "no backup was made" in saved.stderr
+    assert "draft" not in saved.stderr
     assert "Traceback" not in saved.stderr
     restored = limited(home, "restore", str(tmp_path / "all.tar.gz"))
     assert restored.returncode == 1
     assert "was not restored" in restored.stderr
+    assert "draft" not in restored.stderr
     assert "Nothing was changed" in restored.stderr
     assert calm(tree(tmp_path)) == before
 

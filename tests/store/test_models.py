@@ -15,6 +15,19 @@ def test_nothing_is_known_of_a_model_that_was_never_asked(tmp_path: Path) -> Non
     store.close()
 
 
+def test_a_window_that_was_learned_can_be_forgotten_and_nothing_else_is(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    facts = ModelFacts(store)
+    assert not facts.forget_window("a/b")
+    facts.refused_images("a/b")
+    facts.learned_window("a/b", 4096)
+    facts.learned_window("a/c", 4096)
+    assert facts.forget_window("a/b")
+    assert not facts.forget_window("a/b")
+    assert (facts.window("a/b"), facts.sees_images("a/b"), facts.window("a/c")) == (None, False, 4096)
+    store.close()
+
+
 def test_what_was_learned_of_one_model_survives_a_restart_and_says_nothing_of_another(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     facts = ModelFacts(store)

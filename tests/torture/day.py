@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import log
+from nanoclaw.agent import compaction
 from nanoclaw.errors import NanoclawError
 from nanoclaw.events import Event, TurnEnded
 from nanoclaw.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
@@ -237,6 +238,7 @@ async def awake(home: Path, ledger: Ledger, model: Model, *, refuse: int = 0) ->
     provider = ScriptedProvider(*[model] * 300)
     tools = shell_tools(Workspace(home / "workspace"), {"PATH": "/usr/bin:/bin"})
     log.start(home / "logs", str)
+    compaction.TAIL_TOKENS = 300  # so that a short day has an older part, too
     async with house(home, provider, tools=tools, clock=clock, channel=channels[0], others=channels[1:]) as built:
         yield Live(built, ledger, channels, clock)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -133,6 +134,40 @@ def test_a_note_cut_at_any_byte_keeps_what_is_left_and_takes_up_the_next(
         change_lines(store.workspace, "MEMORY.md", {number: (line, None)})
         assert file.read_bytes().startswith(whole[:cut])
         assert "zither" not in (read_memory_file(store.workspace, "MEMORY.md") or "")
+
+
+@pytest.mark.parametrize("file", ["memory/2026-05-03.md", "MEMORY.md"])
+@pytest.mark.parametrize(
+    "garbage", [bytes(3000), b"\xff" * 3000, random.Random(7).randbytes(3000)], ids=["zeros", "ones", "random"]
+)
+def test_a_note_that_became_garbage_is_kept_aside_once_before_it_is_written_to(
+    store: MemoryStore, tmp_path: Path, file: str, garbage: bytes
+) -> None:
+    damaged = "- 09:00 Grüße\n".encode() + garbage + b"\n- 10:00 Tea\n"
+    (tmp_path / "memory").mkdir()
+    (tmp_path / file).write_bytes(damaged)
+    add = store.add_fact if file == "MEMORY.md" else store.add_note
+    added = add("Cake")
+    folder = (tmp_path / file).parent
+    (aside,) = folder.glob("*.damaged-*")
+    assert aside.read_bytes() == damaged
+    assert aside.name in added.remark
+    assert file in added.remark
+    text = (tmp_path / file).read_text()
+    assert text.startswith("- 09:00 Grüße\n")
+    assert text.endswith(f"- 10:00 Tea\n{added.line}\n")
+    assert "\0" not in text and "\ufffd" not in text
+    assert memory_files(store.workspace) == [file]
+    assert add("More").remark == ""
+    assert list(folder.glob("*.damaged-*")) == [aside]
+
+
+def test_a_note_in_an_older_encoding_is_no_garbage(store: MemoryStore, tmp_path: Path) -> None:
+    older = "- Müller mag süße Äpfel\n".encode("latin-1") + "- Любит чай и пироги\n".encode("cp1251") * 20
+    (tmp_path / "MEMORY.md").write_bytes(older)
+    assert store.add_fact("Tea").remark == ""
+    assert (tmp_path / "MEMORY.md").read_bytes().startswith(older)
+    assert list(tmp_path.glob("*.damaged-*")) == []
 
 
 def test_damaged_bytes_in_a_note_stay_where_they_are_when_a_line_is_struck(store: MemoryStore, tmp_path: Path) -> None:
