@@ -218,8 +218,9 @@ class Schedule:
         if ended.reason != "answered":
             reason = "It was stopped." if ended.reason == "cancelled" else ended.answer
             return self._failed(job, occurrence, reason, is_final=touched or ended.reason != "failed")
-        said = spoken(ended.answer)
-        return self._ended(job, occurrence, "", None, "active" if job.next_due else "done", [said] if said else [])
+        said, lateness = spoken(ended.answer), _was_due(job, occurrence)
+        text = f"{said}\n({lateness})" if said and lateness else said
+        return self._ended(job, occurrence, "", None, "active" if job.next_due else "done", [text] if text else [])
 
     def _failed(self, job: Job, occurrence: Occurrence, reason: str, *, is_final: bool) -> Ending:
         """The person gets the task's text and the reason at the first time in a row; then one word at the second, and
@@ -301,6 +302,10 @@ def prompt(job: Job, due: datetime, late: timedelta) -> str:
 
 def _pause_after(failures: int) -> timedelta:
     return BACK_OFF[min(failures, len(BACK_OFF)) - 1]
+
+
+def _was_due(job: Job, occurrence: Occurrence) -> str:
+    return reminders.was_due(occurrence.due, timedelta(seconds=occurrence.late), job.zone)
 
 
 def _name(job: Job) -> str:

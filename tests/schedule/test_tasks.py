@@ -14,7 +14,7 @@ from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.schedule.desk import Wish
 from nanoclaw.store.sessions import whole_history
 from nanoclaw.tools.base import tool
-from tests.agent.house import MAIN, NOON, House, assert_legal
+from tests.agent.house import MAIN, NOON, House, assert_legal, house
 from tests.schedule.dial import Dial, story
 from tests.schedule.test_schedule import job, sent, ticking
 
@@ -43,6 +43,16 @@ async def test_a_task_is_a_turn_of_its_own_and_its_answer_goes_to_the_person(tmp
         assert await home.ask("why do you say so?") == "Because of task 1."
         assert occurrences(home) == [("sent", "")]
         assert home.jobs.all() == []
+
+
+@story
+async def test_a_task_missed_while_off_runs_once_and_its_answer_says_how_late(tmp_path: Path) -> None:
+    dial = Dial()
+    async with house(tmp_path, clock=dial) as home:
+        home.jobs.add(job("Look at my mail", NOON - timedelta(hours=3), kind="task"))
+    async with ticking(tmp_path, dial, ScriptedProvider("Two mails.")) as home:
+        await dial.pass_(minutes=1)
+        assert sent(home) == ["Two mails.\n(was due 09:00, 3 h late)"]
 
 
 @pytest.mark.parametrize("silence", ["NO_REPLY", "**NO_REPLY**.", "[SILENT]"])
