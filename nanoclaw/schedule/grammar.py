@@ -501,8 +501,8 @@ class _Meaning:
 
     def _one_offs(self) -> tuple[Reading, ...]:
         phrase = self.phrase
-        if phrase.bounds:
-            raise Unknown(phrase.bounds[0])
+        if bounds := [*phrase.bounds, *phrase.untils]:
+            raise Unknown(bounds[0])
         if phrase.habit and len(phrase.weekday) == 1 and phrase.clocks and not (phrase.dates or phrase.weeks):
             once = self._dated(self._options())
             day = _cron_day(phrase.weekday[0][1])

@@ -459,3 +459,9 @@ def test_strange_texts_are_answered_at_once(words: str) -> None:
         check_heard(read(words, NOW, BERLIN), NOW)
     except ScheduleError as error:
         assert len(str(error)) < 600
+
+
+@pytest.mark.parametrize("phrase", ["tomorrow until 9", "morgen bis 9", "mañana hasta las 9"])
+def test_a_time_with_an_end_in_place_of_a_beginning_is_not_read_as_one(phrase: str) -> None:
+    with pytest.raises(ScheduleError):
+        read(phrase, datetime(2026, 11, 22, 10, tzinfo=ZoneInfo("Europe/Berlin")), "Europe/Berlin")
