@@ -496,7 +496,7 @@ def test_a_task_that_outgrows_the_window_goes_on_with_its_own_short_prompt(tmp_p
         async with home_of(tmp_path, model, tools=[reader(9_000)], clock=clock, waking={}) as home:
             (home.workspace / "SOUL.md").write_text("Dry and exact.")
             home.desk.add(Wish("in 20 minutes", "Look at all of them.", kind="task"), MAIN, "me")
-            clock.now += timedelta(minutes=21)
+            clock.now += timedelta(minutes=20)
             model.script += [*(call("look", {"name": name}) for name in names), "I saw them all."]
             await home.schedule.tick(clock.now)
             assert await home.answer() == "I saw them all."
