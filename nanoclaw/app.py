@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, is_dataclass, replace
@@ -19,7 +18,7 @@ from nanoclaw.agent import budget as budgets
 from nanoclaw.agent import xray
 from nanoclaw.agent.assistant import Assistant
 from nanoclaw.agent.budget import Budget
-from nanoclaw.agent.commands import Answer
+from nanoclaw.agent.commands import COMMANDS, Answer
 from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.manifest import Manifest, manifest
@@ -32,7 +31,7 @@ from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Channel
 from nanoclaw.config import Config
 from nanoclaw.drafts import remove_drafts
-from nanoclaw.errors import ConfigError, ScheduleError, StoreError, WorkspaceError
+from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError, WorkspaceError
 from nanoclaw.events import Event
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.exec import end_left_over
@@ -83,8 +82,8 @@ LOCAL = "local/"
 WHILE = "It fires while nanoclaw runs, and late if it does not: `nanoclaw gateway` keeps it running."
 TICK = "schedule.tick"
 """A file in the home, touched at each tick of the schedule."""
-RESTART_SECONDS = (1, 2, 5, 15, 60, 300)
-"""Pauses before a channel that died is started again; one that ran for longer than the last begins anew."""
+RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
+"""Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
 
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 _KEYS = {
@@ -119,7 +118,10 @@ class App:
 
             terminals = Terminals(config.home, self, now, own)
             self._channels[terminals.name] = terminals
-        self._troubles: dict[str, str] = {}  # channels that are being started again, each with the reason
+        if self._is_gateway:
+            self._channels |= {channel.name: channel for channel in chat_channels(config, now)}
+        # channels that broke off: the last sign of life before, and the reason
+        self._troubles: dict[str, tuple[datetime | None, str]] = {}
         workspace = Workspace(config.workspace_path)
         workspace.check_writable()
         remove_drafts(places_of_drafts(config, self.store))
@@ -303,10 +305,9 @@ class App:
     # --- channels ----------------------------------------------------------------------------------------------------
 
     async def _serve(self, channel: Channel) -> None:
-        """Run a channel; where no terminal of this process is at stake it is started again when it dies."""
-        pauses = iter(RESTART_SECONDS)
+        """Run a channel; where no terminal of this process is at stake it is started again when it breaks off."""
+        pauses, before = iter(RESTART_SECONDS), channel.alive
         while True:
-            began = time.monotonic()
             try:
                 await channel.run(self.assistant.deliver)
                 return
@@ -315,17 +316,21 @@ class App:
                     raise
                 from nanoclaw.log import logger
 
-                if time.monotonic() - began > RESTART_SECONDS[-1]:
-                    pauses = iter(RESTART_SECONDS)
-                pause = next(pauses, RESTART_SECONDS[-1])
-                self._troubles[channel.name] = str(error) or type(error).__name__
-                logger.opt(exception=error).error("{} broke off and is started again in {} s", channel.name, pause)
+                if channel.alive != before:
+                    pauses, before = iter(RESTART_SECONDS), channel.alive
+                asked = error.retry_after if isinstance(error, ChannelError) else None
+                pause = max(next(pauses, RESTART_SECONDS[-1]), min(asked or 0, 3600))
+                said = str(error) or type(error).__name__
+                self._troubles[channel.name] = (channel.alive, said)
+                log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
+                log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
             await asyncio.sleep(pause)
-            self._troubles.pop(channel.name, None)
 
     def _channel_status(self, channel: Channel) -> dict[str, Any]:
+        """A trouble is over with the next sign of life."""
         alive = channel.alive and round((self._clock() - channel.alive).total_seconds())
-        return {"name": channel.name, "alive": alive, "trouble": self._troubles.get(channel.name, "")}
+        then, trouble = self._troubles.get(channel.name, (channel.alive, ""))
+        return {"name": channel.name, "alive": alive, "trouble": trouble if channel.alive == then else ""}
 
     def _show(self, address: Address, event: Event) -> None:
         if channel := self._channels.get(address.channel):
@@ -351,6 +356,41 @@ class App:
         if address.channel in (JOBS, HEARTBEAT):
             return self._wakes
         return address.channel in self._channels if own is None else own.serves(Outbound(address, "", reply_to="any"))
+
+
+def chat_channels(config: Config, now: Clock) -> Iterator[Channel]:
+    """The chat apps that are configured. Raises ConfigError for what is missing, or not installed."""
+    most = config.media.megabytes * 1_000_000
+    if (telegram := config.channels.telegram).token:
+        from nanoclaw.channels.telegram import Telegram
+
+        menu = {name: command.help for name, command in COMMANDS.items()}
+        yield Telegram(telegram.token, telegram.api_base, now, menu=menu, most_bytes=most)
+    if (matrix := config.channels.matrix).homeserver:
+        from nanoclaw.channels.matrix import Matrix
+
+        yield Matrix(matrix.homeserver, matrix.user, matrix.password, config.home / "matrix", now, most_bytes=most)
+    if (email := config.channels.email).address:
+        from nanoclaw.channels.email import Email
+
+        yield Email(
+            email.address,
+            email.user or email.address,
+            email.password,
+            (email.imap_host, email.imap_port),
+            (email.smtp_host, email.smtp_port),
+            now,
+            security=email.security,
+            ca_file=email.ca_file,
+            trusts=email.trusts,
+            most_bytes=most,
+        )
+    if config.channels.others:
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group="nanoclaw.channels"):
+            if point.name in config.channels.others:
+                yield point.load()(config.channels.others[point.name], config.home, now)
 
 
 @asynccontextmanager
@@ -899,7 +939,9 @@ def models_folder(config: Config) -> Path:
 def secrets(config: Config) -> tuple[str, ...]:
     """Values that must never show: keys in the config and in the environment."""
     named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
-    return tuple(value for value in (config.model.api_key, config.channels.telegram.token, *named) if len(value) >= 8)
+    chats = config.channels
+    kept = (config.model.api_key, chats.telegram.token, chats.matrix.password, chats.email.password)
+    return tuple(value for value in (*kept, *named) if len(value) >= 8)
 
 
 def cleaner(config: Config) -> Callable[[str], str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -81,10 +81,12 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Session:
     """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup"). `receipts`: a line
-    after each turn that changed something."""
+    after each turn that changed something. `owner` "shared" makes one conversation of the terminal's main one and
+    those that the owner has alone with the assistant in chats."""
 
     queue: Literal["steer", "followup"] = "steer"
     receipts: bool = True
+    owner: Literal["separate", "shared"] = "separate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +98,66 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True)
-class Telegram:
+class Media:
+    """`transcription` is the model that writes down voice notes, '' for none; `megabytes` the most of a file that comes
+    with a message, and of one that is sent."""
+
+    transcription: str = ""
+    megabytes: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Who is let in by a channel, besides the owner: `allow_from` are stable ids of people, `allow_groups` of groups.
+    `policy` is what happens to strangers who write to the assistant alone."""
+
+    allow_from: tuple[str, ...] = ()
+    policy: Literal["silent", "pairing", "open"] = "silent"
+    groups: Literal["off", "mention", "all"] = "mention"
+    allow_groups: tuple[str, ...] = ()
+    send_to: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Telegram(Entry):
     token: str = field(default="", repr=False)
     api_base: str = "https://api.telegram.org"
-    allow_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix(Entry):
+    """`user` is such as @bot:example.org; a `password` is needed for the first login only."""
+
+    homeserver: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Email(Entry):
+    """A mailbox of the assistant's own. `trusts` is the name under which its own server writes
+    Authentication-Results."""
+
+    address: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    imap_host: str = ""
+    imap_port: int = 993
+    smtp_host: str = ""
+    smtp_port: int = 465
+    security: Literal["tls", "starttls", "none"] = "tls"
+    ca_file: str = ""
+    trusts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
+    """`others` are the tables of channels that installed packages bring (entry points "nanoclaw.channels")."""
+
     telegram: Telegram = field(default_factory=Telegram)
+    matrix: Matrix = field(default_factory=Matrix)
+    email: Email = field(default_factory=Email)
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +174,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     session: Session = field(default_factory=Session)
     undo: Undo = field(default_factory=Undo)
+    media: Media = field(default_factory=Media)
     channels: Channels = field(default_factory=Channels)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
@@ -145,15 +199,39 @@ def load(environ: Mapping[str, str]) -> Config:
     given = {name: value for name, value in table.items() if name not in values}
     if len(given) < len(table):
         raise ConfigError(f"{path}: unknown key {next(name for name in table if name in values)!r}.")
+    given, others = _without_others(given)
     config: Config = _fill(Config, given, str(path), "", values)
-    if token := environment.get("NANOCLAW_TELEGRAM_TOKEN"):
-        from dataclasses import replace
-
-        telegram = replace(config.channels.telegram, token=token)
-        config = replace(config, channels=replace(config.channels, telegram=telegram))
+    config = replace(config, channels=replace(_with_secrets(config.channels, environment), others=others))
     _check_positive(path, config)
     _check_money(path, config.limits)
     return config
+
+
+def _without_others(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The file's table without, and only, the channels that installed packages bring."""
+    channels = table.get("channels")
+    strange = set(channels) - {item.name for item in fields(Channels)} if isinstance(channels, dict) else set[str]()
+    if not strange:
+        return dict(table), {}
+    from importlib.metadata import entry_points
+
+    brought = strange & {point.name for point in entry_points(group="nanoclaw.channels")}
+    assert isinstance(channels, dict)
+    known = {name: value for name, value in channels.items() if name not in brought}
+    return {**table, "channels": known}, {name: channels[name] for name in brought}
+
+
+def _with_secrets(channels: Channels, environment: Mapping[str, str]) -> Channels:
+    """What the environment says goes before the file."""
+    token = environment.get("NANOCLAW_TELEGRAM_TOKEN") or channels.telegram.token
+    matrix = environment.get("NANOCLAW_MATRIX_PASSWORD") or channels.matrix.password
+    email = environment.get("NANOCLAW_EMAIL_PASSWORD") or channels.email.password
+    return replace(
+        channels,
+        telegram=replace(channels.telegram, token=token),
+        matrix=replace(channels.matrix, password=matrix),
+        email=replace(channels.email, password=email),
+    )
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
@@ -180,6 +258,7 @@ def _check_positive(path: Path, config: Config) -> None:
         "limits.exec_seconds": limits.exec_seconds,
         "undo.days": config.undo.days,
         "undo.megabytes": config.undo.megabytes,
+        "media.megabytes": config.media.megabytes,
     }
     for key, value in numbers.items():
         if not 0 < value < float("inf"):

@@ -15,6 +15,8 @@ NanoclawError
 ├── SkillError             a skill that is broken, unknown or lacks something
 ├── ImageError             a picture that cannot be shown to a model
 ├── DocumentError          a document whose text cannot be read
+├── ChannelError           a chat platform that cannot be reached, or does not do what it was asked
+│   └── Undeliverable      asking again cannot help: no such chat, blocked by the person
 └── ScheduleError          a time, interval or cron expression that no job can have
 """
 
@@ -86,6 +88,18 @@ class ImageError(NanoclawError):
 
 
 class DocumentError(NanoclawError):
+    pass
+
+
+class ChannelError(NanoclawError):
+    """`retry_after` is the number of seconds the platform asked to wait, if it did."""
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class Undeliverable(ChannelError):
     pass
 
 

@@ -11,6 +11,13 @@ Reason = Literal["answered", "step_limit", "loop", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
+class TurnBegan:
+    """The assistant is at work on a message; `reply_to` is its external id, which the answer will carry."""
+
+    reply_to: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of the answer. Several rounds of one turn may each write text; `TurnEnded.answer` is the last."""
 
@@ -66,4 +73,4 @@ class TurnEnded:
     usage: Usage = Usage()
 
 
-Event = TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | Joined | Receipt | TurnEnded
+Event = TurnBegan | TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | Joined | Receipt | TurnEnded

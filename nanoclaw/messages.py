@@ -166,17 +166,37 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message, already on disk."""
+    """A file that came with a message. While its platform still holds it `path` is '', and its channel fetches it by
+    `ref`, a text that only the channel reads. `size` is in bytes, None where the platform does not say. `is_voice`:
+    somebody speaking, a message in itself."""
 
     path: str
     name: str
     mime: str = ""
+    ref: str = ""
+    size: int | None = None
+    is_voice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Something to press below a message; who presses it says `text`, such as "/yes 3"."""
+
+    label: str
+    text: str
+
+
+Role = Literal["owner", "guest"]
+"""Whose assistant it is, or somebody else who may talk to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
     """One message on its way in. `external_id` is the platform's own and unique within the channel; `quoted` is the
-    platform's id of the message that this one answers, '' for none."""
+    platform's id of the message that this one answers, '' for none, and `quote` that message's text where the platform
+    tells it. `sender` is the platform's stable id of a person, `name` how they call themselves: to be shown, never to
+    be trusted. `is_mention`: in a group, that it is said to the assistant.
+    """
 
     address: Address
     sender: str
@@ -184,11 +204,16 @@ class Inbound:
     message: UserMessage
     attachments: tuple[Attachment, ...] = ()
     quoted: str = ""
+    quote: str = ""
+    name: str = ""
+    is_group: bool = False
+    is_mention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none.
+    """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none. `files`
+    are paths.
 
     `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it.
     """
@@ -198,3 +223,4 @@ class Outbound:
     files: tuple[str, ...] = ()
     reply_to: str = ""
     key: str = ""
+    buttons: tuple[Button, ...] = ()

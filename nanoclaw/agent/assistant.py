@@ -27,7 +27,7 @@ from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn, nobody
 from nanoclaw.errors import NanoclawError, SkillError, StoreError
-from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, TurnEnded
+from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, TurnBegan, TurnEnded
 from nanoclaw.messages import (
     Address,
     AssistantMessage,
@@ -363,6 +363,7 @@ class Assistant:
         """The turn itself, to its end. `knocks` counts how often its model was asked in vain."""
         address, mode = inbound.address, _mode(inbound)
         self._began[address] = self._clock()
+        self._show(address, TurnBegan(inbound.external_id))
         opening = openings.load(session.memory or "") or self._builder.open(mode=mode)
         try:
             provider = self._provider_for(session.model)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
+from urllib.parse import quote, unquote
 
 from nanoclaw.events import Event
-from nanoclaw.messages import Address, Inbound, Outbound
+from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 
 Deliver = Callable[[Inbound], Awaitable[None]]
 """Hands a message in; returns once it is stored, so that the platform may be told "received"."""
@@ -16,14 +17,44 @@ Deliver = Callable[[Inbound], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the platform can show; the prompt and the splitter read it. `length` counts characters, 0 = no limit.
+    """What the platform can show; the prompt, the splitter and delivery read it.
 
-    `stays` is False where an answer that comes much later finds nobody: one question, one answer.
+    `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
+    that a file stands alone. `file_bytes` is the largest file that can be sent, 0: none can. `remark` is what else the
+    model should know, a sentence. `stays` is False where an answer that comes much later finds nobody: one question,
+    one answer.
     """
 
     length: int = 0
+    units: Literal["characters", "utf-16", "bytes"] = "characters"
     markup: Literal["plain", "markdown"] = "plain"
+    caption: int = 0
+    file_bytes: int = 0
+    edits: bool = False
+    threads: bool = False
+    buttons: bool = False
+    reactions: bool = False
+    remark: str = ""
     stays: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where on a platform something was said: as text, the `chat` of an Address. `thread` is a topic or thread within
+    the chat, `person` whose conversation it is where several talk, each '' for none."""
+
+    chat: str
+    thread: str = ""
+    person: str = ""
+
+    def __str__(self) -> str:
+        parts = [quote(part, safe="!$#@:+-_.~=") for part in (self.chat, self.thread, self.person)]
+        return "/".join(parts).rstrip("/")
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        chat, thread, person = (*map(unquote, text.split("/")), "", "")[:3]
+        return cls(chat, thread, person)
 
 
 class Channel(Protocol):
@@ -39,7 +70,8 @@ class Channel(Protocol):
         ...
 
     async def run(self, deliver: Deliver) -> None:
-        """Receive until cancelled or until the person leaves."""
+        """Receive until cancelled or until the person leaves. Raises ChannelError, or whatever went wrong, when the
+        connection is lost: whoever runs it waits and runs it again, longer each time until `alive` is a new one."""
         ...
 
     def serves(self, outbound: Outbound) -> bool:
@@ -52,4 +84,13 @@ class Channel(Protocol):
 
     def show(self, address: Address, event: Event) -> None:
         """Show what a turn is doing. Must not raise and must not block."""
+        ...
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A channel whose platform holds the files that came with a message until they are asked for."""
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """The file, of at most so many bytes. Raises ChannelError for one that is larger, or gone."""
         ...

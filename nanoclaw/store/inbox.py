@@ -139,8 +139,13 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "text": message.text,
         "origin": message.origin,
         "at": message.at.isoformat(),
-        "attachments": [[file.path, file.name, file.mime] for file in inbound.attachments],
+        "attachments": [
+            [file.path, file.name, file.mime, file.ref, file.size, file.is_voice] for file in inbound.attachments
+        ],
         "quoted": inbound.quoted,
+        "quote": inbound.quote,
+        "name": inbound.name,
+        "group": [inbound.is_group, inbound.is_mention],
     }
     row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
     sql = (
@@ -197,4 +202,14 @@ def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
     body = json.loads(text)
     message = UserMessage(body["text"], datetime.fromisoformat(body["at"]), body["origin"])
     attachments = tuple(Attachment(*file) for file in body["attachments"])
-    return Inbound(Address(channel, chat), body["sender"], external_id, message, attachments, body.get("quoted", ""))
+    return Inbound(
+        Address(channel, chat),
+        body["sender"],
+        external_id,
+        message,
+        attachments,
+        body.get("quoted", ""),
+        body.get("quote", ""),
+        body.get("name", ""),
+        *body.get("group", (False, False)),
+    )

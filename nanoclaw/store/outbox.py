@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nanoclaw.messages import Address, Outbound
+from nanoclaw.messages import Address, Button, Outbound
 from nanoclaw.store.db import Store
 
 RETRY_SECONDS = (5, 25, 120, 600)
@@ -36,18 +36,25 @@ class Outbox:
     def pending(self, channel: str) -> list[Row]:
         """What a channel still has to deliver, in order."""
         sql = (
-            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL FROM outbox"
+            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons FROM outbox"
             " WHERE channel = ? AND state = 'pending' ORDER BY id"
         )
         return [
             Row(
                 id_,
-                Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_)),
+                Outbound(
+                    Address(channel, chat),
+                    text,
+                    tuple(json.loads(files)),
+                    reply_to,
+                    str(id_),
+                    tuple(Button(*button) for button in json.loads(buttons)),
+                ),
                 attempts,
                 datetime.fromisoformat(due),
                 bool(is_reply),
             )
-            for id_, chat, text, files, reply_to, attempts, due, is_reply in self._store.rows(sql, channel)
+            for id_, chat, text, files, reply_to, attempts, due, is_reply, buttons in self._store.rows(sql, channel)
         ]
 
     def last(self) -> int:
@@ -78,7 +85,8 @@ def counts(store: Store) -> dict[str, int]:
 def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:
     """Add a row inside the caller's transaction; its number."""
     row = db.execute(
-        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             inbox,
             outbound.address.channel,
@@ -87,6 +95,7 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             json.dumps(outbound.files),
             outbound.reply_to,
             due,
+            json.dumps([[button.label, button.text] for button in outbound.buttons]),
         ),
     ).lastrowid
     assert row is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ToolError
-from nanoclaw.events import TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.events import TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.messages import AssistantMessage, ToolResult, Usage, UserMessage
 from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
 from nanoclaw.tools.base import Tool, ToolOutput, tool
@@ -317,7 +317,7 @@ def test_tokens_of_all_rounds_are_summed(tmp_path: Path) -> None:
 def test_a_screen_sees_text_calls_and_outcomes_in_order(tmp_path: Path) -> None:
     ended = ask(tmp_path, call("list_dir", {}, text="Let me look."), "Done.")
     kinds = [type(event) for event in ended.events]
-    assert kinds == [TextDelta, ToolStarted, ToolFinished, TextDelta, TurnEnded]
+    assert kinds == [TurnBegan, TextDelta, ToolStarted, ToolFinished, TextDelta, TurnEnded]
 
 
 def test_pictures_a_tool_returns_reach_the_model(tmp_path: Path) -> None:
