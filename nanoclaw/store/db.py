@@ -333,6 +333,7 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA user_version")  # the first look opens the journal, for which there may be no room
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
     return db

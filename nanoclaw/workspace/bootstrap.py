@@ -62,10 +62,11 @@ def seed(root: Path, template: Path) -> list[str]:
             place.rename(root)
             sync_folder(root.parent)
     except (OSError, WorkspaceError) as error:
-        if is_new:
+        if is_new:  # once it has its name it is whole, and stays
             shutil.rmtree(place, ignore_errors=True)
-        for name in made:
-            (root / name).unlink(missing_ok=True)
+        else:
+            for name in made:
+                (root / name).unlink(missing_ok=True)
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise WorkspaceError(
             f"cannot write to the workspace {root}: {why.rstrip('.')}. Check its permissions and the free space, "

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.torture import shim
 from tests.torture.run import Kind, kinds, nurseries, seen
+from tests.torture.shim import How
 from tests.torture.trials import Trials
 
 SEED = 7
@@ -42,6 +44,18 @@ def many() -> Iterator[list[Trials]]:
 def test_every_promise_holds_wherever_a_day_is_disturbed(many: list[Trials], kind: Kind) -> None:
     outcomes = seen(kind, many, slice(SEED, None, SAMPLE[kind.name]))
     assert len(outcomes) >= 3
+    assert [outcome for outcome in outcomes if outcome.broken] == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["eio", "enospc"])
+def test_every_promise_holds_where_the_first_start_is_disturbed_at_a_file_of_its_own(
+    many: list[Trials], how: How
+) -> None:
+    """The journal of the store made, the folder of the new workspace synced."""
+    calls = {(call.kind, Path(call.path).name): call.number for call in reversed(many[0].undisturbed.calls)}
+    points = [calls["create", "state.db-wal"], *([calls["sync", "home"]] if how == "eio" else [])]
+    outcomes = [many[0].refused(at, how) for at in points]
     assert [outcome for outcome in outcomes if outcome.broken] == []
 
 
