@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,8 @@ from nanoclaw.store.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED = 10_000, 100
+MOST_OF_A_GUEST = 20
+"""Jobs of one conversation that is not the owner's."""
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
 NAG_TIMES, MOST_NAGS = 6, 100
 
@@ -51,6 +54,13 @@ class Desk:
         be reached; `changed` is called when something is due at another time than before."""
         self._jobs, self._clock, self._zone, self._is_known, self._changed = jobs, clock, zone, is_known, changed
         self._note = f"\n{note}" if note else ""
+        self._only: Address | None = None
+
+    def within(self, address: Address) -> Desk:
+        """The same desk for somebody who is not the owner: only jobs of this conversation, and not many."""
+        narrow = copy(self)
+        narrow._only = address
+        return narrow
 
     def add(self, wish: Wish, target: Address, creator: str) -> tuple[Job, str]:
         """The new job, and when it is due in words."""
@@ -59,6 +69,10 @@ class Desk:
             raise ScheduleError(_NO_TEXT)
         if len(text) > LONGEST_TEXT:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
+        if self._only and (target != self._only or wish.may_schedule):
+            raise ScheduleError("Only the owner can do that: here jobs are for this conversation. Nothing was set.")
+        if self._only and len(self._shown()) >= MOST_OF_A_GUEST:
+            raise ScheduleError(f"There are {MOST_OF_A_GUEST} jobs in this conversation: remove some first.")
         if not self._is_known(target):
             raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
         if self._jobs.count() >= MOST_JOBS:
@@ -95,6 +109,30 @@ class Desk:
         """The same, word for word as the tool takes it."""
         return self.add(Wish(when, text, kind, at, on_miss, nag), target, creator)
 
+    def parted(self, said: str, zone: str) -> list[str]:
+        """The words for the time and the text of "me tomorrow at 9 to call Anna" or "me to call Anna tomorrow at 9";
+        [] where they cannot be told apart."""
+        now, zone = self._clock(), zone or self._zone
+
+        def is_time(words_: str) -> bool:
+            try:
+                words.read(words_, now, zone)
+            except ScheduleError:
+                return False
+            return not words_.isdecimal()  # "chapter 7"
+
+        rest = _ME.sub("", said)
+        if text_first := _TO.match(rest):
+            tail = rest[text_first.end() :].split()
+            for at in range(1, len(tail)):
+                if is_time(" ".join(tail[at:])):
+                    return [" ".join(tail[at:]), " ".join(tail[:at])]
+            return []
+        for found in _TO.finditer(rest):
+            if is_time(rest[: found.start()]):
+                return [rest[: found.start()].strip(), rest[found.end() :].strip()]
+        return []
+
     def in_short(self, job: Job) -> str:
         """Such as "reminder 3 for Mon 23 Nov 2026, 09:00"."""
         assert job.next_due
@@ -103,19 +141,20 @@ class Desk:
     def table(self) -> str:
         """A line for each job, the next one first, and for each reminder that nobody has answered."""
         now = self._clock()
-        opened = {job.id: (one, job) for one, job in self._jobs.open()}
-        listed = self._jobs.all(LISTED)
+        opened = {job.id: (one, job) for one, job in self._jobs.open() if self._is_shown(job)}
+        shown = self._shown()
+        listed = shown[:LISTED]
         lines = [_line(job, self._jobs.last(job.id), now) + _open(opened.pop(job.id, None), now) for job in listed]
         for one, job in opened.values():
             if job.state == "done":
                 lines.append(f"- {job.id}: {job.kind} “{_short(job.text)}”{_open((one, job), now)}")
-        if (more := self._jobs.count() - len(listed)) > 0:
+        if more := len(shown) - len(listed):
             lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
     def remove(self, id_: int) -> str:
         """Also one that has fired, and waits for an answer."""
-        answerable = {job.id: job for _, job in self._jobs.open()}
+        answerable = {job.id: job for _, job in self._jobs.open() if self._is_shown(job)}
         job = answerable.get(id_) or self.job(id_)
         self._jobs.set_state(job.id, "removed", None)
         self._changed()
@@ -156,9 +195,16 @@ class Desk:
     def job(self, id_: int) -> Job:
         """Raises ScheduleError for one that is not there, or over."""
         job = self._jobs.get(id_)
+        job = job if job and self._is_shown(job) else None
         if job is None or job.state == "done":
             raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
         return job
+
+    def _shown(self) -> list[Job]:
+        return [job for job in self._jobs.all() if self._is_shown(job)]
+
+    def _is_shown(self, job: Job) -> bool:
+        return self._only in (None, job.target)
 
 
 class Commands:
@@ -215,10 +261,12 @@ class Commands:
                     target = address_of(value)
         if rest.endswith(":") and not _COLON.search(rest):
             raise ScheduleError(_NO_TEXT)
-        parts = _COLON.split(rest, maxsplit=1)
-        if len(parts) != 2 or not all(part.strip() for part in parts):
+        parts = [part.strip() for part in _COLON.split(rest, maxsplit=1)]
+        if len(parts) == 1:
+            parts = self._desk.parted(rest, wish.zone)
+        if len(parts) != 2 or not all(parts):
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
-        when, text = (part.strip() for part in parts)
+        when, text = parts
         if not wish.nag and (nag := _NAG_AT_END.search(text)):
             wish, text = replace(wish, nag=nag[1]), text[: nag.start()].strip()
         return self._desk.add(replace(wish, when=when, text=text), target, sender)[1]
@@ -229,6 +277,8 @@ _FLAG = re.compile(
     r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
 )
 _COLON = re.compile(r":(?=\s)")
+_ME = re.compile(r"^me\s+", re.IGNORECASE)
+_TO = re.compile(r"(?:^|\s)(?:to|that|about)\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(r"[\s,;]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE)
 
 

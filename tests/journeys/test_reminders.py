@@ -334,6 +334,20 @@ async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: P
 
 
 @story
+async def test_a_reminder_can_be_said_without_a_colon(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for said, text in (
+            ("me tomorrow at 9 to call Anna", "call Anna"),
+            ("me to meet Ben at the station tomorrow at 9", "meet Ben at the station"),
+            ("me that the rent is due tomorrow at 9", "the rent is due"),
+        ):
+            answer = await heard(home, dial, f"/remind {said}")
+            assert ("09:00" in answer, f"“{text}”" in answer) == (True, True), answer
+        assert "a colon and a text" in await heard(home, dial, "/remind me to read chapter 7")
+
+
+@story
 async def test_the_receipt_of_a_reminder_is_short(tmp_path: Path) -> None:
     dial = Dial()
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
