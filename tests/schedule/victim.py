@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
+import shutil
 import signal
+import sys
+import tempfile
 from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
+from random import Random
 
 from nanoclaw.messages import AssistantMessage, Outbound
 from nanoclaw.providers.scripted import ScriptedProvider
@@ -102,3 +107,37 @@ async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
         said = [message.text for message in home.history if isinstance(message, AssistantMessage)]
         states = [state for (state,) in home.store.rows("SELECT state FROM occurrences ORDER BY id")]
         return keys, texts, said, states
+
+
+STORIES = {"once": 1, "repeat": 1, "list": 1, "nag": 2, "task": 1}
+"""How many texts the person gets in each."""
+
+
+def main() -> int:
+    """Kill firings of each story at each statement, and again at a random one of the next start; print the outcome."""
+    parser = argparse.ArgumentParser(prog="python -m tests.schedule.victim", description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    random, kills, lost, doubled = Random(given.seed), 0, 0, 0
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        while kills < given.kills:
+            for story, texts in STORIES.items():
+                died, statement = True, 0
+                while died and kills < given.kills:
+                    root = Path(tempfile.mkdtemp(dir=folder))
+                    died = killed(root, story, statement)
+                    kills += died
+                    kills += died and killed(root, story, random.randrange(2 * statement + 4))
+                    asyncio.run(fire(root, story, None))
+                    keys, sent, said, _ = asyncio.run(left(root))
+                    lost += len(sent) < texts or len(said) < texts
+                    doubled += len(keys) > texts or len(sent) > texts or len(said) > texts
+                    shutil.rmtree(root)
+                    statement += 1
+    print(f"firings killed {kills} times: {lost} lost, {doubled} doubled")
+    return 1 if lost or doubled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
