@@ -11,9 +11,9 @@ chat: .venv/chat
 test: lint types
 	$(BIN)/pytest
 
-live: .venv/chat .venv/dev
+live: .venv/chat .venv/dev .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
-	NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
+	NANOCLAW_TEST_BOTS="$(CURDIR)/.venv/bots/bin/python" NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
 
 lint: .venv/dev
 	$(BIN)/ruff format --check
@@ -43,6 +43,12 @@ install: .venv/chat
 
 .venv/dev: .venv/pip pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+# other programs' reading of Telegram's Bot API, to hold ours against: apart, as they pin what nanoclaw does not
+.venv/bots: .venv/pip
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
 .PHONY: chat test live lint types torture bench install

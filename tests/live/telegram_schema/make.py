@@ -18,7 +18,7 @@ TOOLS = ("ts-json-schema-generator@2.4.0", "typescript@7.0.2")
 
 METHODS = (
     *("getMe", "getUpdates", "getFile", "getWebhookInfo", "deleteWebhook", "setMyCommands"),
-    *("sendMessage", "sendMessageDraft", "sendChatAction", "sendMediaGroup"),
+    *("sendMessage", "sendMessageDraft", "sendChatAction"),
     *("sendPhoto", "sendDocument", "sendVoice", "sendAudio", "sendVideo"),
     *("editMessageText", "editMessageCaption", "editMessageReplyMarkup", "deleteMessage"),
     *("setMessageReaction", "answerCallbackQuery"),
@@ -97,7 +97,9 @@ def _trim(schema: Any, field: str = "") -> Any:
                 small["items"] = _trim(schema["items"], field)
             if field not in FLOATS and "type" in small:
                 kinds = small["type"]
-                whole = ["integer" if kind == "number" else kind for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+                whole = [
+                    "integer" if kind == "number" else kind for kind in ([kinds] if isinstance(kinds, str) else kinds)
+                ]
                 small["type"] = whole[0] if isinstance(kinds, str) else whole
             return small
     return schema
