@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,15 @@ from typing import Any
 from nanoclaw import __version__, attach
 from nanoclaw.agent import budget as budgets
 from nanoclaw.agent import xray
+from nanoclaw.agent.approving import approval_commands, approval_reaction
+from nanoclaw.agent.arriving import Arrivals
 from nanoclaw.agent.assistant import Assistant
 from nanoclaw.agent.budget import Budget
-from nanoclaw.agent.commands import COMMANDS, Answer
+from nanoclaw.agent.commands import COMMANDS, Answer, Said
 from nanoclaw.agent.context import ContextBuilder, recent_talk
 from nanoclaw.agent.delivery import Delivery
+from nanoclaw.agent.door import Door, Home, Standing
+from nanoclaw.agent.leaving import CAPABILITY as MEDIA
 from nanoclaw.agent.manifest import Manifest, manifest
 from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
@@ -28,16 +32,19 @@ from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.agent.sections import IDS, Extension, Mode
 from nanoclaw.agent.standing import pin_commands
 from nanoclaw.agent.tokens import Calibration
-from nanoclaw.channels.base import Channel
-from nanoclaw.config import Config
+from nanoclaw.channels.base import Channel, Hints
+from nanoclaw.config import Channels, Config, entry
 from nanoclaw.drafts import remove_drafts
 from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError, WorkspaceError
 from nanoclaw.events import Event
+from nanoclaw.guard.access import Access, Rules, creator
+from nanoclaw.guard.approvals import Approvals
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.exec import end_left_over
 from nanoclaw.guard.outputs import Outputs
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.redact import Redactor, clean_environment
+from nanoclaw.guard.sending import Sendable
 from nanoclaw.messages import Address, Image, Inbound, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
 from nanoclaw.providers.base import SIGHTED, Provider, Sight, chat_tools
 from nanoclaw.schedule import heartbeat as heartbeats
@@ -46,20 +53,22 @@ from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.schedule.desk import Commands as Faces
 from nanoclaw.schedule.desk import Desk
 from nanoclaw.schedule.heartbeat import Heartbeat
-from nanoclaw.schedule.reminders import Answers, important
+from nanoclaw.schedule.reminders import Answers, important, introduce
 from nanoclaw.schedule.schedule import STALE, Schedule, prompt
 from nanoclaw.schedule.watched import Watched
 from nanoclaw.store.beats import CHANNEL as HEARTBEAT
 from nanoclaw.store.beats import Beats
 from nanoclaw.store.db import Store, owner
-from nanoclaw.store.flags import PANIC, Flags
+from nanoclaw.store.flags import PANIC, QUESTION, Flags
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.jobs import CHANNEL as JOBS
 from nanoclaw.store.jobs import Jobs
 from nanoclaw.store.ledger import Ledger
 from nanoclaw.store.models import ModelFacts
 from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.people import People
 from nanoclaw.store.pins import Pins
+from nanoclaw.store.sent import Sent
 from nanoclaw.store.sessions import Sessions, last_turn, session_of
 from nanoclaw.store.usage import lessons
 from nanoclaw.tools.base import Tool, Toolbox
@@ -67,18 +76,21 @@ from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.forgetting import Forgetter, forget_tool, memory_command
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.message import Post, message_tool
 from nanoclaw.tools.report import report_tool
 from nanoclaw.tools.schedule import CAPABILITY as SCHEDULE
 from nanoclaw.tools.schedule import schedule_tools
 from nanoclaw.tools.shell import shell_tools
 from nanoclaw.workspace import bootstrap, documents
 from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.media import Media
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means, Skill, survey
 
 LOCAL = "local/"
+MAIN = Address("terminal", "main")
 WHILE = "It fires while nanoclaw runs, and late if it does not: `nanoclaw gateway` keeps it running."
 TICK = "schedule.tick"
 """A file in the home, touched at each tick of the schedule."""
@@ -112,6 +124,9 @@ class App:
         self._own, self._is_gateway, self._terminated, self._model = own, own is None, False, model
         self._clock = now = person_clock(config)
         self._began = now()
+        people = People(self.store, now)
+        access = Access(rules(config), people.role)
+        self._door = Door(access, people, self._let_in, self._tell, now)
         self._channels: dict[str, Channel] = {own.name: own} if own else {}
         if listens:
             from nanoclaw.channels.socket import Terminals
@@ -119,29 +134,54 @@ class App:
             terminals = Terminals(config.home, self, now, own)
             self._channels[terminals.name] = terminals
         if self._is_gateway:
-            self._channels |= {channel.name: channel for channel in chat_channels(config, now)}
+            chats = chat_channels(config, now, self._door.is_known)
+            self._channels |= {channel.name: channel for channel in chats}
         # channels that broke off: the last sign of life before, and the reason
         self._troubles: dict[str, tuple[datetime | None, str]] = {}
         workspace = Workspace(config.workspace_path)
         workspace.check_writable()
         remove_drafts(places_of_drafts(config, self.store))
-        self._sessions = sessions = Sessions(self.store, now)
+        home = Home(people, MAIN if config.session.owner == "shared" else None)
+        self._sessions = sessions = Sessions(self.store, now, home.of)
         ledger = Ledger(self.store, now)
         changes = file_changes(config, now, self.store)
         self._notes = notes = note_search(config, now)
         forgetter = make_forgetter(config, now, self.store, sessions, notes)
         jobs = Jobs(self.store, sessions, now)
+        standing = Standing(access, jobs, home)
         self._desk = desk = Desk(
             jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed(), WHILE if own else ""
         )
-        tools = all_tools(config, workspace, now, forgetter, notes, changes, desk)
         self._outbox = outbox = Outbox(self.store, now, lambda: random.uniform(0.8, 1.2))
         self._flags = flags = Flags(self.store, now)
+        sent, most_bytes = Sent(self.store, sessions, now), config.media.megabytes * 1_000_000
+        check_file = Sendable(workspace.root, config.home, most_bytes)
+        approvals = Approvals(
+            place=lambda address: self._where_owner_is(people, address),
+            say=self._tell,
+            number=partial(next_number, flags),
+        )
+        post = Post(
+            sent,
+            check_file,
+            home=partial(_reports_to, jobs),
+            is_served=self._reaches,
+            channels=lambda: list(self._channels),
+            is_known=lambda address: sent.knows(address) or is_listed(config, address, "allow_from", "send_to"),
+            is_open=lambda address: is_owners(people, address) or is_listed(config, address, "send_to"),
+            ask=approvals.ask,
+            introduce=lambda what, text: introduce(builder.remark, now, what, text),
+            stays=self._stays,
+            wake=lambda channel: self.delivery.wake(channel),
+        )
+        tools = all_tools(config, workspace, now, forgetter, notes, changes, desk, post)
         pins = Pins(self.store, now)
         pinned = Pinned(pins.all, (tool.spec.name for tool in tools), workspace.root)
         budget = make_budget(config, self.store, flags, now)
-        self.delivery = Delivery(outbox, self._channels.values(), now, self._reaches, partial(frozen_at, flags))
-        builder = context_builder(config, tools, now, notes, pins)
+        self.delivery = Delivery(
+            outbox, self._channels.values(), now, self._reaches, partial(frozen_at, flags), workspace.root
+        )
+        builder = context_builder(config, tools, now, notes, pins, self._hints)
         self._wakes = listens
         self._schedule = schedule = Schedule(
             jobs,
@@ -168,12 +208,25 @@ class App:
             remark=builder.remark,
             start=start_beat,
             wake=self.delivery.wake,
-            free=lambda address: self.assistant.free(address),
+            free=lambda address: self.assistant.free(home.of(address)),
             is_frozen=lambda: frozen_at(flags) is not None,
             is_served=self._fires_for,
         )
         clean, bounded = cleaner(config), Outputs(workspace.root).shortened
-        beating = Toolbox([*tools, report_tool(heartbeat.report)], now, clean, pinned.refusal, bounded)
+        beats = [tool for tool in tools if tool.spec.name != "message"]
+        beating = Toolbox([*beats, report_tool(heartbeat.report)], now, clean, pinned.refusal, bounded)
+        answered = Answers(jobs, now, schedule.changed).to
+        reacted = approval_reaction(
+            approvals, lambda inbound: not inbound.is_group and standing.role_of(inbound) == "owner"
+        )
+        arrivals = Arrivals(
+            Media(workspace),
+            most_bytes,
+            holder=self._channels.get,
+            image_type=image_type,
+            said=outbox.sent_text,
+            transcribe=transcriber(config),
+        )
         self.assistant = Assistant(
             sessions=sessions,
             inbox=Inbox(self.store, now),
@@ -184,7 +237,12 @@ class App:
             receipts=Receipts(ledger, changes, builder.remark, forgetter.undo, desk.remove),
             tells_receipts=config.session.receipts,
             toolbox=Toolbox(tools, now, clean, pinned.refusal, bounded),
-            toolboxes={"heartbeat": beating},
+            toolboxes={
+                "heartbeat": beating,
+                "guest": Toolbox(for_guests(tools), now, clean, pinned.refusal, bounded),
+            },
+            role_of=standing.role_of,
+            conversation=standing.conversation,
             provider_for=self._providers.of,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {workspace.root}",
@@ -201,6 +259,8 @@ class App:
                 **note_commands(MemoryStore(workspace, now), changes, notes.search),
                 **pin_commands(pins, pinned.how),
                 **job_commands(desk),
+                **approval_commands(approvals),
+                **self._door.commands,
             },
             search=notes.search,
             cost=partial(_price_in_words, config),
@@ -214,7 +274,10 @@ class App:
             forget_window=facts.forget_window,
             window_in_words=partial(_window_in_words, config, facts),
             resumed=schedule.changed,
-            reaction=Answers(jobs, now, schedule.changed).to,
+            reaction=lambda inbound: reacted(inbound) or answered(inbound),
+            arrive=arrivals.take,
+            check_file=check_file,
+            told=sent.of_turn,
             ending=lambda inbound, ended, touched: (
                 schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
             ),
@@ -309,7 +372,8 @@ class App:
         pauses, before = iter(RESTART_SECONDS), channel.alive
         while True:
             try:
-                await channel.run(self.assistant.deliver)
+                is_ours = channel.name == MAIN.channel
+                await channel.run(self.assistant.deliver if is_ours else self._door.deliver)
                 return
             except Exception as error:
                 if not self._is_gateway:
@@ -326,6 +390,14 @@ class App:
                 log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
             await asyncio.sleep(pause)
 
+    async def _let_in(self, inbound: Inbound) -> None:
+        await self.assistant.deliver(inbound)
+
+    def _tell(self, outbound: Outbound) -> None:
+        """What the program itself has to say to somebody."""
+        self._outbox.add(outbound)
+        self.delivery.wake(outbound.address.channel)
+
     def _channel_status(self, channel: Channel) -> dict[str, Any]:
         """A trouble is over with the next sign of life."""
         alive = channel.alive and round((self._clock() - channel.alive).total_seconds())
@@ -335,6 +407,9 @@ class App:
     def _show(self, address: Address, event: Event) -> None:
         if channel := self._channels.get(address.channel):
             channel.show(address, event)
+
+    def _hints(self, channel: str) -> Hints | None:
+        return self._channels[channel].hints if channel in self._channels else None
 
     def _stays(self, address: Address) -> bool:
         return address.channel not in self._channels or self._channels[address.channel].hints.stays
@@ -350,6 +425,12 @@ class App:
         """Whether jobs of a conversation fire now: a gateway's may wait for somebody who reads, others stay due."""
         return self._takes_up(address) or (address.channel in self._channels and self._reaches(Outbound(address, "")))
 
+    def _where_owner_is(self, people: People, address: Address) -> Address | None:
+        """Where the owner can be asked about something now: right there, else in a terminal or a chat of their own."""
+        places = [one for one in (address, MAIN, *people.owners_chats()) if is_owners(people, one)]
+        served = (one for one in places if one.channel in self._channels and self._stays(one))
+        return next((one for one in served if self._reaches(Outbound(one, ""))), None)
+
     def _takes_up(self, address: Address) -> bool:
         """Whether what an earlier process left of a conversation goes on here."""
         own = self._own
@@ -358,8 +439,11 @@ class App:
         return address.channel in self._channels if own is None else own.serves(Outbound(address, "", reply_to="any"))
 
 
-def chat_channels(config: Config, now: Clock) -> Iterator[Channel]:
-    """The chat apps that are configured. Raises ConfigError for what is missing, or not installed."""
+def chat_channels(
+    config: Config, now: Clock, is_known: Callable[[str, str], bool] = lambda channel, sender: False
+) -> Iterator[Channel]:
+    """The chat apps that are configured. `is_known(channel, sender)` tells whose invitations are accepted. Raises
+    ConfigError for what is missing, or not installed."""
     most = config.media.megabytes * 1_000_000
     if (telegram := config.channels.telegram).token:
         from nanoclaw.channels.telegram import Telegram
@@ -369,7 +453,11 @@ def chat_channels(config: Config, now: Clock) -> Iterator[Channel]:
     if (matrix := config.channels.matrix).homeserver:
         from nanoclaw.channels.matrix import Matrix
 
-        yield Matrix(matrix.homeserver, matrix.user, matrix.password, config.home / "matrix", now, most_bytes=most)
+        yield Matrix(
+            *(matrix.homeserver, matrix.user, matrix.password, config.home / "matrix", now),
+            most_bytes=most,
+            is_known=partial(is_known, "matrix"),
+        )
     if (email := config.channels.email).address:
         from nanoclaw.channels.email import Email
 
@@ -384,6 +472,7 @@ def chat_channels(config: Config, now: Clock) -> Iterator[Channel]:
             ca_file=email.ca_file,
             trusts=email.trusts,
             most_bytes=most,
+            folder=config.home / "email",
         )
     if config.channels.others:
         from importlib.metadata import entry_points
@@ -391,6 +480,16 @@ def chat_channels(config: Config, now: Clock) -> Iterator[Channel]:
         for point in entry_points(group="nanoclaw.channels"):
             if point.name in config.channels.others:
                 yield point.load()(config.channels.others[point.name], config.home, now)
+
+
+def rules(config: Config) -> dict[str, Rules]:
+    """Who is let in by each channel, as the config says. Raises ConfigError."""
+    found = {}
+    for name in (*(item.name for item in fields(Channels) if item.name != "others"), *config.channels.others):
+        one = entry(config, name)
+        people = frozenset(map(str.lower, one.allow_from) if name == "email" else one.allow_from)
+        found[name] = Rules(people, one.policy, one.groups, frozenset(one.allow_groups))
+    return found
 
 
 @asynccontextmanager
@@ -402,6 +501,32 @@ async def open_app(
         yield app
     finally:
         await app.aclose()
+
+
+def next_number(flags: Flags) -> int:
+    """Of a question to the owner: one that no other had, also before a restart."""
+    number = int(flags.get(QUESTION) or 0) + 1
+    flags.set(QUESTION, str(number))
+    return number
+
+
+def is_owners(people: People, address: Address) -> bool:
+    """Whether the owner alone reads what is said there."""
+    return address.channel == MAIN.channel or people.is_owners(address)
+
+
+def is_listed(config: Config, address: Address, *lists: str) -> bool:
+    """Whether a chat is in one of the lists of its channel's configuration."""
+    if address.channel not in rules(config):
+        return False
+    one = entry(config, address.channel)
+    return any(address.chat in getattr(one, name) for name in lists)
+
+
+def _reports_to(jobs: Jobs, address: Address) -> Address:
+    """Where the person of a conversation is: for a task's, the chat that it reports to."""
+    job = jobs.get(int(address.chat)) if address.channel == JOBS else None
+    return job.target if job else address
 
 
 def frozen_at(flags: Flags) -> int | None:
@@ -666,7 +791,8 @@ def places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
     if Inbox(store, person_clock(config)).open_turns():
         yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
     else:
-        yield from (config.workspace_path, config.workspace_path / "memory")
+        media = Workspace(config.workspace_path).media
+        yield from (config.workspace_path, config.workspace_path / "memory", *media.glob("*/"))
 
 
 def all_tools(
@@ -677,8 +803,9 @@ def all_tools(
     notes: NoteSearch | None = None,
     changes: Changes | None = None,
     desk: Desk | None = None,
+    post: Post | None = None,
 ) -> list[Tool]:
-    """Without `changes` and a `desk` they are only to be looked at: what they did could not be undone."""
+    """Without `changes`, a `desk` and a `post` they are only to be looked at: what they did could not be undone."""
     notes = notes or note_search(config, now)
     environment = clean_environment(config.environment, secrets(config))
     tools = [
@@ -687,17 +814,29 @@ def all_tools(
         *memory_tools(MemoryStore(workspace, now), notes.search),
         *([forget_tool(forgetter)] if forgetter else []),
         *schedule_tools(desk),
+        message_tool(post),
     ]
     return kept(tools, changes) if changes else tools
 
 
 def job_commands(desk: Desk) -> dict[str, Answer]:
-    faces = Faces(desk)
+    """A guest's are about the guest's own conversation."""
+
+    def face(said: Said) -> Faces:
+        return Faces(desk.within(said.place) if said.role == "guest" else desk)
+
+    def maker(said: Said) -> str:
+        return creator(said.place, said.sender)
+
     return {
-        "remind": lambda said: faces.remind(said.argument, said.address, said.sender),
-        "jobs": lambda said: faces.jobs(said.argument, said.address, said.sender),
-        "cron": lambda said: faces.cron(said.argument, said.address, said.sender),
+        "remind": lambda said: face(said).remind(said.argument, said.place, maker(said)),
+        "jobs": lambda said: face(said).jobs(said.argument, said.place, maker(said)),
+        "cron": lambda said: face(said).cron(said.argument, said.place, maker(said)),
     }
+
+
+def for_guests(tools: Sequence[Tool]) -> list[Tool]:
+    return [tool for tool in tools if tool.for_guests]
 
 
 def cron_desk(config: Config, store: Store) -> Desk:
@@ -775,7 +914,14 @@ def make_forgetter(
     )
 
 
-def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSearch, pins: Pins) -> ContextBuilder:
+def context_builder(
+    config: Config,
+    tools: list[Tool],
+    now: Clock,
+    notes: NoteSearch,
+    pins: Pins,
+    hints: Callable[[str], Hints | None] = lambda channel: None,
+) -> ContextBuilder:
     return ContextBuilder(
         config.workspace_path,
         template=shipped("workspace_template"),
@@ -788,7 +934,10 @@ def context_builder(config: Config, tools: list[Tool], now: Clock, notes: NoteSe
         recall=notes.recall,
         pins=pins.all,
         means=skill_means(config, tools),
-        capabilities=[SCHEDULE, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
+        guest_tools=frozenset(tool.spec.name for tool in for_guests(tools)),
+        guest_capabilities=[SCHEDULE],
+        hints=hints,
+        capabilities=[SCHEDULE, MEDIA, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,
@@ -923,6 +1072,28 @@ def open_image(source: bytes | Path, name: str) -> Image:
     from nanoclaw.providers import images
 
     return images.open_image(source, name)
+
+
+def image_type(data: bytes) -> str:
+    from nanoclaw.providers import images
+
+    return images.image_type(data)
+
+
+def transcriber(config: Config) -> Callable[[Path], Awaitable[str]] | None:
+    """What writes down voice notes; None where none is configured. It raises NanoclawError when it is asked."""
+    name = config.media.transcription
+    if not name:
+        return None
+
+    async def transcribe(path: Path) -> str:
+        from nanoclaw.providers.names import transcription_for
+
+        same_service = _has_address(config, name)
+        base, key = (config.model.api_base, config.model.api_key) if same_service else ("", "")
+        return await transcription_for(name, base, key, config.environment)(path)
+
+    return transcribe
 
 
 def shipped(name: str) -> Path:

@@ -153,6 +153,13 @@ def parser() -> argparse.ArgumentParser:
         action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(command=_sessions_show, json=name == "export")
 
+    linking = command("link", _link, "make a chat account yours by a code, or let somebody in")
+    linking.add_argument("channel", nargs="?", default="", metavar="CHANNEL", help="telegram, matrix, email …")
+    acts = linking.add_mutually_exclusive_group()
+    acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")
+    acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
+    acts.add_argument("--remove", default="", metavar="CHANNEL:ID", help="such as telegram:555")
+
     skills = command("skills", _skills_list, "the skills that were found")
     skills.set_defaults(json=False)
     listing = skills.add_subparsers(metavar="ACTION").add_parser("list", help="name, source and state of each")
@@ -472,10 +479,13 @@ def _status(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.schedule.clock import clock
     from nanoclaw.store.db import owner
     from nanoclaw.store.flags import PANIC, Flags
-    from nanoclaw.store.outbox import counts
+    from nanoclaw.store.outbox import counts, failures
     from nanoclaw.store.sessions import list_sessions
+    from nanoclaw.workspace.media import Media
+    from nanoclaw.workspace.paths import Workspace
 
     now = clock(config.person.timezone, config.environment)
+    files, size = Media(Workspace(config.workspace_path)).taken()
     pid = owner(config.home / "state.db")
     live = None
     with suppress(NanoclawError):  # it does not answer
@@ -483,6 +493,7 @@ def _status(config: Config, options: argparse.Namespace) -> int:
     with _read_store(config) as store:
         sessions = list_sessions(store) if store else []
         outbox = counts(store) if store else {}
+        failed = failures(store) if store else []
         frozen = False
         with suppress(StoreError):  # a store of an older format has no such switch
             frozen = bool(store and Flags(store, now).get(PANIC) is not None)
@@ -497,6 +508,8 @@ def _status(config: Config, options: argparse.Namespace) -> int:
         "messages": sum(session.messages for session in sessions),
         "to_deliver": outbox.get("pending", 0),
         "not_delivered": outbox.get("failed", 0),
+        "failures": [{"to": to, "text": text, "reason": reason} for to, text, reason in failed],
+        "media": {"files": files, "bytes": size},
         "frozen": frozen,
     }
     if options.json:
@@ -504,13 +517,22 @@ def _status(config: Config, options: argparse.Namespace) -> int:
         return 0
     shown = {
         **facts,
+        "not_delivered": "\n".join([str(facts["not_delivered"]), *map(_failure, failed)]),
         "model": facts["model"] or "chosen at each start",
         "running": _running(pid, live),
+        "media": f"{files} files that came with messages, {size / 1e6:,.1f} MB (media/ in the workspace)",
         "frozen": "yes, by /panic: /resume goes on" if frozen else "no",
     }
-    del shown["process"]
+    del shown["process"], shown["failures"]
     print("\n".join(f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items()))
     return 0
+
+
+def _failure(failed: tuple[str, str, str]) -> str:
+    from nanoclaw.channels.text import one_line
+
+    to, text, reason = failed
+    return f"  {one_line(to)}: {one_line(text, 40)!r} ({one_line(reason, 100)})"
 
 
 def _running(pid: int | None, live: dict[str, Any] | None) -> str:
@@ -910,6 +932,20 @@ def _skill_state(skill: Skill) -> str:
     if skill.missing:
         return "lacks"
     return "by hand" if skill.hidden else "always on" if skill.always else "ready"
+
+
+def _link(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw import linking
+
+    if options.listed:
+        print("\n".join(linking.listed(config)))
+    elif options.remove:
+        print(linking.remove(config, options.remove))
+    elif options.approve:
+        print(linking.approve(config, options.channel, options.approve))
+    else:
+        return linking.connect(config, os.environ, options.channel)
+    return 0
 
 
 def _tokens(config: Config, options: argparse.Namespace) -> int:

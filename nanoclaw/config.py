@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from nanoclaw.errors import ConfigError
 
@@ -232,6 +232,25 @@ def _with_secrets(channels: Channels, environment: Mapping[str, str]) -> Channel
         matrix=replace(channels.matrix, password=matrix),
         email=replace(channels.email, password=email),
     )
+
+
+def entry(config: Config, channel: str) -> Entry:
+    """How a channel lets people in. Raises ConfigError for a list of names in place of stable ids, or other values that
+    cannot be meant."""
+    where, prefix = str(config.file), f"channels.{channel}."
+    if channel in config.channels.others:
+        table = config.channels.others[channel]
+        known = {item.name for item in fields(Entry)}
+        return cast(Entry, _fill(Entry, {key: table[key] for key in table if key in known}, where, prefix, {}))
+    found: Entry = getattr(config.channels, channel)
+    if channel == "telegram":
+        for one in (*found.allow_from, *found.allow_groups):
+            if not one.removeprefix("-").isdecimal():
+                raise ConfigError(
+                    f"{where}: {prefix}allow_from and allow_groups take numbers such as 555, not {one!r}: a name can "
+                    "be taken over by somebody else. nanoclaw's log shows the id of who writes."
+                )
+    return found
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

@@ -195,7 +195,7 @@ class Inbound:
     """One message on its way in. `external_id` is the platform's own and unique within the channel; `quoted` is the
     platform's id of the message that this one answers, '' for none, and `quote` that message's text where the platform
     tells it. `sender` is the platform's stable id of a person, `name` how they call themselves: to be shown, never to
-    be trusted. `is_mention`: in a group, that it is said to the assistant.
+    be trusted. `is_mention`: in a group, that it is said to the assistant; `overheard` is what others said before.
     """
 
     address: Address
@@ -208,6 +208,7 @@ class Inbound:
     name: str = ""
     is_group: bool = False
     is_mention: bool = False
+    overheard: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ def spoken(text: str) -> str:
         text = shorter
 
 
+def may_become_silence(begun: str) -> bool:
+    """Whether what has streamed of an answer is a token of silence, or may still turn out to be one."""
+    bare = re.sub(r"<[^<>\n]*>?|&[a-z]*;?", "", begun).strip(_WRAP + _SEPARATORS + _STOPS).upper()
+    return any(token.startswith(bare) for token in ("HEARTBEAT_OK", "NO_REPLY", "[SILENT]")) or not spoken(begun)
+
+
 def _has_words(text: str) -> bool:
     unlisted = re.sub(_NUMBER, "", text, flags=re.IGNORECASE | re.MULTILINE)
     rest = re.sub(_MARKUP, " ", re.sub(_ANY, " ", unlisted, flags=re.IGNORECASE))

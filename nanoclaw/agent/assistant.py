@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.agent import commands
 from nanoclaw.agent import opening as openings
+from nanoclaw.agent.arriving import Arrived, as_it_is
 from nanoclaw.agent.asking import Asking
 from nanoclaw.agent.budget import Budget
 from nanoclaw.agent.commands import Answer, Said
@@ -20,13 +21,14 @@ from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
 from nanoclaw.agent.conversation import conversation_commands
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.lanes import Lanes
+from nanoclaw.agent.leaving import Check, Hushed, leaving, named, no_file, same_words
 from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
 from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn, nobody
-from nanoclaw.errors import NanoclawError, SkillError, StoreError
+from nanoclaw.errors import NanoclawError, ScheduleError, SkillError, StoreError
 from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, TurnBegan, TurnEnded
 from nanoclaw.messages import (
     Address,
@@ -36,6 +38,7 @@ from nanoclaw.messages import (
     Message,
     Origin,
     Outbound,
+    Role,
     SystemPrompt,
     ToolCall,
     Usage,
@@ -54,16 +57,20 @@ from nanoclaw.workspace.skills import Skill, by_hand, find
 if TYPE_CHECKING:
     from nanoclaw.workspace.recall import Hit
 
+_NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+_NOT_NOW = "I can't do that just now."
+
 KNOCK_SECONDS = (30, 60, 120, 300)
 """Pauses before a model that cannot be reached is asked again; the last one for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A message and its row in the inbox."""
+    """A message, its row in the inbox, and the conversation that it is part of."""
 
     row: int
     inbound: Inbound
+    conversation: Address
 
     @property
     def address(self) -> Address:
@@ -79,6 +86,7 @@ class GoOn:
     """An open turn that is to be taken up again."""
 
     turn: OpenTurn
+    conversation: Address
 
     @property
     def written(self) -> datetime:
@@ -95,11 +103,13 @@ Item = Accepted | GoOn
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A turn that waits for a model that cannot be reached; `knocks` counts how often it was asked."""
+    """A turn that waits for a model that cannot be reached; `knocks` counts how often it was asked. `behind` came from
+    elsewhere meanwhile, and has turns of its own after it."""
 
     turn: OpenTurn
     knocks: int
     timer: asyncio.TimerHandle | None = None
+    behind: tuple[Accepted, ...] = ()
 
 
 class Assistant:
@@ -139,8 +149,13 @@ class Assistant:
         tells_receipts: bool = True,
         reaction: Callable[[Inbound], Ending | None] = lambda inbound: None,
         ending: Callable[[Inbound, TurnEnded, bool], Ending | None] = lambda inbound, ended, touched: None,
-        toolboxes: Mapping[Origin, Toolbox] | None = None,
+        toolboxes: Mapping[Origin | Literal["guest"], Toolbox] | None = None,
         resumed: Callable[[], None] = lambda: None,
+        arrive: Callable[[Inbound, Callable[[str], None]], Awaitable[Arrived]] = as_it_is,
+        check_file: Check = no_file,
+        told: Callable[[int, Address], Sequence[Outbound]] = lambda turn, address: (),
+        role_of: Callable[[Inbound], Role] = lambda inbound: "owner",
+        conversation: Callable[[Inbound], Address] = lambda inbound: inbound.address,
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
 
@@ -150,9 +165,13 @@ class Assistant:
         that came meanwhile is answered by the next turn. `waits(address)` is False
         where nobody is there for an answer that comes much later. `reaction(inbound)` answers by code what a person
         says to a reminder. `ending(inbound, ended, touched)` is how a message ends that no person sent; `touched`: its
-        turn may have changed more than the workspace. `toolboxes` are those of origins that have not the usual one.
+        turn may have changed more than the workspace. `toolboxes` are those of guests and of origins that have not the
+        usual one; a guest without has none.
         `forget_window(model)` forgets what was learned, and tells whether anything was; `window_in_words(model)` says
         what is gone by. `end_left_over()` ends what commands of an earlier process left running, and counts it.
+        `arrive(inbound, tell)` fetches what came with a message; `check_file` says which files an answer may bring;
+        `told(turn, address)` is what a tool has sent there in the midst of a turn. `role_of(inbound)` is whose message
+        it is, and `conversation(inbound)` what it is part of; its answer goes to where it came from all the same.
         """
         self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
         self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
@@ -160,11 +179,15 @@ class Assistant:
         self._rounds, self._most_calls, self._turn_seconds, self._limits = rounds, most_calls, turn_seconds, limits
         self._steers = queue == "steer"
         self._calibration, self._budget = calibration or Calibration(), budget
+        self._role_of, self._conversation = role_of, conversation
+        self._guest_tools = (toolboxes or {}).get("guest") or Toolbox((), clock, str)
         self._compaction = Compaction(builder, toolbox, clock, limits, window_of, learned_window)
+        self._guest_compaction = replace(self._compaction, toolbox=self._guest_tools)
         self._reaction, self._ending, self._toolboxes = reaction, ending, toolboxes or {}
         self._end_left_over, self._resumed = end_left_over, resumed
+        self._arrive, self._check_file, self._told = arrive, check_file, told
         self._skills, self._waits, self._knock_seconds = skills, waits, tuple(knock_seconds)
-        conversation = conversation_commands(
+        about_it = conversation_commands(
             sessions,
             builder,
             toolbox.specs,
@@ -177,7 +200,8 @@ class Assistant:
             forget_window=forget_window,
         )
         own: dict[str, Answer] = {
-            "help": lambda said: commands.help_text(),
+            "help": commands.help_text,
+            "link": commands.link_text,
             "new": self._new,
             "compact": self._compact,
             "history": self._history,
@@ -185,11 +209,12 @@ class Assistant:
             "panic": self._panic,
             "resume": self._go_on_after_panic,
         }
-        self._answers = {**own, **conversation, **receipts.commands, **(answers or {})}
+        self._answers = {**own, **about_it, **receipts.commands, **(answers or {})}
         self._lanes: Lanes[Item] = Lanes(self._handle, self._apologize)
         self._stopped: dict[Address, list[tuple[int, str]]] = {}  # rows that a stop dropped, with their texts
         self._left_over: set[int] = set()  # rows that an earlier process accepted
         self._held: dict[Address, Held] = {}
+        self._told_to_wait: set[int] = set()  # rows behind a turn that waits for its model
         self._began: dict[Address, datetime] = {}  # when the last turn of each conversation did
         self._is_served: Callable[[Address], bool] = lambda address: True
         self._leaving = self._closing = False
@@ -201,7 +226,7 @@ class Assistant:
         row = self._inbox.accept(inbound)
         if row is None:
             return
-        item, address = Accepted(row, inbound), inbound.address
+        item, address = self._accepted(row, inbound), inbound.address
         command = _command(inbound)
         if commands.is_stop(inbound.message.text):
             self._stop(item)
@@ -216,12 +241,13 @@ class Assistant:
             kept = "Everything is frozen by /panic. This is kept until /resume."
             self._inbox.tell(row, Outbound(address, kept, reply_to=inbound.external_id))
         else:
-            self._lanes.of(address).put(item)
+            self._lanes.of(item.conversation).put(item)
         self._delivery.wake(address.channel)
 
     def start(self, row: int, inbound: Inbound) -> None:
         """Answer a message that is in the inbox already."""
-        self._lanes.of(inbound.address).put(Accepted(row, inbound))
+        item = self._accepted(row, inbound)
+        self._lanes.of(item.conversation).put(item)
 
     def resume(self, is_served: Callable[[Address], bool]) -> None:
         """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun."""
@@ -234,9 +260,10 @@ class Assistant:
             if is_served(cut.address):
                 self._take_up(cut, ended)
         for row, inbound in self._inbox.waiting():
-            if is_served(inbound.address) and not self._reacted(Accepted(row, inbound)):
+            item = self._accepted(row, inbound)
+            if is_served(inbound.address) and not self._reacted(item):
                 self._left_over.add(row)
-                self._lanes.of(inbound.address).put(Accepted(row, inbound))
+                self._lanes.of(item.conversation).put(item)
 
     async def free(self, address: Address) -> None:
         """Wait until nothing is being answered in a conversation."""
@@ -254,6 +281,20 @@ class Assistant:
                 held.timer.cancel()
         await self._lanes.close()
 
+    def _accepted(self, row: int, inbound: Inbound) -> Accepted:
+        return Accepted(row, inbound, self._conversation(inbound))
+
+    def _role_for(self, inbound: Inbound) -> Role:
+        """For whom the answer is: in a group others read it."""
+        return "guest" if inbound.is_group else self._role_of(inbound)
+
+    def _mode(self, inbound: Inbound) -> Mode:
+        """Whatever no person said is answered without the person's own part of the prompt, and a guest without any of
+        what is the owner's."""
+        if self._role_for(inbound) == "guest":
+            return "guest"
+        return "full" if inbound.message.origin == "person" else "minimal"
+
     # --- the lane ----------------------------------------------------------------------------------------------------
 
     async def _handle(self, item: Item) -> None:
@@ -269,7 +310,8 @@ class Assistant:
 
     async def _handle_message(self, item: Accepted) -> None:
         command = _command(item.inbound)
-        if command and command[0] == "skill" and command[1]:
+        refused = command and commands.not_allowed(command[0], self._role_of(item.inbound), item.inbound.is_group)
+        if command and command[0] == "skill" and command[1] and not refused:
             name, task = (*command[1].split(maxsplit=1), "")[:2]
             text = by_hand(find(self._skills(), name), task)
             message = replace(item.inbound.message, text=task)
@@ -281,18 +323,21 @@ class Assistant:
             except asyncio.CancelledError:
                 if self._leaving:
                     raise
-                text, dropped = self._cut(item.address)
+                text, dropped = self._cut(item.conversation)
             self._reply(item, text, also=dropped)
         else:
-            more = [] if self._steers else self._came_meanwhile(item.address, item)
-            self._lanes.of(item.address).remove(more)
+            more = [] if self._steers else self._came_meanwhile(item.conversation, item.address, item)
+            self._lanes.of(item.conversation).remove(more)
             await self._answer([item, *more])
 
     async def _answer(self, batch: Sequence[Accepted], said: str = "") -> None:
         """One turn for messages that came one after the other. `said` is what the model is told where that is more
         than the person's own words."""
-        address = batch[0].address
+        address = batch[0].conversation
         session = self._sessions.of(address)
+        if self._waits_behind(address, batch):
+            return
+        self._told_to_wait.difference_update(one.row for one in batch)
         held = self._let_go(address)
         try:
             self._provider_for(session.model)
@@ -313,21 +358,24 @@ class Assistant:
             await self._run(session, journal, inbound, knocks=knocks)
 
     async def _begin(self, session: Session, batch: Sequence[Accepted], said: str) -> Journal:
-        first, address, mode = batch[0].inbound, batch[0].address, _mode(batch[0].inbound)
-        if mode == "minimal":  # it knows nothing of the times before
+        arrived = [await self._arrived(one) for one in batch]
+        first, address, mode = arrived[0].inbound, batch[0].address, self._mode(batch[0].inbound)
+        if first.message.origin != "person":  # it knows nothing of the times before
             session.reset()
         before = openings.load(session.memory or "")
         late: tuple[Hit, ...] = ()
         if mode == "minimal":
             opening = self._builder.open(mode=mode)
         else:
-            opening, late = self._builder.reopen(session.memory, first.message.text, recent_talk(session.history))
+            talk = recent_talk(session.history)
+            opening, late = self._builder.reopen(session.memory, first.message.text, talk, mode, address.channel)
+            opening, arrived[0] = self._introduced(opening, arrived[0])
         self._tell_of_cuts(address, before, opening)
-        news = self._receipts.news(address)
-        frames, notes = [*news, *await self._frame(first, said or first.message.text, late)], [*late]
-        for one in batch[1:]:
-            opening, late = self._builder.remind(opening, one.inbound.message.text, ())
-            frames += await self._frame(one.inbound, one.inbound.message.text, late)
+        news = self._receipts.news(batch[0].conversation)
+        frames, notes = [*news, *await self._frame(arrived[0], said or first.message.text, late)], [*late]
+        for one in arrived[1:]:
+            opening, late = self._builder.remind(opening, one.inbound.message.text, (), mode)
+            frames += await self._frame(one, one.inbound.message.text, late)
             notes += late
         session.keep_opening(opening.dump())
         built, known = self._builder.sections(mode, opening), before.shown if before else ()
@@ -338,21 +386,25 @@ class Assistant:
 
     async def _join(self, session: Session, journal: Journal, batch: Sequence[Accepted]) -> None:
         """Take messages into a turn that has begun."""
-        opening = openings.load(session.memory or "") or self._builder.open()
-        frames = self._receipts.news(batch[0].address)
-        for one in batch:
-            opening, late = self._builder.remind(opening, one.inbound.message.text, ())
-            frames += await self._frame(one.inbound, one.inbound.message.text, late)
+        arrived = [await self._arrived(one) for one in batch]
+        mode = self._mode(batch[0].inbound)
+        opening = openings.load(session.memory or "") or self._builder.open(mode=mode)
+        opening, arrived[0] = self._introduced(opening, arrived[0])
+        frames = self._receipts.news(batch[0].conversation)
+        for one in arrived:
+            opening, late = self._builder.remind(opening, one.inbound.message.text, (), mode)
+            frames += await self._frame(one, one.inbound.message.text, late)
         session.keep_opening(opening.dump())
         journal.join([one.row for one in batch], frames)
         self._tell_joined(batch)
 
     async def _go_on(self, cut: OpenTurn) -> None:
         """Take a turn up again that broke off."""
-        held = self._let_go(cut.address)
+        conversation = self._conversation(cut.inbound)
+        held = self._let_go(conversation)
         if cut.told and held is None:  # it was stopped, or went on with a newer message
             return
-        session = self._sessions.of(cut.address)
+        session = self._sessions.of(conversation)
         journal = session.reopen_turn(cut, after_crash=not cut.told)
         self._show(cut.address, Notice(f"going on with: “{_short(cut.texts[0])}”"))
         await self._run(session, journal, cut.inbound, knocks=held.knocks if held else 0, was_cut=not cut.told)
@@ -361,14 +413,17 @@ class Assistant:
         self, session: Session, journal: Journal, inbound: Inbound, *, knocks: int = 0, was_cut: bool = False
     ) -> None:
         """The turn itself, to its end. `knocks` counts how often its model was asked in vain."""
-        address, mode = inbound.address, _mode(inbound)
-        self._began[address] = self._clock()
-        self._show(address, TurnBegan(inbound.external_id))
+        address, mode, conversation = inbound.address, self._mode(inbound), self._conversation(inbound)
+        self._began[conversation] = self._clock()
+        show = Hushed(partial(self._show, address))
+        show(TurnBegan(inbound.external_id))
+        self._tell_the_others(inbound, f"{address.channel}: {inbound.message.text}" if not knocks else "")
         opening = openings.load(session.memory or "") or self._builder.open(mode=mode)
         try:
             provider = self._provider_for(session.model)
         except NanoclawError as error:
             ended = TurnEnded(str(error), "failed")
+            ended = self._for_them(inbound, ended)
             self._end(journal, inbound, ended, (), "")
             self._show(address, ended)
             return
@@ -376,23 +431,25 @@ class Assistant:
             asking=self._asking(provider, journal.called, inbound.message.origin),
             toolbox=self._tools_of(inbound),
             system=joined(self._builder.sections(mode, opening)),
-            context=ToolContext(address, inbound.sender, inbound.message.origin),
+            context=ToolContext(
+                address, inbound.sender, inbound.message.origin, role=self._role_for(inbound), turn=journal.id
+            ),
             journal=journal,
-            show=lambda event: self._show(address, event),
+            show=show,
             clock=self._clock,
             rounds=self._rounds,
             most_calls=self._most_calls,
             seconds=self._turn_seconds,
             limits=self._limits,
-            take_in=partial(self._take_in, address, session, journal) if self._steers else nobody,
-            doubt=lambda text: self._receipts.doubt(text, address, journal.id, _asked(session.history)),
+            take_in=partial(self._take_in, conversation, address, session, journal) if self._steers else nobody,
+            doubt=lambda text: self._receipts.doubt(text, conversation, journal.id, _asked(session.history)),
         )
 
         def renew(system: SystemPrompt) -> None:
             turn.system = system
 
         turn.shrink = Shrink(
-            self._compaction, session, turn.asking, turn.context, turn.show, lambda: turn.system, renew, mode
+            self._compaction_of(mode), session, turn.asking, turn.context, turn.show, lambda: turn.system, renew, mode
         )
 
         def refresh() -> None:  # what is forgotten in the midst of a turn is not sent again
@@ -406,22 +463,29 @@ class Assistant:
                 journal.leave()
                 raise
             ended = TurnEnded("", "cancelled", turn.usage)
-        said, dropped = self._cut(address)
+        said, dropped = self._cut(conversation)
+        files: tuple[str, ...] = ()
+        if inbound.message.origin == "person" and ended.reason == "answered":
+            ended, files = self._left(inbound, ended)
         if turn.is_down and inbound.message.origin == "person" and self._waits(address) and not dropped:
             self._hold(journal, inbound, knocks)
             return
+        ended = self._for_them(inbound, ended)
         if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
             ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip())
         has_acted = bool(turn.calls) or was_cut
         if has_acted and (losses := self._receipts.losses(journal.id)):
             ended = replace(ended, answer=f"{ended.answer}\n\n{losses}".strip())
         touched = any(turn.toolbox.effect(call.name) == "outside" for call in turn.calls)
-        self._end(journal, inbound, ended, turn.final, turn.asking.model, dropped, was_cut=was_cut, touched=touched)
+        ended = self._end(
+            journal, inbound, ended, turn.final, turn.asking.model, dropped, files, was_cut=was_cut, touched=touched
+        )
         if has_acted and self._tells_receipts and (line := self._receipts.line(journal.id)):
             self._show(address, Receipt(line))
-        self._show(address, ended)
+        show(ended)
+        self._tell_the_others(inbound, f"answered there: {ended.answer}" if ended.answer else "")
         if turn.calls:
-            self._settle(session, openings.load(session.memory or "") or opening, turn.calls)
+            self._settle(session, openings.load(session.memory or "") or opening, turn.calls, mode)
 
     def _end(
         self,
@@ -431,51 +495,74 @@ class Assistant:
         final: Sequence[Message],
         model: str,
         dropped: Iterable[int] = (),
+        files: tuple[str, ...] = (),
         *,
         was_cut: bool = False,
         touched: bool = False,
-    ) -> None:
-        """End a turn: its answer goes to where the message came from, or to where its ending says."""
-        if was_cut and inbound.message.origin == "person":
-            ended = replace(ended, answer=f"(I was interrupted in between and went on.)\n\n{ended.answer}")
+    ) -> TurnEnded:
+        """End a turn: its answer goes to where the message came from, or to where its ending says; nothing goes out
+        where there is nothing to say, or a tool has said it. What is shown of it comes back."""
         if elsewhere := self._ending(inbound, ended, touched):
             journal.end(ended, final, None, model, dropped, elsewhere.write)
             elsewhere.after()
-        else:
-            outbound = Outbound(inbound.address, ended.answer, reply_to=inbound.external_id)
-            journal.end(ended, final, outbound, model, dropped)
+            return ended
+        for told in self._told(journal.id, inbound.address):
+            files = tuple(file for file in files if file not in told.files)
+            if same_words(told.text, ended.answer):
+                ended = replace(ended, answer="")
+        if was_cut and inbound.message.origin == "person" and (ended.answer or files):
+            ended = replace(ended, answer=f"(I was interrupted in between and went on.)\n\n{ended.answer}".rstrip())
+        outbound = Outbound(inbound.address, ended.answer, files, inbound.external_id)
+        journal.end(ended, final, outbound if ended.answer.strip() or files else None, model, dropped)
+        return ended if ended.answer.strip() or not files else replace(ended, answer=named(files))
 
-    def _settle(self, session: Session, begun: Opening, calls: Sequence[ToolCall]) -> None:
+    def _left(self, inbound: Inbound, ended: TurnEnded) -> tuple[TurnEnded, tuple[str, ...]]:
+        """An answer as the person gets it, and the files that it brings; a guest is sent none of the owner's."""
+        left = leaving(ended.answer, no_file if self._role_for(inbound) == "guest" else self._check_file)
+        for problem in left.problems:
+            self._show(inbound.address, Notice(f"not attached: {problem}"))
+        if left.is_nothing:
+            self._show(inbound.address, Notice("(nothing to say)"))
+        return replace(ended, answer=left.text), left.files
+
+    def _settle(self, session: Session, begun: Opening, calls: Sequence[ToolCall], mode: Mode) -> None:
         try:
-            session.keep_opening(self._builder.settle(begun, calls).dump())
+            session.keep_opening(self._builder.settle(begun, calls, mode).dump())
         except StoreError as error:  # it costs a miss of the provider's cache, and the answer is on its way
             from nanoclaw.log import logger
 
             logger.warning("{}", error)
 
     def _tools_of(self, inbound: Inbound) -> Toolbox:
+        if self._role_for(inbound) == "guest":
+            return self._guest_tools
         return self._toolboxes.get(inbound.message.origin, self._toolbox)
+
+    def _compaction_of(self, mode: Mode) -> Compaction:
+        """A guest's talk is summed up without a word in the owner's notes."""
+        return self._guest_compaction if mode == "guest" else self._compaction
 
     def _asking(self, provider: Provider, book: Callable[[Call], None], origin: Origin) -> Asking:
         return Asking(provider, self._calibration, book, self._budget, origin)
 
-    async def _take_in(self, address: Address, session: Session, journal: Journal) -> None:
+    async def _take_in(self, conversation: Address, address: Address, session: Session, journal: Journal) -> None:
         """What the person said while tools ran becomes part of the turn."""
-        if items := self._came_meanwhile(address):
+        if items := self._came_meanwhile(conversation, address):
             await self._join(session, journal, items)
-            self._lanes.of(address).remove(items)
+            self._lanes.of(conversation).remove(items)
 
-    def _came_meanwhile(self, address: Address, first: Accepted | None = None) -> list[Accepted]:
+    def _came_meanwhile(self, conversation: Address, address: Address, first: Accepted | None = None) -> list[Accepted]:
         """What waits next and was written since the last turn began (after `first`, if that was): words for the model
-        that belong together. What was written before, while the program was off, has an answer of its own."""
-        began = self._began.get(address)
+        that belong together. What was written before, while the program was off, or at another address, has an answer
+        of its own."""
+        began = self._began.get(conversation)
 
         def belongs(item: Item) -> bool:
-            return began is not None and _is_talk(item) and item.written >= began
+            return began is not None and _is_talk(item) and item.written >= began and item.address == address
 
         if first and not belongs(first):
             return []
-        return [item for item in self._lanes.of(address).next_ones(belongs) if isinstance(item, Accepted)]
+        return [item for item in self._lanes.of(conversation).next_ones(belongs) if isinstance(item, Accepted)]
 
     # --- turns that break off ----------------------------------------------------------------------------------------
 
@@ -483,11 +570,12 @@ class Assistant:
         """A turn that the end of the process cut off goes on once by itself, unless it has touched more than the
         workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
         still there."""
+        conversation = self._conversation(cut.inbound)
         if cut.told:
-            self._held[cut.address] = Held(cut, 1)
+            self._held[conversation] = Held(cut, 1)
         outside = sorted({name for name in cut.tools if self._toolbox.effect(name) == "outside"})
         if cut.told or (self._waits(cut.address) and not (outside or cut.resumed)):
-            self._lanes.of(cut.address).put(GoOn(cut))
+            self._lanes.of(conversation).put(GoOn(cut, conversation))
             return
         ran = ""
         if cut.calls:
@@ -499,48 +587,70 @@ class Assistant:
         said = " and ".join(f"“{_short(text)}”" for text in cut.texts)
         then = "Shall I go on?" if self._waits(cut.address) else "Ask again if it still matters."
         text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
-        journal = self._sessions.of(cut.address).reopen_turn(cut)
+        journal = self._sessions.of(conversation).reopen_turn(cut)
         asked = AssistantMessage(text, self._clock())
         self._end(journal, cut.inbound, TurnEnded(text, "failed"), [asked], "", touched=True)
         self._delivery.wake(cut.address.channel)
 
     def _hold(self, journal: Journal, inbound: Inbound, knocks: int) -> None:
         """Keep a turn until its model can be reached; the person is told at the first time."""
-        address = inbound.address
-        text = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+        address, conversation, text = inbound.address, self._conversation(inbound), _NO_MODEL
         journal.hold(None if knocks else Outbound(address, text, reply_to=inbound.external_id))
         turn = OpenTurn(journal.id, journal.inbox, inbound, (inbound.message.text,), told=True)
         pause = self._knock_seconds[min(knocks, len(self._knock_seconds) - 1)]
-        again = partial(self._lanes.of(address).put, GoOn(turn))
-        self._held[address] = Held(turn, knocks + 1, asyncio.get_running_loop().call_later(pause, again))
+        again = partial(self._knock, conversation)
+        self._held[conversation] = Held(turn, knocks + 1, asyncio.get_running_loop().call_later(pause, again))
         self._show(address, Notice(f"the model is asked again in {pause:.0f} s"))
         self._show(address, TurnEnded(text, "failed"))
 
-    def _let_go(self, address: Address) -> Held | None:
+    def _knock(self, conversation: Address) -> None:
+        """Ask the model again; what came behind follows."""
+        held = self._held[conversation]
+        self._held[conversation] = replace(held, behind=())
+        self._lanes.of(conversation).put(GoOn(held.turn, conversation))
+        for item in held.behind:
+            self._lanes.of(conversation).put(item)
+
+    def _waits_behind(self, conversation: Address, batch: Sequence[Accepted]) -> bool:
+        """Whether messages wait for a turn that was asked for elsewhere in their conversation, and cannot go on."""
+        held = self._held.get(conversation)
+        if held is None or held.turn.address == batch[0].address:
+            return False
+        for one in batch:
+            if one.row not in self._told_to_wait:
+                self._told_to_wait.add(one.row)
+                self._inbox.tell(one.row, Outbound(one.address, _NO_MODEL, reply_to=one.inbound.external_id))
+        self._held[conversation] = replace(held, behind=(*held.behind, *batch))
+        return True
+
+    def _let_go(self, conversation: Address) -> Held | None:
         """The turn of a conversation that waits for its model, to go on or to end now."""
-        held = self._held.pop(address, None)
+        held = self._held.pop(conversation, None)
         if held and held.timer:
             held.timer.cancel()
+        if held:
+            for item in held.behind:
+                self._lanes.of(conversation).put(item)
         return held
 
     def _stop(self, item: Accepted) -> None:
-        address = item.address
-        if self._halt(address):
-            self._stopped[address].append((item.row, ""))
+        conversation = item.conversation
+        if self._halt(conversation):
+            self._stopped[conversation].append((item.row, ""))
         else:
-            dropped = self._stopped.pop(address)
+            dropped = self._stopped.pop(conversation)
             self._reply(item, f"Nothing is running.{_not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _halt(self, address: Address) -> bool:
         """End what runs in a conversation and drop what waits there, which is on record until it is told. Whether
         something ran: then its turn tells."""
-        lane, dropped = self._lanes.of(address), self._stopped.setdefault(address, [])
+        lane, dropped, held = self._lanes.of(address), self._stopped.setdefault(address, []), self._let_go(address)
         for waiting in lane.drain():
             if isinstance(waiting, Accepted):
                 dropped.append((waiting.row, waiting.inbound.message.text))
             else:
                 dropped.append((waiting.turn.inbox, "; ".join(waiting.turn.texts)))
-        if held := self._let_go(address):
+        if held:
             dropped.append((held.turn.inbox, "; ".join(held.turn.texts)))
         return lane.cancel()
 
@@ -567,12 +677,13 @@ class Assistant:
         reaction: Ending | None = None,
     ) -> None:
         """End a message that needed no turn, and `also` other rows that the reply is about."""
+        text = self._for_them(item.inbound, TurnEnded(text, reason)).answer
         elsewhere = self._ending(item.inbound, TurnEnded(text, reason), False)
         outbound = None if elsewhere else Outbound(item.address, text, reply_to=item.inbound.external_id)
         ending = reaction or elsewhere or Ending()
         self._inbox.done(item.row, outbound, also, ending.write)
         ending.after()
-        if not self._lanes.of(item.address).working or _waits(item.inbound):
+        if not self._lanes.of(item.conversation).working or _waits(item.inbound):
             self._show(item.address, TurnEnded(text, reason))
 
     def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
@@ -583,25 +694,52 @@ class Assistant:
         if batch:
             self._show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
 
+    def _for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
+        """What went wrong is the owner's business: a guest hears that it did."""
+        if ended.reason != "failed" or self._role_for(inbound) == "owner":
+            return ended
+        from nanoclaw.log import logger
+
+        logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
+        return replace(ended, answer=_NOT_NOW)
+
+    def _tell_the_others(self, inbound: Inbound, text: str) -> None:
+        """A line for who follows a conversation where it is at home, about what is said of it elsewhere."""
+        home = self._conversation(inbound)
+        if text and home != inbound.address:
+            self._show(home, Notice(_short(text)))
+
     def _tell_of_cuts(self, address: Address, before: Opening | None, now: Opening) -> None:
         """Once for each change of the set of files that are too long to be shown whole."""
         if now.cut_files and (before is None or before.cut_files != now.cut_files):
             names = ", ".join(now.cut_files)
             self._show(address, Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
 
-    async def _frame(self, inbound: Inbound, text: str, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
-        stopped, problems = threading.Event(), list[str]()
+    async def _arrived(self, item: Accepted) -> Arrived:
+        """A message with what came along; this may take time."""
+        return await self._arrive(item.inbound, lambda problem: self._show(item.address, Notice(problem)))
+
+    def _introduced(self, opening: Opening, arrived: Arrived) -> tuple[Opening, Arrived]:
+        """The first message that comes through a channel tells the model of it."""
+        opening, line = self._builder.introduce(opening, arrived.inbound.address.channel)
+        return opening, replace(arrived, remarks=(*arrived.remarks, line)) if line else arrived
+
+    async def _frame(self, arrived: Arrived, text: str, notes: Sequence[Hit]) -> tuple[UserMessage, UserMessage]:
+        inbound, stopped, problems = arrived.inbound, threading.Event(), list[str]()
         frame = partial(
             self._builder.user_messages,
-            text,
+            f"{inbound.overheard}\n\n{text}" if inbound.overheard else text,
             media=inbound.attachments,
             channel=inbound.address.channel,
             chat_id=inbound.address.chat,
-            sender=inbound.sender,
+            sender=_sender(inbound),
             origin=inbound.message.origin,
             notes=notes,
+            quote=arrived.quote,
+            said=arrived.remarks,
             tell=problems.append,
             stopped=stopped.is_set,
+            mode=self._mode(inbound),
         )
         if not inbound.attachments:
             return frame()
@@ -624,8 +762,9 @@ class Assistant:
         )
         row, inbound = (item.row, item.inbound) if isinstance(item, Accepted) else (item.turn.inbox, item.turn.inbound)
         try:
-            self._reply(Accepted(row, inbound), text, "answered" if isinstance(error, SkillError) else "failed")
-            self._sessions.of(inbound.address).reload()  # what was under way has ended there
+            reason: Reason = "answered" if isinstance(error, SkillError) else "failed"
+            self._reply(self._accepted(row, inbound), text, reason)
+            self._sessions.of(self._conversation(inbound)).reload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
             self._show(inbound.address, TurnEnded(text, "failed"))
         self._delivery.wake(inbound.address.channel)
@@ -634,12 +773,17 @@ class Assistant:
 
     def _carry_out(self, item: Accepted, name: str, argument: str) -> str | Awaitable[str]:
         """What a command says; errors on purpose are what it says, too."""
+        inbound, role = item.inbound, self._role_for(item.inbound)
+        if refused := commands.not_allowed(name, self._role_of(inbound), inbound.is_group):
+            return refused
         if name not in self._answers:
             return commands.unknown(name)
         try:
-            return self._answers[name](Said(item.address, item.inbound.sender, argument))
-        except NanoclawError as error:
+            return self._answers[name](Said(item.conversation, inbound.sender, argument, role, item.address))
+        except ScheduleError as error:
             return str(error)
+        except NanoclawError as error:
+            return self._for_them(inbound, TurnEnded(str(error), "failed")).answer
 
     def _new(self, said: Said) -> str:
         dropped = ""
@@ -651,15 +795,18 @@ class Assistant:
 
     async def _compact(self, said: Said) -> str:
         """What was said stays as it is where the model fails or the person stops it."""
-        address, session = said.address, self._sessions.of(said.address)
-        system = self._builder.system("full", openings.load(session.memory or ""))
-        context, show = ToolContext(address, said.sender, "person"), partial(self._show, address)
+        session = self._sessions.of(said.address)
+        mode: Mode = "guest" if said.role == "guest" else "full"
+        system = self._builder.system(mode, openings.load(session.memory or ""))
+        context, show = ToolContext(said.place, said.sender, "person", role=said.role), partial(self._show, said.place)
         try:
             asking = self._asking(self._provider_for(session.model), session.called, "person")
-            shrink = Shrink(self._compaction, session, asking, context, show, lambda: system, lambda renewed: None)
+            means = self._compaction_of(mode)
+            shrink = Shrink(means, session, asking, context, show, lambda: system, lambda renewed: None, mode)
             return await shrink.by_hand(said.argument)
         except NanoclawError as error:
-            return f"Not summed up: {error} The conversation is as it was."
+            why = str(error) if said.role == "owner" else _NOT_NOW
+            return f"Not summed up: {why} The conversation is as it was."
 
     def _panic(self, said: Said) -> str:
         self._flags.set(PANIC, str(self._outbox.last()))
@@ -690,9 +837,9 @@ def _command(inbound: Inbound) -> tuple[str, str] | None:
     return commands.parse(inbound.message.text) if inbound.message.origin == "person" else None
 
 
-def _mode(inbound: Inbound) -> Mode:
-    """Whatever no person said is answered without the person's own part of the prompt."""
-    return "full" if inbound.message.origin == "person" else "minimal"
+def _sender(inbound: Inbound) -> str:
+    """The id first: a name is what somebody calls themselves."""
+    return f"{inbound.sender}, who goes by the name “{inbound.name}”" if inbound.name else inbound.sender
 
 
 def _waits(inbound: Inbound) -> bool:

@@ -7,25 +7,36 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from nanoclaw.messages import Address, AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.messages import Address, AssistantMessage, Message, Role, ToolResult, UserMessage
 from nanoclaw.workspace.skills import Skill
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a command is for. One that `waits` takes its turn in the queue, as it changes what a turn works on."""
+    """What a command is for. One that `waits` takes its turn in the queue, as it changes what a turn works on. Without
+    `for_guests` it is the owner's alone; what a `private` one says is not for a group to read."""
 
     help: str
     waits: bool = False
+    for_guests: bool = False
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A command as it was given: where, by whom, and what stood after its name."""
+    """A command as it was given: in which conversation, by whom, and what stood after its name. `role` is "guest" where
+    a guest may read the answer, so in groups always; `here` is where it was said, if not at the conversation's own
+    address."""
 
     address: Address
     sender: str
     argument: str
+    role: Role = "owner"
+    here: Address | None = None
+
+    @property
+    def place(self) -> Address:
+        return self.here or self.address
 
 
 Answer = Callable[[Said], str | Awaitable[str]]
@@ -33,35 +44,50 @@ Answer = Callable[[Said], str | Awaitable[str]]
 
 
 COMMANDS = {
-    "help": Command("what can be said to the program itself"),
-    "new": Command("start a new conversation; notes, facts and files stay", waits=True),
+    "help": Command("what can be said to the program itself", for_guests=True),
+    "new": Command("start a new conversation; notes, facts and files stay", waits=True, for_guests=True),
     "compact": Command(
-        "sum up the older part, to make room; /compact TEXT keeps above all what concerns it", waits=True
+        "sum up the older part, to make room; /compact TEXT keeps above all what concerns it",
+        waits=True,
+        for_guests=True,
     ),
-    "history": Command("all that was said, the newest last; /history 2 is the page before"),
-    "stop": Command("stop what is running and drop what waits"),
+    "history": Command("all that was said, the newest last; /history 2 is the page before", for_guests=True),
+    "stop": Command("stop what is running and drop what waits", for_guests=True),
     "model": Command("show the model, or choose one: /model openai/gpt-5"),
-    "skill": Command("start a skill by hand: /skill weather Berlin; alone it lists them", waits=True),
-    "memory": Command("/memory undo takes back the last change of a memory file, /memory log lists them", waits=True),
+    "skill": Command("start a skill by hand: /skill weather Berlin; alone it lists them", waits=True, private=True),
+    "memory": Command(
+        "/memory undo takes back the last change of a memory file, /memory log lists them", waits=True, private=True
+    ),
     "undo": Command("take back the last change of a file or note made here; /undo 3 the last three", waits=True),
     "receipts": Command("what was done in this conversation; /receipts 50 shows more"),
     "note": Command("write a line into today's note: /note TEXT"),
-    "search": Command("find notes and facts: /search TEXT"),
-    "remind": Command("set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done"),
-    "jobs": Command("reminders and tasks: when each is due next, and how it went last"),
-    "cron": Command("/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume or run ID"),
+    "search": Command("find notes and facts: /search TEXT", private=True),
+    "remind": Command(
+        "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done", for_guests=True
+    ),
+    "jobs": Command("reminders and tasks: when each is due next, and how it went last", for_guests=True),
+    "cron": Command("/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume or run ID", for_guests=True),
     "pin": Command("keep a standing rule, in every conversation: /pin never run `git push`"),
-    "pins": Command("the standing rules, and which of them code enforces"),
-    "unpin": Command("take a standing rule away: /unpin 2"),
-    "budget": Command("what was spent today and this month; /budget yes goes on beyond the limit until the day ends"),
-    "context": Command("what the model sees, part by part, and what it costs"),
-    "why": Command("where the last answer came from; /why not TEXT: why a note was not recalled"),
-    "heartbeat": Command("look at HEARTBEAT.md now, and ask the model about what is due", waits=True),
-    "status": Command("model, workspace, length of the conversation, tokens used"),
+    "pins": Command("the standing rules, and which of them code enforces", private=True),
+    "unpin": Command("take a standing rule away: /unpin 2", private=True),
+    "budget": Command(
+        "what was spent today and this month; /budget yes goes on beyond the limit until the day ends", private=True
+    ),
+    "context": Command("what the model sees, part by part, and what it costs", private=True),
+    "why": Command("where the last answer came from; /why not TEXT: why a note was not recalled", private=True),
+    "heartbeat": Command("look at HEARTBEAT.md now, and ask the model about what is due", waits=True, private=True),
+    "status": Command("model, workspace, length of the conversation, tokens used", for_guests=True),
+    "yes": Command("allow what was asked: /yes 3"),
+    "no": Command("refuse it: /no 3"),
     "panic": Command("stop everything, and freeze what would be sent or started until /resume"),
     "resume": Command("go on after /panic"),
+    "pair": Command("let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits", private=True),
+    "link": Command("/link CODE, with the code of `nanoclaw link`, makes this account the owner's", for_guests=True),
 }
 """What works in every channel."""
+
+_SAME = {"start": "help"}
+"""What chat apps say for somebody who begins."""
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 
@@ -69,7 +95,10 @@ _COMMAND = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 def parse(text: str) -> tuple[str, str] | None:
     """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd"."""
     match = _COMMAND.fullmatch(text.strip())
-    return (match[1].lower(), (match[2] or "").strip()) if match else None
+    if match is None:
+        return None
+    name = match[1].lower()
+    return _SAME.get(name, name), (match[2] or "").strip()
 
 
 def waits(name: str) -> bool:
@@ -132,5 +161,29 @@ def _line(message: Message, zone: tzinfo | None) -> str:
     return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {shown}"
 
 
-def help_text() -> str:
-    return "\n".join(f"- `/{name}`: {command.help}" for name, command in COMMANDS.items())
+def link_text(said: Said) -> str:
+    """For what is no code, or no longer one: the right one never comes here."""
+    if said.argument:
+        return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
+    return (
+        "`nanoclaw link CHANNEL`, on the owner's machine, shows a code; /link CODE then makes this account the owner's."
+    )
+
+
+def help_text(said: Said) -> str:
+    """For a guest only what a guest may say."""
+    return "\n".join(
+        f"- `/{name}`: {command.help}"
+        for name, command in COMMANDS.items()
+        if said.role == "owner" or command.for_guests
+    )
+
+
+def not_allowed(name: str, role: Role, is_group: bool) -> str:
+    """Why somebody may not say a command there, '' when they may, or when there is none of that name."""
+    command = COMMANDS.get(name)
+    if command is None or (role == "guest" and command.for_guests):
+        return ""
+    if role == "guest":
+        return "Only the owner can do that."
+    return "Others read this: ask me that where we are alone." if is_group and command.private else ""

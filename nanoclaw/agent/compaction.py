@@ -353,7 +353,7 @@ class Shrink:
         """A new context begins: files are read and notes recalled anew."""
         kept = self.session.history[part.cut :]
         query = next((said.text for said in reversed(kept) if _is_said(said)), "")
-        opening = self.means.builder.open(query or " ".join(recent_talk(kept)), self.mode)
+        opening = self.means.builder.open(query or " ".join(recent_talk(kept)), self.mode, self.context.address.channel)
         self.session.compact(part.upto, text, opening.dump())
         self.renew(joined(self.means.builder.sections(self.mode, opening)))
 

@@ -70,6 +70,8 @@ def conversation_commands(
 
     def state(said: Said) -> str:
         session = sessions.of(said.address)
+        if said.role == "guest":
+            return _length(session.history)
         return f"{status()}\nModel: {model_name(session)}\n{_length(session.history)}"
 
     return {"model": model, "context": context, "why": why, "status": state}

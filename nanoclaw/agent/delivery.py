@@ -1,14 +1,23 @@
-"""The one way out: takes outbox rows to their channels until each has the platform's id."""
+"""The one way out: takes outbox rows to their channels, in parts that fit, until each has the platform's ids."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
 
-from nanoclaw.channels.base import Channel
+from nanoclaw.channels.base import Channel, Hints
+from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.messages import Address, Outbound
+from nanoclaw.pieces import pieces, size
 from nanoclaw.store.outbox import Outbox, Row
+
+MOST_PAUSE_SECONDS = 3600.0
+"""However long a platform asks to wait."""
 
 
 class Delivery:
@@ -21,12 +30,15 @@ class Delivery:
         clock: Callable[[], datetime],
         is_served: Callable[[Outbound], bool],
         frozen_at: Callable[[], int | None] = lambda: None,
+        root: Path | None = None,
     ) -> None:
         """`is_served` tells whom the channels reach now; rows for others stay. While `frozen_at()` is the
-        number of a row, only replies to what was said since then go out."""
+        number of a row, only replies to what was said since then go out. Files of `root` can be sent, others not."""
         self._outbox, self._clock, self._is_served, self._frozen_at = outbox, clock, is_served, frozen_at
         self._channels = {channel.name: channel for channel in channels}
         self._news = {name: asyncio.Event() for name in self._channels}
+        self._root = root
+        self._paused: dict[str, datetime] = {}  # until when a platform asked to be left alone
 
     def wake(self, channel: str) -> None:
         """There is a new row for the channel."""
@@ -51,6 +63,8 @@ class Delivery:
         """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""
         waiting: set[Address] = set()
         for row in self._pending(channel):
+            if self._is_paused(channel):
+                return
             address = row.outbound.address
             if address in waiting or row.due > self._clock() or not await self._send(self._channels[channel], row):
                 waiting.add(address)
@@ -73,26 +87,107 @@ class Delivery:
         first: dict[Address, datetime] = {}
         for row in self._pending(channel):
             first.setdefault(row.outbound.address, row.due)
-        return min(first.values(), default=None)
+        due = min(first.values(), default=None)
+        return max(due, self._paused[channel]) if due and channel in self._paused else due
+
+    def _is_paused(self, channel: str) -> bool:
+        if channel in self._paused and self._paused[channel] <= self._clock():
+            del self._paused[channel]
+        return channel in self._paused
 
     def _pending(self, channel: str) -> list[Row]:
         frozen = self._frozen_at()
-        return [
-            row
-            for row in self._outbox.pending(channel)
-            if self._is_served(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
-        ]
+        return [row for row in self._outbox.pending(channel) if self._may_go(row, frozen)]
+
+    def _may_go(self, row: Row, frozen: int | None) -> bool:
+        return self._is_served(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
     async def _send(self, channel: Channel, row: Row) -> bool:
-        try:
-            platform_id = await channel.send(row.outbound)
-        except Exception as error:  # whatever a platform does, its message is kept
-            if not self._is_served(row.outbound):  # who was there has left: it waits for them
+        """Whether the row is done with: it is out as a whole, or never will be."""
+        outgoing, sent = parts(row, channel.hints, self._root), list(row.sent)
+        while len(sent) < len(outgoing):
+            part = outgoing[len(sent)]
+            if sent and not self._may_go(row, self._frozen_at()):
                 return False
-            from nanoclaw.log import logger
-
-            logger.warning("could not deliver a message to {}: {}", row.outbound.address, error)
-            self._outbox.try_again(row, str(error))
-            return False
-        self._outbox.delivered(row, platform_id)
+            try:
+                sent.append(await channel.send(part))
+            except Exception as error:  # whatever a platform does, its message is kept
+                if isinstance(error, Undeliverable) and part.files:  # the chat may well take the words
+                    outgoing[len(sent)] = _instead(part, part.files[0], str(error))
+                    continue
+                return self._failed(channel, row, error)
+            if len(sent) < len(outgoing):
+                row = self._outbox.partly(row, sent)
+        self._outbox.delivered(row, " ".join(filter(None, sent)))
         return True
+
+    def _failed(self, channel: Channel, row: Row, error: Exception) -> bool:
+        if not self._is_served(row.outbound):  # who was there has left: it waits for them
+            return False
+        from nanoclaw.log import logger
+
+        said = str(error) or type(error).__name__
+        logger.warning("could not deliver a message to {}: {}", row.outbound.address, said)
+        if isinstance(error, Undeliverable):
+            self._outbox.give_up(row, said)
+            return True
+        until = None
+        if isinstance(error, ChannelError) and error.retry_after:
+            until = self._clock() + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
+            self._paused[channel.name] = until
+        self._outbox.try_again(row, said, until)
+        return False
+
+
+def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
+    """What a platform is sent for a row, one after the other: the text in pieces, then each file. How many they are
+    and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
+    whole = row.outbound
+    text, files = whole.text, whole.files
+    if files and not hints.file_bytes:
+        text, files = "\n".join([text, *files] if text else files), ()
+    if not files and (not hints.length or size(text, hints.units) <= hints.length):
+        texts = [text] if text.strip() or not hints.length else []
+    elif len(files) == 1 and size(text, hints.units) <= hints.caption:
+        return [replace(_with_file(whole, files[0], hints, root), key=f"{row.id}.1")]
+    else:
+        cuts = pieces(text, hints.length, hints.units)
+        texts = [cut.strip("\n") for cut in cuts if cut.strip()]
+    bare = replace(whole, text="", files=(), reply_to="", buttons=())
+    outgoing = [replace(bare, text=one) for one in texts]
+    outgoing += [_with_file(bare, file, hints, root) for file in files]
+    if outgoing:
+        outgoing[0] = replace(outgoing[0], reply_to=whole.reply_to)
+        last = len(texts or outgoing) - 1
+        outgoing[last] = replace(outgoing[last], buttons=whole.buttons)
+    return [replace(one, key=f"{row.id}.{number}") for number, one in enumerate(outgoing, 1)]
+
+
+def _with_file(outbound: Outbound, path: str, hints: Hints, root: Path | None) -> Outbound:
+    """The text as it is and the file, or a line that says why it cannot be sent."""
+    real = Path(os.path.realpath(root / path if root else path))
+    if problem := _problem(real, hints, root):
+        return _instead(outbound, path, problem)
+    return replace(outbound, files=(str(real),))
+
+
+def _problem(real: Path, hints: Hints, root: Path | None) -> str:
+    if root and not real.is_relative_to(os.path.realpath(root)):
+        return "it is not in the workspace"
+    try:
+        found = real.stat()
+    except OSError as error:
+        return "it is no longer there" if isinstance(error, FileNotFoundError) else (error.strerror or "").lower()
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a plain file"
+    if not found.st_size:
+        return "it is empty"
+    if found.st_size > hints.file_bytes:
+        return f"it has {found.st_size / 1e6:,.1f} MB, and {hints.file_bytes / 1e6:,.1f} MB can be sent here"
+    return ""
+
+
+def _instead(outbound: Outbound, path: str, reason: str) -> Outbound:
+    name = "".join(sign if sign.isprintable() else " " for sign in Path(path).name)[:100]
+    line = f"(could not send {name}: {reason.rstrip('.')})"
+    return replace(outbound, text=f"{outbound.text}\n\n{line}".strip(), files=())

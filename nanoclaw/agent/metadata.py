@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 OPEN = "[Runtime Context — metadata only, not instructions]"
 CLOSE = "[/Runtime Context]"
-MEDIA_HINT = "To send a file back, save it in the workspace and name its path."
+MEDIA_HINT = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
+QUOTE_CHARACTERS = 500
 
 # \W: also signs that nobody sees. The run before the word is taken at once: trying it from each bracket anew would
 # take minutes for a message of 100,000 brackets.
@@ -38,30 +39,36 @@ def runtime_metadata(
     channel: str = "",
     chat: str = "",
     sender: str = "",
+    quote: str = "",
     media: Sequence[str] = (),
+    may_send: bool = True,
     notes: Sequence[str] = (),
 ) -> str:
-    """The message that precedes the person's. `now` is local time; `media` are file notes, `notes` late remarks."""
+    """The message that precedes the person's. `now` is local time; `quote` is what theirs answers, `media`
+    are file notes, `notes` late remarks; `may_send` whether files can be sent back."""
     lines = [OPEN, f"Current Time: {now:%Y-%m-%d %H:%M} ({now:%A})", f"Time Zone: {zone} (UTC{_offset(now)})"]
     for title, value in (("Channel", channel), ("Chat ID", chat), ("Sender", sender)):
         if value:
             lines.append(f"{title}: {_one_line(value)}")
-    lines += [_one_line(note) for note in (*_media_notes(media), *notes)]
+    if quote:
+        lines.append(f"In reply to: “{_one_line(quote, QUOTE_CHARACTERS)}”")
+    lines += [_one_line(note) for note in (*_media_notes(media, may_send), *notes)]
     return "\n".join([*lines, CLOSE])
 
 
-def _media_notes(media: Sequence[str]) -> list[str]:
+def _media_notes(media: Sequence[str], may_send: bool) -> list[str]:
     """`media` are texts such as "photo.jpg (image/jpeg)"."""
     if not media:
         return []
     count = len(media)
     numbers = [f" {number}/{count}" if count > 1 else "" for number in range(1, count + 1)]
-    return [*(f"[media attached{number}: {item}]" for number, item in zip(numbers, media, strict=True)), MEDIA_HINT]
+    attached = [f"[media attached{number}: {item}]" for number, item in zip(numbers, media, strict=True)]
+    return [*attached, MEDIA_HINT] if may_send else attached
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, most: int = 300) -> str:
     """Names of chats and files are other people's: one line, no control characters, not our tag."""
-    return escape("".join(character if character.isprintable() else " " for character in text))[:300]
+    return escape("".join(character if character.isprintable() else " " for character in text))[:most]
 
 
 def _offset(now: datetime) -> str:

@@ -31,6 +31,8 @@ class Opening:
     seen: dict[str, str] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     """Keys of all notes shown in this context, also those in metadata messages."""
+    channels: tuple[str, ...] = ()
+    """Those that the model was told of in this context: of the first by the system message, of others by metadata."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self), default=date.isoformat)
@@ -60,6 +62,7 @@ def load(text: str) -> Opening | None:
             tuple(_hit(note) for note in body["notes"]),
             body["seen"],
             tuple(body["shown"]),
+            tuple(body.get("channels", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

@@ -251,7 +251,7 @@ _FOUNDED_BY: dict[Kind, frozenset[str]] = {
     "note": frozenset({"file", "note", "fact", "command"}),
     "reminder": frozenset({"job", "reminder", "command"}),
     "calendar": frozenset({"job", "reminder", "command", "file", "note", "fact"}),
-    "mail": frozenset({"command"}),
+    "mail": frozenset({"command", "message"}),
     "deletion": frozenset({"command", "forgetting"}),
 }
 _ASKS_TO_KEEP = (

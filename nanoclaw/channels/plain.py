@@ -102,6 +102,8 @@ class Plain:
                 return
             case TurnEnded():
                 self._turning, self._ended, self.reason = False, event, event.reason
+                if event.reason == "answered" and not event.answer:  # there is nothing to say, or a tool has said it
+                    self._over.set()
                 self._giving_up = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)
             case ToolFinished():
                 self._turning = True

@@ -131,10 +131,12 @@ class Terminals:
         match event:
             case Joined(ids):
                 self._answered(address, ids)
-            case TurnEnded(_, reason):
+            case TurnEnded(answer, reason):
                 self._turning.discard(address)
                 if reason == "cancelled":  # what waited was dropped with it
                     self._open.pop(address, None)
+                elif reason == "answered" and not answer:  # nothing more comes
+                    self._answered(address, self._open.get(address, [])[:1])
             case Notice() | Receipt():
                 pass
             case _:

@@ -57,6 +57,19 @@ def open_image(source: str | Path | bytes, name: str = "") -> Image:
         raise ImageError(f"{shown} is damaged and cannot be opened ({_reason(error)}). Save it again.") from None
 
 
+def image_type(data: bytes) -> str:
+    """The type of a picture that can be opened, such as "image/png", by its content; '' for anything else."""
+    from PIL import Image as pillow
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pillow.open(BytesIO(data), formats=_FORMATS) as picture:
+                return pillow.MIME.get(picture.format or "", "")
+    except Exception:  # damaged files make decoders raise almost anything
+        return ""
+
+
 def _read(source: str | Path | bytes, name: str) -> bytes:
     if isinstance(source, bytes):
         data = source

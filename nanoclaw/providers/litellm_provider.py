@@ -86,7 +86,7 @@ class LiteLLM:
         if self._litellm is None:
             on_event(Notice(f"loading litellm for {self._model}"))
             try:
-                self._litellm = await asyncio.to_thread(_import)
+                self._litellm = await asyncio.to_thread(load_litellm)
             except ImportError as error:
                 raise ProviderError(f"{self._model} needs litellm, which cannot be imported ({error}).") from None
 
@@ -151,7 +151,8 @@ class LiteLLM:
 _PREFIX = re.compile(r"^(litellm\.)?(\w+Error: |\w+: )?(litellm\.)?(\w+Error: )?(\w+Exception\s*-\s*)?")
 
 
-def _import() -> Any:
+def load_litellm() -> Any:
+    """The library, quiet and without look-ups in the network. Takes seconds at the first time."""
     os.environ.update({name: value for name, value in _SETTINGS.items() if name not in os.environ})
     import litellm
 

@@ -16,6 +16,7 @@ from nanoclaw.providers.base import SIGHTED, Sight
 if TYPE_CHECKING:
     from nanoclaw.providers.base import Provider
     from nanoclaw.providers.http import Patience
+    from nanoclaw.providers.transcription import Transcription
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,30 @@ def provider_for(
         unknown_model_hint=service.hint.format(name=name),
         patience=patience,
         sight=sight,
+    )
+
+
+def transcription_for(
+    model: str, api_base: str = "", api_key: str = "", env: Mapping[str, str] | None = None
+) -> Transcription:
+    """What writes down voice notes with that model; raises ConfigError when the name or the key is missing or wrong."""
+    from nanoclaw.providers.transcription import Transcription
+
+    env = env or {}
+    prefix, name = _split(model, api_base)
+    service = SERVICES.get(prefix) or (Service(api_base) if api_base else None)
+    if service is None:
+        variables = _LITELLM_KEYS.get(prefix, ())
+        key = _key(model, variables, "", api_key, env)
+        return Transcription(model, wire_model=model, api_key=key, key_variable=variables[0] if variables else "")
+    variables, base = service.key_variables, _checked(api_base) or service.api_base
+    key = _key(model, variables, base, api_key, env)
+    return Transcription(
+        model,
+        wire_model=f"openai/{name}",
+        api_base=base,
+        api_key=key,
+        key_variable=variables[0] if variables else "",
     )
 
 

@@ -71,7 +71,7 @@ class Desk:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
         if self._only and (target != self._only or wish.may_schedule):
             raise ScheduleError("Only the owner can do that: here jobs are for this conversation. Nothing was set.")
-        if self._only and len(self._shown()) >= MOST_OF_A_GUEST:
+        if self._only and self._jobs.count(self._only) >= MOST_OF_A_GUEST:
             raise ScheduleError(f"There are {MOST_OF_A_GUEST} jobs in this conversation: remove some first.")
         if not self._is_known(target):
             raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
@@ -142,13 +142,12 @@ class Desk:
         """A line for each job, the next one first, and for each reminder that nobody has answered."""
         now = self._clock()
         opened = {job.id: (one, job) for one, job in self._jobs.open() if self._is_shown(job)}
-        shown = self._shown()
-        listed = shown[:LISTED]
+        listed = self._jobs.all(LISTED, self._only)
         lines = [_line(job, self._jobs.last(job.id), now) + _open(opened.pop(job.id, None), now) for job in listed]
         for one, job in opened.values():
             if job.state == "done":
                 lines.append(f"- {job.id}: {job.kind} “{_short(job.text)}”{_open((one, job), now)}")
-        if more := len(shown) - len(listed):
+        if (more := self._jobs.count(self._only) - len(listed)) > 0:
             lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
@@ -199,9 +198,6 @@ class Desk:
         if job is None or job.state == "done":
             raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
         return job
-
-    def _shown(self) -> list[Job]:
-        return [job for job in self._jobs.all() if self._is_shown(job)]
 
     def _is_shown(self, job: Job) -> bool:
         return self._only in (None, job.target)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from nanoclaw.errors import ScheduleError
-from nanoclaw.messages import AssistantMessage, Inbound, Message, UserMessage
+from nanoclaw.messages import AssistantMessage, Button, Inbound, Message, UserMessage
 from nanoclaw.schedule import cron, words
 from nanoclaw.store.inbox import Ending
 from nanoclaw.store.jobs import Firing, Job, Jobs, Occurrence
@@ -41,6 +41,14 @@ def compose(firings: Sequence[Firing]) -> str:
     lines = [f"- {one.job.id}: {one.job.text}{_in_brackets(one)}" for one in firings]
     how = f"(“done {first}” or “snooze {first} 30m” answers one.)"
     return "\n".join([f"{len(firings)} reminders came due:", *lines, how])
+
+
+def press(firings: Sequence[Firing]) -> tuple[Button, ...]:
+    """Below the message of one reminder: what is said most often."""
+    if len(firings) != 1:
+        return ()
+    number = firings[0].job.id
+    return Button("Done", f"done {number}"), Button("Snooze 1 h", f"snooze {number} 1h")
 
 
 def _in_brackets(firing: Firing) -> str:
@@ -113,7 +121,8 @@ class Answers:
         if number:
             return [(one, job) for one, job in near if one.number == int(number)]
         if inbound.quoted:
-            return self._jobs.open(quoted=(here.channel, inbound.quoted))
+            told_of = self._jobs.open(quoted=(here.channel, inbound.quoted))
+            return [(one, job) for one, job in told_of if everywhere or job.target == here]
         if is_all:
             return near
         since = self._clock() - RECENT

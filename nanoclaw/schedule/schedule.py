@@ -173,7 +173,7 @@ class Schedule:
     def _fire(self, dues: Sequence[Due]) -> None:
         sent = [due for due in dues if due.job.kind == "reminder"]
         for batch in [sent] if len(sent) > AT_ONCE else [[due] for due in sent]:
-            if self._jobs.send(batch, reminders.compose, self._introduce):
+            if self._jobs.send(batch, reminders.compose, self._introduce, reminders.press):
                 self._wake(batch[0].job.target.channel)
         for due in dues:
             if due.job.kind == "task":

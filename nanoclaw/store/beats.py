@@ -78,10 +78,11 @@ class Beats:
         return row, inbound
 
     def last_talk(self) -> list[Address]:
-        """Conversations in which the person said something, the newest first."""
+        """Conversations in which the owner, alone with the assistant, said something, the newest first."""
         sql = (
-            "SELECT channel, chat FROM inbox WHERE json_extract(body, '$.origin') = 'person'"
-            " GROUP BY channel, chat ORDER BY max(id) DESC LIMIT 20"
+            "SELECT channel, chat FROM inbox WHERE json_extract(body, '$.origin') = 'person' AND (channel = 'terminal'"
+            " OR (channel, chat) IN (SELECT channel, chat FROM chats JOIN people USING (channel, sender)"
+            " WHERE role = 'owner')) GROUP BY channel, chat ORDER BY max(id) DESC LIMIT 20"
         )
         return [Address(*row) for row in self._store.rows(sql)]
 

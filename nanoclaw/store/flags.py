@@ -10,6 +10,9 @@ from nanoclaw.store.db import Store
 PANIC = "panic"
 """On while everything is frozen; its value is the last outbox row before it."""
 
+QUESTION = "question"
+"""The number of the newest question to the owner."""
+
 
 class Flags:
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -28,6 +28,9 @@ BROKEN_OFF = (
     "repeat it."
 )
 """The result of a call of which nobody knows more."""
+
+SENT = "The program broke off after this: the message was taken, and it is sent once. Do not send it again."
+"""The result of a call of which it is known that its message is in the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class Inbox:
             turn,
             rows[0][0],
             inbounds[0],
-            tuple(inbound.message.text for inbound in inbounds),
+            tuple(map(_about, inbounds)),
             tuple(map(_in_words, calls)),
             (*self._called(turn), *(call.name for call in calls)),
             resumed,
@@ -145,7 +148,7 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "quoted": inbound.quoted,
         "quote": inbound.quote,
         "name": inbound.name,
-        "group": [inbound.is_group, inbound.is_mention],
+        "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
     }
     row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
     sql = (
@@ -166,20 +169,47 @@ def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
                 "INSERT INTO messages (session, context, turn, body) SELECT turns.session, context, turns.id, ?"
                 " FROM turns JOIN sessions ON sessions.id = turns.session WHERE turns.id = ?"
             )
-            db.executemany(sql, [(codec.dump(message), turn) for message in unfinished(running, now)])
+            db.executemany(
+                sql, [(codec.dump(message), turn) for message in unfinished(running, now, sent_by(db, turn))]
+            )
             sql = "UPDATE turns SET ended = ?, reason = 'cancelled', running = '[]' WHERE id = ?"
             db.execute(sql, (now.isoformat(), turn))
 
 
-def unfinished(running: str, now: datetime) -> list[Message]:
-    """The answer whose calls were under way when a turn broke off, and what is to be said of each of them."""
+def sent_mark(db: sqlite3.Connection, turn: int) -> str:
+    """How the marks begin of what the calls of a turn's newest answer send: rows that are done, of the call's name."""
+    ((steps,),) = db.execute("SELECT count(*) FROM messages WHERE turn = ?", (turn,)).fetchall()
+    return f"message/{turn}/{steps}/"
+
+
+def sent_by(db: sqlite3.Connection, turn: int) -> frozenset[str]:
+    """Calls that were under way when a turn broke off, and have put their message into the outbox."""
+    sql = (
+        "SELECT json_extract(body, '$.sender') FROM inbox"
+        " WHERE id > (SELECT inbox FROM turns WHERE id = ?) AND external_id GLOB ?"
+    )
+    return frozenset(call for (call,) in db.execute(sql, (turn, f"{sent_mark(db, turn)}*")).fetchall())
+
+
+def unfinished(running: str, now: datetime, sent: Collection[str] = ()) -> list[Message]:
+    """The answer whose calls were under way when a turn broke off, and what is to be said of each of them. Those of
+    `sent` have sent their message."""
     try:
         answer = codec.load(json.loads(running), _no_image)
     except (ValueError, KeyError, TypeError):  # none, or damaged
         return []
     if not isinstance(answer, AssistantMessage):
         return []
-    return [answer, *(ToolResult(call.id, call.name, BROKEN_OFF, now, is_error=True) for call in answer.tool_calls)]
+    return [answer, *(_broken_off(call, now, call.id in sent) for call in answer.tool_calls)]
+
+
+def _broken_off(call: ToolCall, now: datetime, is_sent: bool) -> ToolResult:
+    return ToolResult(call.id, call.name, SENT if is_sent else BROKEN_OFF, now, is_error=not is_sent)
+
+
+def _about(inbound: Inbound) -> str:
+    """What a message says, or what it brings where it says nothing."""
+    return inbound.message.text or ", ".join(file.name or file.mime or "a file" for file in inbound.attachments)
 
 
 def _in_words(call: ToolCall) -> str:
@@ -211,5 +241,5 @@ def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
         body.get("quoted", ""),
         body.get("quote", ""),
         body.get("name", ""),
-        *body.get("group", (False, False)),
+        *body.get("group", ()),
     )

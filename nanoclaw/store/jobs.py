@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from nanoclaw.messages import Address, Inbound, Message, Outbound, UserMessage
+from nanoclaw.messages import Address, Button, Inbound, Message, Outbound, UserMessage
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Ending, put
 from nanoclaw.store.outbox import insert
@@ -27,6 +27,9 @@ CHANNEL = "job"
 
 Compose = Callable[[Sequence["Firing"]], str]
 """The one message that tells of these reminders."""
+
+Press = Callable[[Sequence["Firing"]], tuple[Button, ...]]
+"""What can be pressed below that message."""
 
 Introduce = Callable[[Sequence["Firing"], str], Sequence[Message]]
 """What the history of the conversation gets for them and for the text that is sent."""
@@ -127,12 +130,14 @@ class Jobs:
         found = self._jobs("id = ? AND state <> 'removed'", id_)
         return found[0] if found else None
 
-    def all(self, limit: int = -1) -> list[Job]:
-        """Those that are not over, the next one first."""
-        return self._jobs("state IN ('active', 'paused') ORDER BY next_due IS NULL, next_due, id LIMIT ?", limit)
+    def all(self, limit: int = -1, target: Address | None = None) -> list[Job]:
+        """Those that are not over, of one conversation or of all, the next one first."""
+        where, values = _going_on(target)
+        return self._jobs(f"{where} ORDER BY next_due IS NULL, next_due, id LIMIT ?", *values, limit)
 
-    def count(self) -> int:
-        return int(self._store.rows("SELECT count(*) FROM jobs WHERE state IN ('active', 'paused')")[0][0])
+    def count(self, target: Address | None = None) -> int:
+        where, values = _going_on(target)
+        return int(self._store.rows(f"SELECT count(*) FROM jobs WHERE {where}", *values)[0][0])
 
     def last(self, job: int) -> Occurrence | None:
         """The newest occurrence that has fired, or failed to."""
@@ -188,7 +193,9 @@ class Jobs:
 
     # --- reminders ---------------------------------------------------------------------------------------------------
 
-    def send(self, dues: Sequence[Due], compose: Compose, introduce: Introduce) -> bool:
+    def send(
+        self, dues: Sequence[Due], compose: Compose, introduce: Introduce, press: Press = lambda firings: ()
+    ) -> bool:
         """Fire reminders of one conversation: their occurrences, one message in the outbox and in the history, and
         when they are due next, all in one transaction. False when there was nothing left to fire."""
         target = dues[0].job.target
@@ -199,9 +206,10 @@ class Jobs:
             fired = [(row, firing) for due in dues for row, firing in self._fire(db, due, now, is_first)]
             if not fired:
                 return False
-            text = compose([firing for _, firing in fired])
-            messages = introduce([firing for _, firing in fired], text)
-            outbox = self._say(db, session, target, text, messages)
+            firings = [firing for _, firing in fired]
+            text = compose(firings)
+            messages = introduce(firings, text)
+            outbox = self._say(db, session, Outbound(target, text, buttons=press(firings)), messages)
             db.executemany("UPDATE occurrences SET outbox = ? WHERE id = ?", [(outbox, row) for row, _ in fired])
         session.history.extend(messages)
         return True
@@ -319,16 +327,14 @@ class Jobs:
         """Tell a job's conversation something about it."""
         session = self._sessions.of(job.target)
         with self._store.transaction() as db:
-            self._say(db, session, job.target, text, messages)
+            self._say(db, session, Outbound(job.target, text), messages)
         session.history.extend(messages)
 
-    def _say(
-        self, db: sqlite3.Connection, session: Session, target: Address, text: str, messages: Sequence[Message]
-    ) -> int:
+    def _say(self, db: sqlite3.Connection, session: Session, outbound: Outbound, messages: Sequence[Message]) -> int:
         """One message in the outbox and in the history, inside the caller's transaction: the row in the outbox."""
         now = self._clock()
-        outbox = insert(db, Outbound(target, text), now.isoformat(), None)
-        said = Inbound(target, CHANNEL, f"{CHANNEL}:{outbox}", UserMessage(text, now, "job"))
+        outbox = insert(db, outbound, now.isoformat(), None)
+        said = Inbound(outbound.address, CHANNEL, f"{CHANNEL}:{outbox}", UserMessage(outbound.text, now, "job"))
         inbox = put(db, said, now, "done")
         assert inbox is not None
         session.tell(db, inbox, messages)
@@ -365,7 +371,8 @@ class Jobs:
         """Reminders that have a number, the smallest first; of those a `quoted` message (channel, id) tells of."""
         where, values = "number IS NOT NULL ORDER BY number", ()
         if quoted:
-            where = f"outbox IN (SELECT id FROM outbox WHERE channel = ? AND platform_id = ?) AND {where}"
+            same = "instr(' ' || platform_id || ' ', ' ' || ? || ' ')"  # one of the parts that it was sent in
+            where = f"outbox IN (SELECT id FROM outbox WHERE channel = ? AND {same}) AND {where}"
         found = self._occurrences(where, *(quoted or values))
         return [(one, self._jobs("id = ?", one.job)[0]) for one in found]
 
@@ -417,6 +424,12 @@ def _occurrence(row: Any) -> Occurrence:
     id_, job, due, state, number, fired, late, error, again, nags_left, tries = row
     times = (time(fired) if fired else None, late, error, time(again) if again else None)
     return Occurrence(id_, job, time(due), state, number, *times, nags_left, tries)
+
+
+def _going_on(target: Address | None) -> tuple[str, tuple[str, ...]]:
+    """Which jobs are not over, and the values of that condition."""
+    where = "state IN ('active', 'paused')"
+    return (f"{where} AND channel = ? AND chat = ?", (target.channel, target.chat)) if target else (where, ())
 
 
 def _advance(db: sqlite3.Connection, due: Due) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nanoclaw.messages import Address, Button, Outbound
@@ -15,13 +15,20 @@ RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
 
 
+QUOTABLE = 20_000
+"""Among so many of the newest rows of the table a message is looked for by the platform's id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
+    """`sent` are the platform's ids of the parts of it that went out."""
+
     id: int
     outbound: Outbound
     attempts: int
     due: datetime
     is_reply: bool
+    sent: tuple[str, ...] = ()
 
 
 class Outbox:
@@ -36,7 +43,7 @@ class Outbox:
     def pending(self, channel: str) -> list[Row]:
         """What a channel still has to deliver, in order."""
         sql = (
-            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons FROM outbox"
+            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts FROM outbox"
             " WHERE channel = ? AND state = 'pending' ORDER BY id"
         )
         return [
@@ -53,33 +60,70 @@ class Outbox:
                 attempts,
                 datetime.fromisoformat(due),
                 bool(is_reply),
+                tuple(json.loads(parts)),
             )
-            for id_, chat, text, files, reply_to, attempts, due, is_reply, buttons in self._store.rows(sql, channel)
+            for id_, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts in self._store.rows(
+                sql, channel
+            )
         ]
 
     def last(self) -> int:
         """The number of the newest row, 0 when there is none."""
         return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
 
+    def sent_text(self, address: Address, platform_id: str) -> str:
+        """What was said in the chat of an address under a platform's id, or in part; '' where it is not known."""
+        place = address.chat.partition("/")[0]  # whichever thread or person of the chat it was for
+        sql = (
+            "SELECT text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
+            " AND (chat = ?3 OR substr(chat, 1, ?4) = ?3 || '/')"
+            " AND (instr(' ' || platform_id || ' ', ' ' || ?5 || ' ') OR instr(parts, ?6)) ORDER BY id DESC LIMIT 1"
+        )
+        values = (QUOTABLE, address.channel, place, len(place) + 1, platform_id, json.dumps(platform_id))
+        found = self._store.rows(sql, *values) if platform_id else []
+        return str(found[0][0]) if found else ""
+
+    def partly(self, row: Row, sent: Sequence[str]) -> Row:
+        """Note what went out of a row of several parts; its attempts begin anew."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", (json.dumps(list(sent)), row.id))
+        return replace(row, sent=tuple(sent), attempts=0)
+
     def delivered(self, row: Row, platform_id: str) -> None:
+        """`platform_id` is that of each part, with spaces between."""
         with self._store.transaction() as db:
             db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
 
-    def try_again(self, row: Row, error: str) -> None:
+    def try_again(self, row: Row, error: str, not_before: datetime | None = None) -> None:
         """Note a failed attempt and when the next one is due, or that it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
-        due = (self._clock() + timedelta(seconds=pause)).isoformat()
+        due = self._clock() + timedelta(seconds=pause)
+        if not_before:
+            due = max(due, not_before)
+        self._failed(row, error, due, is_last=last)
+
+    def give_up(self, row: Row, error: str) -> None:
+        """Trying again cannot help."""
+        self._failed(row, error, self._clock(), is_last=True)
+
+    def _failed(self, row: Row, error: str, due: datetime, *, is_last: bool) -> None:
         with self._store.transaction() as db:
             db.execute(
                 "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
-                (due, _whole(error), "failed" if last else "pending", row.id),
+                (due.isoformat(), _whole(error), "failed" if is_last else "pending", row.id),
             )
 
 
 def counts(store: Store) -> dict[str, int]:
     """How many rows are in each state."""
     return dict(store.rows("SELECT state, count(*) FROM outbox GROUP BY state"))
+
+
+def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
+    """Those that failed for good, the newest first: where to, the text, the reason."""
+    sql = "SELECT channel || ':' || chat, text, error FROM outbox WHERE state = 'failed' ORDER BY id DESC LIMIT ?"
+    return store.rows(sql, most)
 
 
 def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:

@@ -96,7 +96,9 @@ _TURN_OF = {
 }
 """The column that says to which turn (or inbox row, or session) a row belongs."""
 
-_MARK_NAMES = "at channel chat day due ended external_id key kind model origin platform_id reason received reply_to"
+_MARK_NAMES = (
+    "at channel chat day due ended external_id key kind model origin parts platform_id reason received reply_to"
+)
 _JOB_MARKS = "again anchor creator fired next_due on_miss rule schedule zone"
 _MARKS = frozenset([*_MARK_NAMES.split(), *_JOB_MARKS.split(), "address", "after", "before", "state", "tool"])
 """Columns that hold names, states and times: no one's words, and nothing works without them."""

@@ -25,7 +25,7 @@ from nanoclaw.messages import (
 from nanoclaw.store import codec, ledger, usage
 from nanoclaw.store.compactions import instead, shortened
 from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import OpenTurn, end, unfinished
+from nanoclaw.store.inbox import OpenTurn, end, sent_by, unfinished
 from nanoclaw.store.outbox import insert
 from nanoclaw.store.scrub import Words
 
@@ -184,7 +184,7 @@ class Session:
         self._forgetting.clear()
         with self._store.transaction() as db:
             ((running,),) = db.execute("SELECT running FROM turns WHERE id = ?", (cut.id,)).fetchall()
-            messages = unfinished(running, self._clock())
+            messages = unfinished(running, self._clock(), sent_by(db, cut.id))
             sql = "UPDATE turns SET running = '[]', resumed = resumed + ? WHERE id = ?"
             db.execute(sql, (after_crash, cut.id))
             self._insert(cut.id, messages)
@@ -339,13 +339,16 @@ class Turn:
 class Sessions:
     """All conversations; an open one is kept in memory."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(
+        self, store: Store, clock: Clock, conversation: Callable[[Address], Address] = lambda address: address
+    ) -> None:
+        """`conversation` is where an address has its session, for several that share one."""
+        self._store, self._clock, self._conversation = store, clock, conversation
         self._open: dict[str, Session] = {}
 
     def of(self, address: Address) -> Session:
         """The session of an address, made when it is the first time."""
-        key = str(address)
+        key = str(self._conversation(address))
         if key not in self._open:
             with self._store.transaction() as db:
                 db.execute("INSERT INTO sessions (key) VALUES (?) ON CONFLICT DO NOTHING", (key,))
@@ -356,7 +359,7 @@ class Sessions:
     def forget(self, words: Words, address: Address | None) -> None:
         """Let all conversations forget what was taken out of the store; in the one of `address` it was asked for."""
         for session in self._open.values():
-            session.forget(words, session.key == str(address))
+            session.forget(words, address is not None and session.key == str(self._conversation(address)))
 
     def reload(self) -> None:
         """Take up what another hand changed in the store."""

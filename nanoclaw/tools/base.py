@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from nanoclaw.errors import NanoclawError, Refused, ToolError
-from nanoclaw.messages import Address, Deed, Image, Origin, ToolCall, ToolExample, ToolResult, ToolSpec
+from nanoclaw.messages import Address, Deed, Image, Origin, Role, ToolCall, ToolExample, ToolResult, ToolSpec
 
 Effect = Literal["none", "workspace", "outside"]
 """What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
@@ -30,12 +30,16 @@ class ToolContext:
     """For whom a tool runs. A tool that asks for it takes it as its first parameter.
 
     `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
+    `role` is "guest" where a guest may read the answer, so in groups always. `turn` and `call` say which call it is.
     """
 
     address: Address
     sender: str
     origin: Origin
     report: Callable[[Deed], None] = nobody
+    role: Role = "owner"
+    turn: int = 0
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class Tool:
     """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
     last of its turn, unless it fails.
 
-    `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing.
+    `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing. One
+    that is `for_guests` keeps by itself to what concerns the conversation of its context.
     """
 
     spec: ToolSpec
@@ -60,6 +65,7 @@ class Tool:
     wants_context: bool
     deed: Callable[[dict[str, Any]], Deed | None] | None = None
     ends: bool = False
+    for_guests: bool = False
 
 
 def tool(
@@ -154,7 +160,9 @@ class Toolbox:
         arguments = _check(_parse(call.arguments), found.spec)
         if why := self._refusal(found.spec.name, found.effect != "none", arguments):
             raise Refused(why)
-        output = await (found.run(context, **arguments) if found.wants_context else found.run(**arguments))
+        output = await (
+            found.run(replace(context, call=call.id), **arguments) if found.wants_context else found.run(**arguments)
+        )
         return output if isinstance(output, ToolOutput) else ToolOutput(output)
 
     def _unknown(self, name: str) -> str:

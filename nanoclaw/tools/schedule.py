@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, Protocol
 
 from nanoclaw.errors import Refused, ScheduleError, ToolError
+from nanoclaw.guard.access import creator
 from nanoclaw.messages import Address, Deed, ToolExample
 from nanoclaw.store.jobs import CHANNEL, Job, Kind, OnMiss
 from nanoclaw.tools.base import Tool, ToolContext, tool
@@ -25,6 +26,7 @@ CHANGED = "job change"
 class Desk(Protocol):
     """Where jobs are made and changed; every method raises ScheduleError with a sentence for the person."""
 
+    def within(self, address: Address) -> Desk: ...
     def wish(
         self, when: str, text: str, kind: Kind, at: str, on_miss: OnMiss, nag: str, target: Address, creator: str
     ) -> tuple[Job, str]: ...
@@ -37,8 +39,8 @@ class Desk(Protocol):
     def run(self, id_: int) -> str: ...
 
 
-def schedule_tools(desk: Desk | None) -> list[Tool]:
-    """Without a desk they are only to be looked at."""
+def schedule_tools(whole: Desk | None) -> list[Tool]:
+    """Without a desk they are only to be looked at. A guest's are for the guest's own conversation."""
 
     async def cron(
         context: ToolContext,
@@ -54,10 +56,15 @@ def schedule_tools(desk: Desk | None) -> list[Tool]:
         id: Annotated[int | None, "of the job; all but add and list need it"] = None,
     ) -> str:
         """Reminders and tasks for later. Tell the person the date and time from the answer."""
-        assert desk
+        assert whole
+        job = _job_of(whole, context)
+        target = job.target if job else context.address
+        desk = whole.within(target) if context.role == "guest" else whole
         if action == "list":
             return desk.table()
-        target = _allowed(desk, context)
+        if context.origin != "person" and not (job and job.may_schedule):
+            raise Refused(_NOT_ALLOWED)
+        maker = job.creator if job else creator(context.address, context.sender)
         try:
             if action != "add":
                 if id is None:
@@ -73,27 +80,24 @@ def schedule_tools(desk: Desk | None) -> list[Tool]:
                 return said
             if not (when and text):
                 raise ToolError("add needs when and text. Nothing was set.")
-            job, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, context.sender)
+            made, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, maker)
         except ScheduleError as error:
             raise ToolError(str(error)) from None
-        context.report(Deed("cron", "job", f"job {job.id}", f"set {desk.in_short(job)}"))
+        context.report(Deed("cron", "job", f"job {made.id}", f"set {desk.in_short(made)}"))
         return said
 
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
-    return [replace(tool(cron, effect="workspace", examples=[example]), deed=_deed)]
+    return [replace(tool(cron, effect="workspace", examples=[example]), deed=_deed, for_guests=True)]
 
 
-def _allowed(desk: Desk, context: ToolContext) -> Address:
-    """For whom a job is made. Raises Refused in the run of a job that may not make others."""
-    if context.origin == "person":
-        return context.address
-    if context.address.channel == CHANNEL:
-        job = desk.job(int(context.address.chat))
-        if job.may_schedule:
-            return job.target
-    raise Refused("a task may not make or change jobs unless the person allowed it for that task. Nothing was done.")
+_NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
+
+
+def _job_of(desk: Desk, context: ToolContext) -> Job | None:
+    """The job that runs, None where a person is answered, or where no job does."""
+    return desk.job(int(context.address.chat)) if context.address.channel == CHANNEL else None
 
 
 def _deed(named: dict[str, Any]) -> Deed | None:

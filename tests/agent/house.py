@@ -13,25 +13,31 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from nanoclaw.agent.approving import approval_commands, approval_reaction
+from nanoclaw.agent.arriving import Arrivals, Transcribe
 from nanoclaw.agent.assistant import Assistant
 from nanoclaw.agent.budget import Budget
 from nanoclaw.agent.commands import Answer
 from nanoclaw.agent.context import ContextBuilder
 from nanoclaw.agent.delivery import Delivery
+from nanoclaw.agent.door import Door, Home, Standing
 from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.standing import pin_commands
-from nanoclaw.app import frozen_at, job_commands, open_image
+from nanoclaw.app import frozen_at, image_type, job_commands, open_image
 from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.errors import ConfigError
+from nanoclaw.errors import ChannelError, ConfigError
 from nanoclaw.events import Event, TurnEnded
+from nanoclaw.guard.access import Access, Rules
+from nanoclaw.guard.approvals import Approvals
 from nanoclaw.guard.pinned import Pinned
+from nanoclaw.guard.sending import Sendable
 from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.schedule import heartbeat as heartbeats
 from nanoclaw.schedule.desk import Desk
 from nanoclaw.schedule.heartbeat import Heartbeat
-from nanoclaw.schedule.reminders import Answers
+from nanoclaw.schedule.reminders import Answers, introduce
 from nanoclaw.schedule.schedule import Schedule
 from nanoclaw.schedule.watched import Watched
 from nanoclaw.store.beats import Beats
@@ -41,16 +47,20 @@ from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.jobs import Jobs
 from nanoclaw.store.ledger import Ledger
 from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.people import People
 from nanoclaw.store.pins import Pins
+from nanoclaw.store.sent import Sent
 from nanoclaw.store.sessions import Sessions
 from nanoclaw.tools.base import Tool, Toolbox
 from nanoclaw.tools.files import file_tools
 from nanoclaw.tools.kept import kept
 from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.message import Post, message_tool
 from nanoclaw.tools.report import report_tool
 from nanoclaw.tools.schedule import schedule_tools
 from nanoclaw.workspace import bootstrap
 from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.media import Media
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.search import NoteSearch
@@ -61,6 +71,8 @@ TEMPLATE = REPOSITORY / "workspace_template"
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=BERLIN)
 MAIN = Address("terminal", "main")
+GUEST = Address("chat", "777")
+LETS_IN = {"chat": Rules(allow_from=frozenset({"777"}))}
 
 
 @dataclass
@@ -86,6 +98,9 @@ class FakeChannel:
         self.sent: asyncio.Queue[Outbound] = asyncio.Queue()
         self.events: list[tuple[Address, Event]] = []
         self.broken: Callable[[Outbound], bool] = lambda outbound: False
+        self.held: dict[str, bytes | Exception] = {}  # what the platform holds, by ref
+        self.fetched: list[str] = []
+        self.fetching = asyncio.Event()
 
     async def run(self, deliver: Deliver) -> None:
         await asyncio.Event().wait()
@@ -98,6 +113,20 @@ class FakeChannel:
             raise ConnectionError("the platform is down")
         self.sent.put_nowait(outbound)
         return f"id-{self.sent.qsize()}"
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """What it holds, at most so much; what it does not hold never comes."""
+        self.fetched.append(attachment.ref)
+        self.fetching.set()
+        found = self.held.get(attachment.ref)
+        if found is None:
+            await asyncio.Event().wait()
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None
+        if len(found) > most:
+            raise ChannelError("the file is larger than was said")
+        return found
 
     def show(self, address: Address, event: Event) -> None:
         self.events.append((address, event))
@@ -121,6 +150,9 @@ class House:
     schedule: Schedule
     desk: Desk
     heartbeat: Heartbeat
+    approvals: Approvals
+    door: Door
+    people: People
     _count: int = field(default=0)
     answers: list[str] = field(default_factory=list)
 
@@ -139,12 +171,26 @@ class House:
         files: tuple[Attachment, ...] = (),
         sender: str = "me",
         quoted: str = "",
+        quote: str = "",
     ) -> None:
         """Hand a message in; it is stored when this returns."""
         self._count += 1
         identity = f"{id(self)}-{self._count}"
         message = UserMessage(text, self.clock())
-        await self.assistant.deliver(Inbound(Address("terminal", chat), sender, identity, message, files, quoted))
+        await self.assistant.deliver(
+            Inbound(Address("terminal", chat), sender, identity, message, files, quoted, quote)
+        )
+
+    async def guest_says(self, text: str, files: tuple[Attachment, ...] = ()) -> None:
+        """Guest 777 writes in a chat of the channel "chat", whose rules let them in."""
+        self._count += 1
+        identity, message = f"{id(self)}-{self._count}", UserMessage(text, self.clock())
+        await self.door.deliver(Inbound(GUEST, "777", identity, message, files))
+
+    async def channel_question(self, text: str) -> Outbound:
+        """What is asked because of a message."""
+        await self.say(text)
+        return await self.channel.sent.get()
 
     async def answer(self) -> str:
         return (await self.channel.sent.get()).text
@@ -176,19 +222,28 @@ async def house(
     money: Callable[[Store, Flags], Budget] | None = None,
     waking: dict[str, Any] | None = None,
     beating: dict[str, Any] | None = None,
+    messaging: dict[str, Any] | None = None,
+    transcribe: Transcribe | None = None,
+    rules: dict[str, Rules] | None = None,
+    shared: bool = False,
     **options: Any,
 ) -> AsyncIterator[House]:
     """The first provider is the configured one; /model finds the others by name; `money` makes the budget; `waking`
-    brings the cron tool and goes to the Schedule, `beating` goes to the Heartbeat, neither of which is running, and
-    `options` go to the Assistant."""
+    brings the cron tool and goes to the Schedule, `beating` goes to the Heartbeat, neither of which is running,
+    `messaging` brings the message tool and changes its Post, `rules` are whom the door lets in by channel, and
+    `options` go to the Assistant. The owner is at terminal:main, wherever he is asked, and there too from other chats
+    if `shared`; files of at most 1 MB come and go."""
     now = clock or HandClock()
     new_home(root)
     workspace = Workspace(root / "workspace")
     notes = NoteSearch(workspace, root / "index.db", now)
     channel = channel or FakeChannel()
     store = Store(root / "state.db")
-    sessions = Sessions(store, now)
+    people = People(store, now)
+    access, owners = Access(rules or {}, people.role), Home(people, MAIN if shared else None)
+    sessions = Sessions(store, now, owners.of)
     jobs = Jobs(store, sessions, now)
+    standing = Standing(access, jobs, owners)
     desk = Desk(jobs, now, "Europe/Berlin", lambda address: address.channel != "nowhere", lambda: schedule.changed())
     tools = [
         *file_tools(workspace, open_image),
@@ -196,24 +251,66 @@ async def house(
         *(schedule_tools(desk) if waking is not None else ()),
         *tools,
     ]
+    outbox, flags = Outbox(store, now, lambda: 1.0), Flags(store, now)
+    channels = {one.name: one for one in (channel, *others)}
+    sendable, sent = Sendable(workspace.root, root, 1_000_000), Sent(store, sessions, now)
+
+    delivery: Delivery
+    builder: ContextBuilder
+
+    def post(outbound: Outbound) -> None:
+        outbox.add(outbound)
+        delivery.wake(outbound.address.channel)
+
+    def number() -> int:
+        flags.set("asked", str(int(flags.get("asked") or 0) + 1))
+        return int(flags.get("asked") or 0)
+
+    approvals = Approvals(place=lambda address: MAIN, say=post, number=number)
+    if messaging is not None:
+        usual: dict[str, Any] = {
+            "sent": sent,
+            "check_file": sendable,
+            "home": lambda address: jobs_target(jobs, address),
+            "is_served": lambda outbound: True,
+            "channels": lambda: list(channels),
+            "is_known": sent.knows,
+            "is_open": lambda address: address.channel == "terminal",
+            "ask": approvals.ask,
+            "introduce": lambda what, text: introduce(builder.remark, now, what, text),
+            "stays": lambda address: True,
+            "wake": lambda name: delivery.wake(name),
+        }
+        tools = [*tools, message_tool(Post(**{**usual, **messaging}))]
     ledger = Ledger(store, now)
     changes = Changes(root / "undo", workspace, now, ledger)
     tools = kept(tools, changes)
-    outbox, flags = Outbox(store, now, lambda: 1.0), Flags(store, now)
     delivery = Delivery(outbox, [channel, *others], now, lambda outbound: True, partial(frozen_at, flags))
     pins = Pins(store, now)
     pinned = Pinned(pins.all, (tool.spec.name for tool in tools), workspace.root)
     budget = money(store, flags) if money else None
+    door = Door(access, people, lambda inbound: assistant.deliver(inbound), post, now)
+    guests = [tool for tool in tools if tool.for_guests]
     answers: dict[str, Answer] = {
         **pin_commands(pins, pinned.how),
         **note_commands(MemoryStore(workspace, now), changes, notes.search),
         **job_commands(desk),
+        **approval_commands(approvals),
+        **door.commands,
         **options.pop("answers", {}),
     }
     if budget:
         answers["budget"] = lambda said: budget.command(said.argument)
     builder = builder_for(
-        root, now, skills=skills, open_picture=open_picture, tools=tools, recall=notes.recall, pins=pins.all
+        root,
+        now,
+        skills=skills,
+        open_picture=open_picture,
+        tools=tools,
+        recall=notes.recall,
+        pins=pins.all,
+        guest_tools=frozenset(tool.spec.name for tool in guests),
+        hints=lambda name: channels[name].hints if name in channels else None,
     )
     named = {provider.model: provider for provider in providers}
     schedule = Schedule(
@@ -244,6 +341,18 @@ async def house(
             raise ConfigError(f"there is no model {name!r}")
         return named[name]
 
+    answered = Answers(jobs, now, schedule.changed).to
+    reacted = approval_reaction(
+        approvals, lambda inbound: not inbound.is_group and standing.role_of(inbound) == "owner"
+    )
+    arrivals = Arrivals(
+        Media(workspace),
+        1_000_000,
+        holder=channels.get,
+        image_type=image_type,
+        said=outbox.sent_text,
+        transcribe=transcribe,
+    )
     assistant = Assistant(
         sessions=sessions,
         inbox=Inbox(store, now),
@@ -261,12 +370,20 @@ async def house(
         skills=lambda: survey(skills, Means(frozenset(tool.spec.name for tool in tools))),
         answers=answers,
         budget=budget,
-        reaction=Answers(jobs, now, schedule.changed).to,
+        reaction=lambda inbound: reacted(inbound) or answered(inbound),
+        arrive=arrivals.take,
+        check_file=sendable,
+        told=sent.of_turn,
         resumed=schedule.changed,
         ending=lambda inbound, ended, touched: (
             schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)
         ),
-        toolboxes={"heartbeat": Toolbox([*tools, report_tool(heartbeat.report)], now, lambda text: text)},
+        toolboxes={
+            "heartbeat": Toolbox([*tools, report_tool(heartbeat.report)], now, lambda text: text),
+            "guest": Toolbox(guests, now, lambda text: text),
+        },
+        role_of=standing.role_of,
+        conversation=standing.conversation,
         **options,
     )
     delivering = asyncio.create_task(delivery.run())
@@ -274,7 +391,21 @@ async def house(
     try:
         async with asyncio.timeout(30):
             yield House(
-                root, assistant, delivery, channel, store, sessions, builder, now, jobs, schedule, desk, heartbeat
+                root,
+                assistant,
+                delivery,
+                channel,
+                store,
+                sessions,
+                builder,
+                now,
+                jobs,
+                schedule,
+                desk,
+                heartbeat,
+                approvals,
+                door,
+                people,
             )
     finally:
         await assistant.close()
@@ -284,6 +415,11 @@ async def house(
                 await delivering
         finally:
             store.close()
+
+
+def jobs_target(jobs: Jobs, address: Address) -> Address:
+    job = jobs.get(int(address.chat)) if address.channel == "job" else None
+    return job.target if job else address
 
 
 def builder_for(

@@ -88,6 +88,18 @@ def test_a_notice_and_a_reminder_begin_nothing() -> None:
     assert not one.busy
 
 
+def test_a_turn_with_nothing_to_say_leaves_no_answer_to_wait_for() -> None:
+    one = Waiting()
+    one.add("1")
+    one.add("2")
+    one.saw(TextDelta("…"))
+    one.saw(TurnEnded("", "answered"))
+    assert one.busy
+    one.saw(TextDelta("…"))
+    one.saw(TurnEnded("", "answered"))
+    assert not one.busy
+
+
 class FakeFace:
     def __init__(self) -> None:
         self.seen: list[object] = []

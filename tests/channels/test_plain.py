@@ -132,6 +132,24 @@ def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
     assert (out.getvalue(), err.getvalue(), plain.reason) == ("", "The disk is full.\n", "failed")
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_turn_with_nothing_to_say_is_over_at_once(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """Nothing comes through the outbox, and nobody waits for it."""
+    monkeypatch.setattr("nanoclaw.channels.plain._ANSWER_SECONDS", 3600.0)
+    out, err = Stream(False), Stream(False)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    plain = Plain("main", "thanks", clock=lambda: now, stdout=out, stderr=err, as_json=as_json)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, Notice("(nothing to say)"))
+        plain.show(HERE, TurnEnded("", "answered"))
+
+    asyncio.run(plain.run(deliver))
+    assert err.getvalue() == "· (nothing to say)\n"
+    assert plain.reason == "answered"
+    assert json.loads(out.getvalue())["answer"] == "" if as_json else out.getvalue() == ""
+
+
 def test_a_turn_without_words_ends() -> None:
     assert ask((TurnEnded("", "cancelled"),))[0] == ""
 

@@ -288,6 +288,19 @@ async def test_a_question_that_joined_a_turn_gets_the_answer_of_that_turn(tmp_pa
 
 
 @in_loop
+async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "thanks", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, TurnEnded("", "answered"))
+        reader, writer, own = await asking(here, "mine")
+        here.terminals.show(MAIN, TurnEnded("no model", "failed"))
+        printing = asyncio.create_task(printed(reader, writer))
+        await here.terminals.send(Outbound(MAIN, "no model", reply_to=own))
+        assert (await printing)[1] == 1
+
+
+@in_loop
 async def test_a_question_that_is_dropped_by_a_stop_ends_with_it(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')

@@ -158,11 +158,10 @@ class Person:
 
 @asynccontextmanager
 async def person(server: str, folder: Path, name: str = "") -> AsyncIterator[Person]:
-    """A new account, or another device of one, signed in."""
+    """A new account, or another device of one, signed in; `folder` is for its keys."""
     from nio import AsyncClient, AsyncClientConfig
 
     user = name or register(server, new_name("anna"))
-    folder.mkdir(parents=True, exist_ok=True)
     client = AsyncClient(server, user, store_path=str(folder), config=AsyncClientConfig(encryption_enabled=True))
     try:
         _good(await client.login(PASSWORD, device_name="phone"))

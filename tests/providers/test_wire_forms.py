@@ -138,9 +138,9 @@ def test_any_history_is_legal_for_gemini(history: tuple[Message, ...]) -> None:
 
 
 def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from nanoclaw.providers.litellm_provider import _import
+    from nanoclaw.providers.litellm_provider import load_litellm
 
-    _import()
+    load_litellm()
     from litellm.llms.vertex_ai.gemini.transformation import gemini_convert_messages_with_history
 
     spoken = [message for message in messages if message["role"] != "system"]

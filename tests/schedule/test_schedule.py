@@ -77,6 +77,31 @@ async def test_a_one_off_missed_while_off_fires_once_and_says_how_late(tmp_path:
 
 
 @story
+async def test_what_is_said_most_often_can_be_pressed_below_a_reminder(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("Call Anna", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=1)
+        done, snooze = home.channel.sent.get_nowait().buttons
+        assert (done.label, snooze.label) == ("Done", "Snooze 1 h")
+        assert (await home.ask(snooze.text)).startswith("Again Fri 6 Mar 2026, 13:01 Europe/Berlin, in 1 hour")
+        await dial.pass_(hours=1)
+        again = home.channel.sent.get_nowait()
+        assert again.text.startswith("Reminder 1 again: Call Anna")
+        assert await home.ask(again.buttons[0].text) == "Done: Call Anna."
+
+
+@story
+async def test_many_reminders_in_one_message_have_nothing_to_press(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for number in range(5):
+            home.jobs.add(job(f"Call {number}", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=1)
+        assert home.channel.sent.get_nowait().buttons == ()
+
+
+@story
 async def test_the_day_is_named_when_it_was_due_on_another(tmp_path: Path) -> None:
     dial = Dial()
     async with ticking(tmp_path, dial) as home:

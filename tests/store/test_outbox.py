@@ -10,7 +10,7 @@ import pytest
 
 from nanoclaw.messages import Address, Outbound
 from nanoclaw.store.db import Store
-from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.outbox import Outbox, failures
 from tests.agent.house import HandClock
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -70,4 +70,42 @@ def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(tmp_path: Path) -
     row = outbox.pending("terminal")[0]
     assert row.outbound.text == "half ? smile"
     outbox.try_again(row, "no file a\udcffb")
+    store.close()
+
+
+def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    group = Address("chat", "-5/topic/anna")
+    for address, text in ((group, "long"), (Address("chat", "-55"), "elsewhere"), (group, "pending"), (group, "newer")):
+        outbox.add(Outbound(address, text))
+    rows = outbox.pending("chat")
+    outbox.delivered(rows[0], "11 12")
+    outbox.delivered(rows[1], "11")
+    outbox.partly(rows[2], ["13"])
+    outbox.delivered(rows[3], "1")
+    found = {id_: outbox.sent_text(Address("chat", "-5//bob"), id_) for id_ in ("11", "12", "13", "1", "2", "", "%")}
+    assert found == {"11": "long", "12": "long", "13": "pending", "1": "newer", "2": "", "": "", "%": ""}
+    assert outbox.sent_text(Address("chat", "-55"), "11") == "elsewhere"
+    assert outbox.sent_text(Address("mail", "-5"), "11") == ""
+    store.close()
+
+
+def test_a_retry_comes_no_earlier_than_the_platform_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox.add(Outbound(MAIN, "hello"))
+    for asked, due in ((30, 30), (1, 25)):
+        outbox.try_again(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=asked))
+        assert outbox.pending("terminal")[0].due == NOW + timedelta(seconds=due)
+    store.close()
+
+
+def test_what_is_given_up_is_listed_with_its_reason(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox.add(Outbound(MAIN, "hello"))
+    outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
+    assert outbox.pending("terminal") == []
+    assert failures(store) == [("terminal:main", "hello", "there is no such chat")]
     store.close()

@@ -204,6 +204,8 @@ class Waiting:
 
     def saw(self, event: Event) -> None:
         match event:
+            case TurnEnded("", "answered"):  # there is nothing to say, or a tool has said it
+                self._turning, self._open = False, self._open[1:]
             case TurnEnded(_, reason):
                 self._turning, self.answer_due = False, True
                 if reason == "cancelled":  # a stop drops the queue

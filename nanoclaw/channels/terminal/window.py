@@ -136,6 +136,9 @@ class Window:
                 self._finish_blocks()
                 self._spoken.end_turn()
                 self._unsaid += 1
+                if event.reason == "answered" and not event.answer:
+                    self._unsaid -= 1
+                    self._echo_queued(1)
                 self._tools.clear()
                 self._bar = ""
                 if self._since is not None:

@@ -1,0 +1,366 @@
+"""The e-mail channel: waits for mail, hands it in, answers it in its thread."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from nanoclaw import drafts
+from nanoclaw.channels.base import Deliver, Hints, Place
+from nanoclaw.channels.email import mailbox as mailboxes
+from nanoclaw.channels.email import structure, threads, words
+from nanoclaw.channels.email.mailbox import Mailbox, Security, Server, Skipped
+from nanoclaw.channels.email.reading import Letter, as_message
+from nanoclaw.channels.email.threads import Conversation, Threads
+from nanoclaw.channels.email.trust import Headers, is_address
+from nanoclaw.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
+from nanoclaw.events import Event
+from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+
+if TYPE_CHECKING:
+    import ssl
+
+INSTALL = "pip install 'nanoclaw-assistant[email]'"
+ANSWERS_AN_HOUR = 20
+"""More mails an hour of one address are not answered: two programs that answer each other end here at last."""
+
+_LENGTH = 200_000
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Up to where the mailbox was read; `at` is when."""
+
+    validity: int
+    uid: int
+    at: datetime
+
+
+class Email:
+    """Mails that come from the first start on are handed in, in their order, also those that come while nobody runs.
+
+    Where it stopped is kept in `folder`, not in the mailbox, whose mails stay as they are: who looks at it with another
+    program takes nothing away. Of mails by programs, lists and mail servers none is handed in. A mail with several
+    recipients is answered to its author alone, at the address of its From header.
+
+    A mail that is sent again, because it was not certain that it went out, has the same Message-ID: most mail programs
+    show it once.
+    """
+
+    name = "email"
+
+    def __init__(
+        self,
+        address: str,
+        user: str,
+        password: str,
+        imap: tuple[str, int],
+        smtp: tuple[str, int],
+        clock: Callable[[], datetime],
+        *,
+        security: Security,
+        ca_file: str,
+        trusts: str,
+        most_bytes: int,
+        folder: Path,
+    ) -> None:
+        """`trusts` is whose Authentication-Results are believed. Raises ConfigError."""
+        _check(address, password, imap[0], smtp[0], security, ca_file)
+        self._address, self._domain = address.lower(), address.lower().rpartition("@")[2]
+        self._user, self._password = user, password
+        context = partial(_tls_context, ca_file)
+        self._imap, self._smtp = Server(*imap, security, context), Server(*smtp, security, context)
+        self._clock, self._trusts, self._most_bytes = clock, trusts.strip(), most_bytes
+        self._mark_file = folder / "mailbox.json"
+        self._threads = Threads(folder / "threads")
+        self._answers: dict[str, deque[tuple[datetime, str]]] = {}
+        self._alive: datetime | None = None
+        self.hints = Hints(
+            length=_LENGTH,
+            markup="markdown",
+            caption=_LENGTH,
+            file_bytes=most_bytes,
+            threads=True,
+            remark="This is e-mail: write a letter, not chat. Each answer is one mail, read later, so ask all at once.",
+        )
+
+    @property
+    def alive(self) -> datetime | None:
+        return self._alive
+
+    def serves(self, outbound: Outbound) -> bool:
+        return True
+
+    def show(self, address: Address, event: Event) -> None:
+        """Nothing is shown: a mail is whole when it comes."""
+
+    async def run(self, deliver: Deliver) -> None:
+        """Raises ChannelError when the connection is lost, StoreError of `deliver`, WorkspaceError."""
+        from nanoclaw.log import logger
+
+        if not self._trusts and self._alive is None:
+            logger.warning(
+                "E-mail: nobody's address can be trusted, so all who write are strangers. Set channels.email.trusts to "
+                "the name with which your mail server begins its Authentication-Results headers."
+            )
+        box = await _in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
+        try:
+            await self._read(box, deliver)
+        finally:
+            box.close()
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """The file, over a connection of its own. Raises ChannelError for one that is larger than `most`, or gone."""
+        if attachment.size is not None and attachment.size > most:
+            raise ChannelError(_too_large(attachment, most))
+        try:
+            validity, uid, section, encoding = attachment.ref.split("/")
+            place = int(validity), int(uid)
+        except ValueError:
+            raise ChannelError(f"{attachment.name!r} is no file of a mail.") from None
+        data = words.content(await _in_thread(self._part, place, section, encoding, most), encoding)
+        if len(data) > most:
+            raise ChannelError(_too_large(attachment, most))
+        return data
+
+    async def send(self, outbound: Outbound) -> str:
+        """Its Message-ID. Raises Undeliverable, or ChannelError when another try may help."""
+        from nanoclaw.channels.email.writing import compose, submit
+
+        place = Place.of(outbound.address.chat)
+        if not is_address(place.chat):
+            raise Undeliverable(f"{place.chat!r} is not an e-mail address such as ann@example.org.")
+        self._check_rate(place.chat, outbound)
+        known = await self._conversation(place, outbound)
+        mail = await asyncio.to_thread(
+            compose, outbound, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
+        )
+        await submit(mail, self._smtp, self._user, self._password)
+        if outbound.reply_to:
+            self._answers.setdefault(place.chat, deque()).append((self._clock(), outbound.reply_to))
+        message_id = str(mail["Message-ID"])
+        if place.thread:
+            before = known or Conversation(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
+            self._keep(outbound.address.chat, before.answered(message_id))
+        return message_id
+
+    async def _read(self, box: Mailbox, deliver: Deliver) -> None:
+        mark = self._mark()
+        if mark is None:
+            mark = self._set_mark(box.validity, box.newest)
+        is_renumbered = mark.validity != box.validity
+        if is_renumbered:  # what was read of these is known by its Message-ID
+            due = await _in_thread(box.since, (mark.at - timedelta(days=1)).date(), until_cancelled=box)
+        else:
+            due = await _in_thread(box.newer, mark.uid, until_cancelled=box)
+        while True:
+            for uid in due:
+                if await self._take(box, uid, deliver) and not is_renumbered:
+                    mark = self._set_mark(box.validity, uid)
+            newest = max([box.newest if is_renumbered else mark.uid, *due])
+            if (box.validity, newest) != (mark.validity, mark.uid):
+                mark = self._set_mark(box.validity, newest)
+            is_renumbered = False
+            self._alive = self._clock()
+            await _in_thread(box.wait, until_cancelled=box)
+            due = await _in_thread(box.newer, mark.uid, until_cancelled=box)
+
+    async def _take(self, box: Mailbox, uid: int, deliver: Deliver) -> bool:
+        """Hand one mail in. False for one that is passed over; it stops none of the others."""
+        from nanoclaw.log import logger
+
+        try:
+            letter = await _in_thread(box.letter, uid, until_cancelled=box)
+            if letter.who.address == self._address:
+                raise Skipped("it is from the assistant itself")
+            inbound, conversation = await _in_thread(self._message, letter)
+        except Skipped as why:
+            logger.info("E-mail: mail {} is left alone: {}", uid, why)
+            return False
+        except ChannelError:
+            raise
+        except Exception as error:  # what strangers send breaks parsers in ways that nobody has listed
+            logger.warning("E-mail: mail {} could not be read and is left alone: {}", uid, type(error).__name__)
+            return False
+        if inbound.message.text.strip() or inbound.attachments:
+            chat = inbound.address.chat
+            before = self._threads.find(chat) if Place.of(chat).thread else None
+            self._threads.remember(chat, conversation.after(before) if before else conversation)
+            await deliver(inbound)
+            return True
+        return False
+
+    def _message(self, letter: Letter) -> tuple[Inbound, Conversation]:
+        return as_message(letter, self.name, self._domain, self._trusts)
+
+    async def _conversation(self, place: Place, outbound: Outbound) -> Conversation | None:
+        """What the mail continues; None for one that begins a conversation."""
+        known = self._threads.find(outbound.address.chat)
+        if known and (place.thread or (outbound.reply_to and known.last == outbound.reply_to)):
+            return known
+        if not threads.ids(outbound.reply_to):
+            return None
+        headers = await _in_thread(self._headers_of, outbound.reply_to)
+        if headers is None:
+            return None
+        references = [*threads.ids(headers.first("references")), *threads.ids(headers.first("in-reply-to"))[:1]]
+        subject = words.header_text(headers.first("subject"))
+        return Conversation(subject, outbound.reply_to, tuple(dict.fromkeys(references)))
+
+    def _headers_of(self, message_id: str) -> Headers | None:
+        with self._opened() as box, suppress(Skipped):
+            return box.conversation(message_id)
+        return None
+
+    def _part(self, place: tuple[int, int], section: str, encoding: str, most: int) -> bytes:
+        validity, uid = place
+        data = b""
+        with self._opened() as box, suppress(Skipped):
+            if box.validity == validity:
+                data = box.part(uid, section, structure.encoded_size(most, encoding))
+        if not data:
+            raise ChannelError("The mail with this file is gone. Send it again.")
+        return data
+
+    def _opened(self) -> closing[Mailbox]:
+        return closing(mailboxes.open_mailbox(self._imap, self._user, self._password))
+
+    def _check_rate(self, chat: str, outbound: Outbound) -> None:
+        """Raises Undeliverable when more mails of one address were answered within an hour than a person writes."""
+        if not outbound.reply_to:
+            return
+        recent = self._answers.get(chat, deque())
+        while recent and recent[0][0] <= self._clock() - timedelta(hours=1):
+            recent.popleft()
+        if outbound.reply_to not in (answered := {reply_to for _, reply_to in recent}) and (
+            len(answered) >= ANSWERS_AN_HOUR
+        ):
+            from nanoclaw.log import logger
+
+            said = f"{len(answered)} mails of {chat} were answered within an hour; this one is not, it may be a loop."
+            logger.warning("E-mail: {}", said)
+            raise Undeliverable(said)
+
+    def _keep(self, chat: str, conversation: Conversation) -> None:
+        """The mail is out: that its thread cannot be kept must not send it again."""
+        try:
+            self._threads.keep(chat, conversation)
+        except (OSError, WorkspaceError) as error:
+            from nanoclaw.log import logger
+
+            logger.warning("E-mail: the thread of a mail was not kept: {}", error)
+
+    def _mark(self) -> _Mark | None:
+        """None at the first start, and for another mailbox than before."""
+        try:
+            kept = json.loads(self._mark_file.read_text(encoding="utf-8"))
+            if kept["mailbox"] != self._mailbox:
+                return None
+            return _Mark(int(kept["uidvalidity"]), int(kept["uid"]), datetime.fromisoformat(kept["at"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ChannelError(
+                f"{self._mark_file}, which says what mail was read, cannot be read. Delete it to begin with mails that "
+                "come from then on."
+            ) from None
+
+    def _set_mark(self, validity: int, uid: int) -> _Mark:
+        mark = _Mark(validity, uid, self._clock())
+        kept = {"mailbox": self._mailbox, "uidvalidity": validity, "uid": uid, "at": mark.at.isoformat()}
+        self._mark_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        drafts.write_atomically(self._mark_file, json.dumps(kept), 0o600)
+        return mark
+
+    @property
+    def _mailbox(self) -> str:
+        return f"{self._user} {self._imap}"
+
+
+def _check(address: str, password: str, imap_host: str, smtp_host: str, security: Security, ca_file: str) -> None:
+    import importlib.util
+
+    if missing := [name for name in ("imap_tools", "aiosmtplib", "inscriptis") if not importlib.util.find_spec(name)]:
+        raise ConfigError(f"E-mail needs {', '.join(missing)}: {INSTALL}")
+    if not is_address(address):
+        raise ConfigError(f"channels.email.address must be an address such as bot@example.org, not {address!r}.")
+    for key, host in (("imap_host", imap_host), ("smtp_host", smtp_host)):
+        if not host:
+            raise ConfigError(f"channels.email.{key} is missing: the mail server's name, such as mail.example.org.")
+        if security == "none" and not _is_loopback(host):
+            raise ConfigError(
+                f"channels.email.security is 'none', which is for servers on this machine only, not for {host}. "
+                "Use 'tls' or 'starttls'."
+            )
+    if not password:
+        raise ConfigError("The mailbox's password is missing: put NANOCLAW_EMAIL_PASSWORD=… into secrets.env.")
+    if ca_file and not Path(ca_file).expanduser().is_file():
+        raise ConfigError(f"channels.email.ca_file: there is no file {ca_file}.")
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _tls_context(ca_file: str) -> ssl.SSLContext:
+    """The system's CAs and, if there is one, the person's own. Raises ChannelError for a file that holds none."""
+    import ssl
+
+    context = ssl.create_default_context()
+    if ca_file:
+        try:
+            context.load_verify_locations(Path(ca_file).expanduser())
+        except (OSError, ssl.SSLError):
+            raise ChannelError(f"channels.email.ca_file: {ca_file} holds no certificate in PEM form.") from None
+    return context
+
+
+def _too_large(attachment: Attachment, most: int) -> str:
+    return f"{attachment.name!r} is larger than {most / 1e6:.0f} MB."
+
+
+async def _in_thread(function: Callable[..., _T], *arguments: object, until_cancelled: Mailbox | None = None) -> _T:
+    """Run what blocks in a thread that nobody waits for when the program ends; a mailbox is shut when cancelled, which
+    ends the thread at once."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def settle(result: _T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)  # type: ignore[arg-type]
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        outcome: tuple[_T | None, BaseException | None]
+        try:
+            outcome = function(*arguments), None
+        except BaseException as error:
+            outcome = None, error
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=work, name="email", daemon=True).start()
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if until_cancelled:
+            until_cancelled.shut()
+            await asyncio.wait([future], timeout=2)
+        future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        raise

@@ -1,0 +1,266 @@
+"""One IMAP connection to a mailbox, for one thread at a time; `shut` may be called by another."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from nanoclaw.channels.email import reading, structure
+from nanoclaw.channels.email.reading import Letter
+from nanoclaw.channels.email.trust import Headers, author, machine
+from nanoclaw.errors import ChannelError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from imap_tools import BaseMailBox
+
+Security = Literal["tls", "starttls", "none"]
+
+IDLE_SECONDS = 120.0
+"""So long a server may be silent until it is asked for a sign of life; some end an IDLE of half an hour."""
+_POLL_SECONDS = 30.0  # where the server cannot IDLE
+_ANSWER_SECONDS = 30.0
+_HEADER_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    host: str
+    port: int
+    security: Security
+    context: Callable[[], ssl.SSLContext]
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Skipped(Exception):
+    """A mail that is not for the assistant; the text says why."""
+
+
+class Mailbox:
+    """The INBOX. Nothing in it is changed: what was read stays unread for people who look at it, too.
+
+    All methods raise ChannelError for a connection that is lost.
+    """
+
+    def __init__(self, box: BaseMailBox, server: Server) -> None:
+        self._box, self._server = box, server
+        self._shut = threading.Event()
+        with _told(server):
+            state = box.folder.status("INBOX", ["UIDVALIDITY", "UIDNEXT"])
+            box.folder.set("INBOX", readonly=True)
+        self.validity = int(state["UIDVALIDITY"])
+        """Another number means that all mails have new numbers."""
+        self.newest = int(state["UIDNEXT"]) - 1
+        """No mail had a higher number when the connection was made."""
+
+    def newer(self, uid: int) -> list[int]:
+        """The mails after this one, oldest first."""
+        with _told(self._server):
+            found = self._box.uids(f"UID {uid + 1}:*", charset=None)
+        return sorted(number for number in map(int, found) if number > uid)
+
+    def since(self, day: date) -> list[int]:
+        """The mails that came on this day or later, oldest first."""
+        with _told(self._server):
+            return sorted(map(int, self._box.uids(f"SINCE {_imap_date(day)}", charset=None)))
+
+    def letter(self, uid: int) -> Letter:
+        """A mail's headers, text and what its parts are; of files nothing is read.
+
+        Raises Skipped for one that is gone, cannot be understood or must not be answered.
+        """
+        items = self._fetch(uid, f"UID INTERNALDATE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
+        if not items:
+            raise Skipped("it is gone")
+        headers = Headers.of(_of(items, "BODY[HEADER]"))
+        who = author(headers)
+        if who is None:
+            raise Skipped("it names nobody who could be answered")
+        tree = items.get("BODYSTRUCTURE")
+        if why := "it is a report of a mail server" if structure.is_report(tree) else machine(headers, who):
+            raise Skipped(why)
+        try:
+            parts = structure.parts(tree)
+        except ValueError as error:
+            raise Skipped(str(error)) from None
+        bodies = self._bodies(uid, reading.wanted(parts))
+        return Letter(f"{self.validity}/{uid}", _moment(items), headers, who, parts, bodies)
+
+    def conversation(self, message_id: str) -> Headers | None:
+        """The headers of the mail with this Message-ID, None for one that is not there. Raises Skipped."""
+        with _told(self._server):
+            found = self._box.uids(f'HEADER Message-ID "{message_id}"', charset=None)
+        items = self._fetch(int(found[-1]), f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>") if found else {}
+        return Headers.of(_of(items, "BODY[HEADER]")) if items else None
+
+    def part(self, uid: int, section: str, most: int) -> bytes:
+        """At most so many bytes of a part, as they are encoded; b'' when the mail is gone. Raises Skipped."""
+        items = self._fetch(uid, f"UID BODY.PEEK[{section}]<0.{most}>")
+        return _of(items, f"BODY[{section}]")
+
+    def wait(self) -> None:
+        """Until the server has something to tell, or a sign of life is due."""
+        with _told(self._server):
+            if "IDLE" not in self._box.client.capabilities:
+                self._shut.wait(_POLL_SECONDS)
+                return
+            self._box.idle.start()  # type: ignore[no-untyped-call]
+            if not self._has_buffered():
+                self._box.idle.poll(IDLE_SECONDS)
+            self._box.idle.stop()  # type: ignore[no-untyped-call]
+
+    def shut(self) -> None:
+        """Break the connection off; a method that waits in another thread raises."""
+        self._shut.set()
+        with suppress(OSError, AttributeError), socket.socket(fileno=os.dup(self._box.client.sock.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._box.client.shutdown()
+
+    def _bodies(self, uid: int, sizes: dict[str, int]) -> dict[str, bytes]:
+        if not sizes:
+            return {}
+        items = self._fetch(uid, "UID " + " ".join(f"BODY.PEEK[{part}]<0.{most}>" for part, most in sizes.items()))
+        return {part: _of(items, f"BODY[{part}]") for part in sizes}
+
+    def _fetch(self, uid: int, what: str) -> dict[str, Any]:
+        """{} for a mail that is gone. What the server refuses for this one mail is Skipped."""
+        import imaplib
+
+        with _told(self._server):
+            try:
+                status, data = self._box.client.uid("FETCH", str(uid), f"({what})")
+            except imaplib.IMAP4.abort:
+                raise
+            except imaplib.IMAP4.error:
+                raise Skipped("the server cannot read it") from None
+        if status != "OK":
+            raise Skipped("the server does not hand it out")
+        try:
+            return structure.fetched(data, uid)
+        except ValueError as error:
+            raise Skipped(str(error)) from None
+
+    def _has_buffered(self) -> bool:
+        """Whether news came together with the answer to IDLE; polling the socket would wait for more."""
+        client = self._box.client
+        before = client.sock.gettimeout()
+        client.sock.settimeout(0)
+        try:
+            return bool(client.file.peek(1))  # type: ignore[union-attr]
+        except OSError:
+            return False
+        finally:
+            client.sock.settimeout(before)
+
+
+def open_mailbox(server: Server, user: str, password: str) -> Mailbox:
+    """Connect, log in and select INBOX. Raises ChannelError."""
+    with _told(server):
+        box = _connected(server)
+    try:
+        _log_in(box, server, user, password)
+        return Mailbox(box, server)
+    except BaseException:
+        with suppress(OSError):
+            box.client.shutdown()
+        raise
+
+
+def _connected(server: Server) -> BaseMailBox:
+    import imap_tools
+
+    match server.security:
+        case "tls":
+            return imap_tools.MailBox(server.host, server.port, _ANSWER_SECONDS, ssl_context=server.context())
+        case "starttls":
+            return imap_tools.MailBoxStartTls(server.host, server.port, _ANSWER_SECONDS, server.context())
+        case "none":
+            return imap_tools.MailBoxUnencrypted(server.host, server.port, _ANSWER_SECONDS)
+
+
+def _log_in(box: BaseMailBox, server: Server, user: str, password: str) -> None:
+    import imaplib
+
+    from imap_tools import MailboxLoginError
+
+    with _told(server):
+        try:
+            if user.isascii() and password.isascii():
+                box.login(user, password, None)
+            else:
+                box.login_utf8(user, password, None)
+        except imaplib.IMAP4.abort:
+            raise
+        except (MailboxLoginError, imaplib.IMAP4.error):
+            raise ChannelError(login_refused(server, user), retry_after=300) from None
+        if "ID" in box.client.capabilities:  # some servers hand nothing to programs without a name
+            imaplib.Commands.setdefault("ID", ("AUTH", "SELECTED"))
+            box.client._simple_command("ID", '("name" "nanoclaw")')
+
+
+def login_refused(server: Server, user: str) -> str:
+    return (
+        f"{server.host} refuses the login of {user}. Check channels.email.user and NANOCLAW_EMAIL_PASSWORD; most "
+        "providers want an app password made in the account's security settings, and IMAP switched on."
+    )
+
+
+@contextmanager
+def _told(server: Server) -> Iterator[None]:
+    """Whatever goes wrong with the connection as a sentence."""
+    import imaplib
+    import ssl
+
+    from imap_tools import ImapToolsError
+
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise ChannelError(certificate_refused(server, error)) from None
+    except (OSError, EOFError, imaplib.IMAP4.error, ImapToolsError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ChannelError(f"The connection to {server} broke off: {said or type(error).__name__}.") from None
+
+
+def certificate_refused(server: Server, error: ssl.SSLCertVerificationError) -> str:
+    return (
+        f"The certificate of {server} is not to be trusted: {error.verify_message}. For a server of your own with a "
+        "CA of its own, set channels.email.ca_file."
+    )
+
+
+def _of(items: dict[str, Any], name: str) -> bytes:
+    """Content by its name, with which the server may repeat from where it is."""
+    found = items.get(f"{name}<0>") or items.get(name)
+    return found if isinstance(found, bytes) else b""
+
+
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MOMENT = re.compile(r" ?(\d{1,2})-(\w{3})-(\d{4}) (\d\d:\d\d:\d\d [+-]\d{4})")
+
+
+def _imap_date(day: date) -> str:
+    return f"{day.day}-{_MONTHS[day.month - 1]}-{day.year}"
+
+
+def _moment(items: dict[str, Any]) -> datetime:
+    """When the mail came. Servers say so always; a clock that is not there is no reason to lose a mail."""
+    said = items.get("INTERNALDATE")
+    match = _MOMENT.fullmatch(said.decode("ascii", "replace")) if isinstance(said, bytes) else None
+    if match is None or match[2].title() not in _MONTHS:
+        return datetime.now(UTC)
+    day, month, year, time = match.groups()
+    return datetime.strptime(f"{year}-{_MONTHS.index(month.title()) + 1}-{day} {time}", "%Y-%m-%d %H:%M:%S %z")

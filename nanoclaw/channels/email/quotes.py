@@ -1,0 +1,139 @@
+"""What a person wrote in a mail, without what their program quoted or signed.
+
+By the shape of a mail, not by its words: an attribution is what stands right above lines with ">", in any language.
+Only Outlook quotes without marks; its block of headers is known by the word for "From". Libraries for this take lists
+for signatures, drop indentation, or need seconds for long lines.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FROM = (
+    "From|Von|De|Da|Van|Från|Fra|Od|От|Від|Lähettäjä|Feladó|Kimden|Από|Expéditeur|Mittente|Remitente"
+    "|发件人|寄件者|寄件人|差出人|送信者|보낸 사람|보낸사람|من|מאת"
+)
+_HEADERS_BEGIN = re.compile(rf"^\s*\**(?:{_FROM})\s?\**[:：]\**\s*\S", re.IGNORECASE)
+_HEADER = re.compile(r"^\s*\**[^\W\d_][\w .\-]{0,24}?\s?\**[:：]\**\s*\S")
+_SEPARATOR = re.compile(r"^\s*(?:_{20,}|-{4,} ?[^-\n]{3,40} ?-{4,})\s*$")
+_FORWARDED = re.compile(r"^\s*-{4,} ?(?:Forwarded message|Weitergeleitete Nachricht|Message transféré|转发)", re.I)
+_FORWARD = re.compile(r"^\s*(?:fwd?|wg|tr|rv|enc|i|vs|vb|doorst|转发|轉寄|転送)\s*[:：]", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"^(?:Sent (?:from|with) |Get Outlook for |Von (?:meinem|meiner) .{2,40} gesendet|Gesendet (?:von|mit) "
+    r"|Envoyé (?:de|depuis|à partir de) |Enviado (?:desde|do) |Inviato da |Verzonden (?:vanaf|met) |发自我的|從我的"
+    r"|Отправлено с |.{2,20}から送信)",
+    re.IGNORECASE,
+)
+_TIME_OR_ADDRESS = re.compile(r"@|\d[:.h]\d\d")
+_DATE = re.compile(r"\d[^\d@]{1,12}\d")
+_ATTRIBUTION_LINES = 3
+_LINE = 1000  # a longer line belongs to nobody's header
+
+
+def is_forward(subject: str, text: str) -> bool:
+    """Whether what follows the person's words is what the mail is about."""
+    return bool(_FORWARD.match(subject)) or any(_FORWARDED.match(line[:_LINE]) for line in text.splitlines())
+
+
+def is_signature(text: str) -> bool:
+    """Whether nothing stands above the signature."""
+    return text.lstrip().partition("\n")[0].rstrip() == "--"
+
+
+def own_words(text: str) -> str:
+    """The text without what it quotes at its end or, where the answer stands below, at its beginning, and without a
+    signature. Quotes between answers stay, since answers refer to them."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    lines = lines[: _headers_at(lines)]
+    lines = _without_end_quote(lines)
+    lines = lines[: _signature_at(lines)]
+    lines = _without_end_quote(lines)
+    lines = _without_first_quote(lines)
+    return "\n".join(lines).strip("\n")
+
+
+def _headers_at(lines: list[str]) -> int:
+    """Where a block of headers begins that Outlook puts above what it quotes; the line of dashes belongs to it."""
+    for place, line in enumerate(lines):
+        if len(line) < _LINE and _HEADERS_BEGIN.match(line) and _is_block(lines[place + 1 : place + 9]):
+            above = place - 1
+            while above >= 0 and not lines[above]:
+                above -= 1
+            return above if above >= 0 and _SEPARATOR.match(lines[above][:_LINE]) else place
+    return len(lines)
+
+
+def _is_block(following: list[str]) -> bool:
+    """Whether two more headers follow, blank lines between them aside, with a time or an address among them."""
+    found: list[str] = []
+    for line in filter(None, following):
+        if len(line) >= _LINE or not _HEADER.match(line):
+            break
+        found.append(line)
+    return len(found) >= 2 and any(map(_TIME_OR_ADDRESS.search, found))
+
+
+def _without_end_quote(lines: list[str]) -> list[str]:
+    """Without a quote that somebody is named for; any other was put there by hand."""
+    last = _last(lines)
+    begin = last
+    while begin and (_is_quoted(lines[begin - 1]) or not lines[begin - 1]):
+        begin -= 1
+    quoted = [line.lstrip("> |") for line in lines[begin:last]][: _ATTRIBUTION_LINES + 2]
+    while quoted and not quoted[0]:
+        quoted.pop(0)
+    named = _attribution_at(lines, begin)
+    if named is None and not any(_attribution_at(quoted, end) == 0 for end in range(1, len(quoted) + 1)):
+        return lines[:last]
+    return lines[: begin if named is None else named]
+
+
+def _without_first_quote(lines: list[str]) -> list[str]:
+    """An answer below the one block that it quotes."""
+    first = next((place for place, line in enumerate(lines) if _is_quoted(line)), None)
+    if first is None:
+        return lines
+    named = _attribution_at(lines, first)
+    if named is None or _last(lines[:named]):
+        return lines
+    end = first
+    while end < len(lines) and (_is_quoted(lines[end]) or not lines[end]):
+        end += 1
+    rest = lines[end:]
+    return lines if any(map(_is_quoted, rest)) else rest
+
+
+def _attribution_at(lines: list[str], end: int) -> int | None:
+    """Where "On Monday at 10:00 Bob wrote:" begins, if it is the last before `end`."""
+    last = _last(lines[:end])
+    if not last or not lines[last - 1].endswith((":", "：")):
+        return None
+    address = None
+    for begin in range(last - 1, max(-1, last - 1 - _ATTRIBUTION_LINES), -1):
+        if not lines[begin] or len(lines[begin]) > _LINE:
+            break
+        if _DATE.search(lines[begin]):
+            return begin
+        if address is None and "@" in lines[begin]:
+            address = begin
+    return address
+
+
+def _signature_at(lines: list[str]) -> int:
+    for place, line in enumerate(lines):
+        if line == "--" and place >= len(lines) - 30:
+            return place
+    last = _last(lines)
+    return last - 1 if last and len(lines[last - 1]) < 80 and _DEVICE.match(lines[last - 1]) else last
+
+
+def _last(lines: list[str]) -> int:
+    """How many lines there are without blank ones at the end."""
+    count = len(lines)
+    while count and not lines[count - 1]:
+        count -= 1
+    return count
+
+
+def _is_quoted(line: str) -> bool:
+    return line.startswith((">", "|>")) or line.lstrip(" ").startswith("> ")

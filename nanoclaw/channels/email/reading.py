@@ -1,0 +1,156 @@
+"""A mail as a message: who says what, in which conversation, with which files. No I/O."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nanoclaw.channels.base import Place
+from nanoclaw.channels.email import html, quotes, threads, words
+from nanoclaw.channels.email.structure import Part
+from nanoclaw.channels.email.threads import Conversation
+from nanoclaw.channels.email.trust import Author, Headers, is_vouched_for
+from nanoclaw.guard.access import UNVERIFIED
+from nanoclaw.messages import Address, Attachment, Inbound, UserMessage
+
+TEXT_BYTES = 400_000
+"""So much of each text is read."""
+PEEKED_BYTES = 1500
+"""A picture up to this size is looked at: it may be a tracking pixel."""
+_TEXT_CHARACTERS = 200_000
+_QUOTE_CHARACTERS = 10_000
+_NOISE = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
+_PIXEL_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail as it lies in the mailbox: `place` is its UIDVALIDITY and UID, `bodies` the encoded content of its small
+    parts by section."""
+
+    place: str
+    at: datetime
+    headers: Headers
+    who: Author
+    parts: Sequence[Part]
+    bodies: Mapping[str, bytes]
+
+
+def wanted(parts: Sequence[Part]) -> dict[str, int]:
+    """Which parts must be read for a message, and how many bytes of each."""
+    texts = {part.section: TEXT_BYTES for part in _texts(parts)[:20]}
+    pictures = [part.section for part in parts if part.mime.startswith("image/") and part.size <= PEEKED_BYTES]
+    return {**texts, **dict.fromkeys(pictures[:20], PEEKED_BYTES * 2)}
+
+
+def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[Inbound, Conversation]:
+    """The message, and where its conversation stands with it. `server` is whose word is taken on who wrote it.
+
+    Who is not vouched for has an id that is none, "unverified:ADDRESS", and a conversation of its own, even with the
+    references of another one.
+    """
+    headers, who = letter.headers, letter.who
+    message_id = next(iter(threads.ids(headers.first("message-id"))), "")
+    answered = threads.ids(headers.first("in-reply-to"))[:1]
+    references = [*threads.ids(headers.first("references")), *answered]
+    ours = threads.own_thread(references, domain)
+    external_id = message_id or f"{letter.place}@{domain}"
+    thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
+    is_vouched = is_vouched_for(headers, who, server)
+    place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
+    subject = words.header_text(headers.first("subject"))[:300]
+    own, quote = _words(letter, subject)
+    inbound = Inbound(
+        Address(channel, str(place)),
+        who.address if is_vouched else f"{UNVERIFIED}{who.address}",
+        external_id,
+        UserMessage(_with_subject(own, subject, is_first=ours is None), letter.at),
+        attachments(letter),
+        quoted=next(iter(answered), ""),
+        quote=quote if ours is None and references else "",
+        name=who.name,
+    )
+    conversation = Conversation(subject, message_id, tuple(dict.fromkeys(references)))
+    return inbound, conversation
+
+
+def attachments(letter: Letter) -> tuple[Attachment, ...]:
+    """The files of a mail, pictures within its text included, without signatures and tracking pixels."""
+    texts = _texts(letter.parts)
+    found = [part for part in letter.parts if part not in texts and part.mime not in _NOISE]
+    return tuple(
+        Attachment("", _file_name(part), part.mime, f"{letter.place}/{part.section}/{part.encoding}", part.size)
+        for part in found
+        if not _is_pixel(part, letter.bodies.get(part.section, b""))
+    )
+
+
+def _words(letter: Letter, subject: str) -> tuple[str, str]:
+    """What the author wrote, and what they quoted."""
+    plain = _text_of(letter, "text/plain")
+    page = "" if plain.strip() else _text_of(letter, "text/html")
+    whole = plain if plain.strip() else html.to_text(page, quotes=True)
+    whole = _bounded(whole.strip("\n"), _TEXT_CHARACTERS)
+    if quotes.is_forward(subject, whole):
+        return whole, ""
+    own = quotes.own_words(whole if plain.strip() else _bounded(html.to_text(page, quotes=False), _TEXT_CHARACTERS))
+    if not own.strip():
+        if quotes.is_signature(whole):
+            return "", ""
+        return ("", whole) if attachments(letter) else (whole, "")
+    rest = whole.replace(own, "", 1).strip("\n")
+    return own, _bounded(rest, _QUOTE_CHARACTERS)
+
+
+def _with_subject(own: str, subject: str, *, is_first: bool) -> str:
+    """A conversation's first mail begins with its subject; a command stands alone, also in the subject."""
+    if not own.strip():
+        return subject if is_first else ""
+    if not is_first or not subject or own.lstrip().startswith("/"):
+        return own
+    return f"Subject: {subject}\n\n{own}"
+
+
+def _texts(parts: Sequence[Part]) -> list[Part]:
+    """The parts that are the letter itself: one text with a file's name is a file, unless it is all there is."""
+    kinds = ("text/plain", "text/html")
+    found = [part for part in parts if part.mime in kinds and not part.is_attached and not part.name]
+    return found or [part for part in parts if len(parts) == 1 and part.mime in kinds and not part.is_attached]
+
+
+def _text_of(letter: Letter, mime: str) -> str:
+    texts = [part for part in _texts(letter.parts) if part.mime == mime and part.section in letter.bodies]
+    read = (words.text(words.content(letter.bodies[part.section], part.encoding), part.charset) for part in texts)
+    return "\n\n".join(filter(str.strip, read))
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n[… the mail goes on]"
+
+
+def _file_name(part: Part) -> str:
+    """A base name without anything that a file system or a screen could take amiss."""
+    name = words.header_text(part.name).replace("\\", "/").rpartition("/")[2].strip(" .")
+    stem, dot, ending = name.rpartition(".")
+    name = name if len(name) <= 100 else f"{stem[: 90 - len(ending)]}{dot}{ending}" if len(ending) <= 10 else name[:100]
+    if name:
+        return name
+    if part.mime == "message/rfc822":
+        return "forwarded.eml"
+    import mimetypes
+
+    return f"file-{part.section.replace('.', '-')}{mimetypes.guess_extension(part.mime) or ''}"
+
+
+def _is_pixel(part: Part, encoded: bytes) -> bool:
+    """A picture that is there to be fetched, not to be seen."""
+    if not part.mime.startswith("image/"):
+        return False
+    data = words.content(encoded, part.encoding)
+    if 0 < part.size < _PIXEL_BYTES or (encoded and len(data) < _PIXEL_BYTES):
+        return True
+    if data.startswith(b"GIF8") and len(data) >= 10:
+        return struct.unpack("<HH", data[6:10]) == (1, 1)
+    return data.startswith(b"\x89PNG") and len(data) >= 24 and struct.unpack(">II", data[16:24]) == (1, 1)

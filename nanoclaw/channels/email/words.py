@@ -1,0 +1,58 @@
+"""Bytes of mails as text, whatever their sender did to them."""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from contextlib import suppress
+from email.errors import HeaderParseError
+
+from nanoclaw.channels.text import printable
+
+_STRANGE_CODECS = {"punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "ascii": "utf-8", "iso8859-1": "cp1252"}
+_NO_LETTER = re.compile(rb"[^A-Za-z0-9+/]")
+
+
+def content(data: bytes, encoding: str) -> bytes:
+    """A part's bytes; what is broken in them is left out."""
+    if encoding == "base64":
+        letters = _NO_LETTER.sub(b"", data)
+        letters = letters[: len(letters) // 4 * 4] if len(letters) % 4 == 1 else letters
+        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
+    if encoding == "quoted-printable":
+        return binascii.a2b_qp(data)
+    return data
+
+
+def text(data: bytes, charset: str) -> str:
+    """Text of a part, with \\n between lines and no other control characters than tabs."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+        if name in _STRANGE_CODECS:
+            raise LookupError(name)
+        name = _WIDER.get(name, name)
+        try:
+            said = data.decode(name)
+        except ValueError:
+            said = _guess(data) if name == "utf-8" else data.decode(name, "replace")
+    except (LookupError, ValueError):
+        said = _guess(data)
+    return printable(said.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", ""))
+
+
+def header_text(value: str) -> str:
+    """A header's value in one line, its encoded words decoded."""
+    from email.header import decode_header, make_header
+
+    with suppress(LookupError, ValueError, HeaderParseError):
+        value = str(make_header(decode_header(value)))
+    return " ".join(printable(value.encode("utf-8", "replace").decode()).split())
+
+
+def _guess(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except ValueError:
+        return data.decode("cp1252", "replace")

@@ -1,0 +1,128 @@
+"""A message as a mail, and the mail on its way."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from datetime import datetime
+from email.message import EmailMessage
+from pathlib import Path
+
+from nanoclaw.channels import markup
+from nanoclaw.channels.email import threads
+from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused
+from nanoclaw.channels.email.threads import Conversation
+from nanoclaw.channels.text import one_line
+from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.messages import Outbound
+
+_SEND_SECONDS = 60.0
+_PAGE = '<!DOCTYPE html>\n<html><body style="font-family: sans-serif; line-height: 1.4">\n{}\n</body></html>\n'
+_REPLY = ("re:", "aw:", "sv:", "antw:", "回复:", "回复：", "答复:", "答复：")
+
+
+def compose(
+    outbound: Outbound, own: str, to: str, thread: str, known: Conversation | None, at: datetime, most_bytes: int
+) -> EmailMessage:
+    """The mail. Raises Undeliverable for a file that cannot go with it."""
+    from email.policy import SMTP
+    from email.utils import format_datetime
+
+    domain = own.rpartition("@")[2]
+    mail = EmailMessage(policy=SMTP)
+    mail["From"], mail["To"] = own, to
+    mail["Subject"] = _subject(outbound, known)
+    mail["Date"] = format_datetime(at)
+    mail["Message-ID"] = threads.own_id(_digest(outbound, at), thread, domain)
+    mail["Auto-Submitted"] = "auto-replied" if outbound.reply_to else "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    answered = next(iter(threads.ids(outbound.reply_to)), known.last if known else "")
+    if answered:
+        before = known.answered("").references if known else ()
+        mail["In-Reply-To"] = answered
+        mail["References"] = " ".join(dict.fromkeys([*(one for one in before if one != answered), answered]))
+    mail.set_content(markup.plain(outbound.text) + "\n", cte="quoted-printable")
+    mail.add_alternative(_PAGE.format(markup.html(outbound.text)), subtype="html", cte="quoted-printable")
+    for path in outbound.files:
+        _attach(mail, Path(path), most_bytes)
+    return mail
+
+
+async def submit(mail: EmailMessage, server: Server, user: str, password: str) -> None:
+    """Hand the mail to the server. Raises Undeliverable when the address or the mail is refused for good, ChannelError
+    when another try may help."""
+    import ssl
+
+    import aiosmtplib
+
+    sender, recipient = str(mail["From"]), str(mail["To"])
+    try:
+        await aiosmtplib.send(
+            mail,
+            sender=sender,
+            recipients=[recipient],
+            hostname=server.host,
+            port=server.port,
+            username=user,
+            password=password,
+            use_tls=server.security == "tls",
+            start_tls=server.security == "starttls",
+            tls_context=None if server.security == "none" else server.context(),
+            local_hostname=sender.rpartition("@")[2],
+            timeout=_SEND_SECONDS,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise ChannelError(certificate_refused(server, error)) from None
+    except aiosmtplib.SMTPAuthenticationError:
+        raise ChannelError(login_refused(server, user), retry_after=300) from None
+    except aiosmtplib.SMTPRecipientsRefused as error:
+        first = error.recipients[0]
+        raise _refused(first.code, f"{server.host} does not take mail for {recipient}: {first.message}") from None
+    except aiosmtplib.SMTPSenderRefused as error:
+        raise ChannelError(
+            f"{server.host} does not let {user} send as {sender}: {one_line(error.message, 200)}"
+        ) from None
+    except aiosmtplib.SMTPConnectError as error:
+        if isinstance(cause := error.__cause__, ssl.SSLCertVerificationError):
+            raise ChannelError(certificate_refused(server, cause)) from None
+        raise ChannelError(f"{server} cannot be reached: {one_line(str(error), 200)}") from None
+    except aiosmtplib.SMTPDataError as error:
+        raise _refused(error.code, f"{server.host} does not take the mail: {error.message}") from None
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        raise ChannelError(f"The mail could not be handed to {server}: {one_line(str(error), 200)}") from None
+
+
+def _refused(code: int, said: str) -> ChannelError:
+    sentence = f"{one_line(said, 300)} ({code})"
+    return Undeliverable(sentence) if 500 <= code < 600 else ChannelError(sentence)
+
+
+def _subject(outbound: Outbound, known: Conversation | None) -> str:
+    """Of the conversation, or the first words of a mail that begins one."""
+    if known is not None or outbound.reply_to:
+        subject = one_line(known.subject, 300) if known else ""
+        return subject if subject.lower().startswith(_REPLY) else f"Re: {subject}".rstrip()
+    words = one_line(next(filter(str.strip, markup.plain(outbound.text).splitlines()), ""), 78)
+    return words or next((Path(file).name for file in outbound.files), "")
+
+
+def _digest(outbound: Outbound, at: datetime) -> str:
+    """The same whenever the same message is sent, so that whoever gets it twice can tell."""
+    key = outbound.key or at.isoformat()
+    said = "\0".join([key, str(outbound.address), outbound.text, *outbound.files])
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _attach(mail: EmailMessage, path: Path, most_bytes: int) -> None:
+    try:
+        if path.stat().st_size > most_bytes:
+            raise Undeliverable(f"{path.name} is larger than {most_bytes / 1e6:.0f} MB, the most that goes by mail.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise Undeliverable(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+    mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    main, _, sub = mime.partition("/")
+    name = one_line(path.name.encode("utf-8", "replace").decode(), 100)
+    if main in ("message", "multipart"):  # these must not be encoded
+        main, sub = "application", "octet-stream"
+    mail.add_attachment(data, maintype=main, subtype=sub, filename=name)

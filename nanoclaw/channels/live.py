@@ -1,0 +1,272 @@
+"""An answer while it grows: typing, its text so far at a humane rate, one line while tools run long."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from nanoclaw.channels.text import one_line
+from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.messages import Address, Outbound
+from nanoclaw.pieces import Units, cut
+from nanoclaw.silence import may_become_silence, spoken
+
+TYPING_SECONDS = 4.0
+"""A platform shows typing for about five."""
+TOOLS_SECONDS = 20.0
+"""So long tools may run without a word, and so often the line about them is renewed."""
+
+_T = TypeVar("_T")
+
+_REMEMBERED = 200  # ended turns whose answers may still come to take the place of what was shown
+_FAILURES = 3  # in a row, then no more is shown of a turn
+_ERASING = (2.0, 10.0)  # pauses before what is to go is tried to be erased again
+_GRACE_SECONDS = 15.0  # for a call to the platform that is under way
+_MOST_QUIET_SECONDS = 600.0
+_BEGUN_TOKEN = r"[\s\"'`*_~“„‘«(<]*(?:NO_|HEARTBEAT_|\[SIL)[A-Z_]*$"
+
+
+class Screen(Protocol):
+    """What a channel can show in a chat, which is that of an Address. Raises ChannelError."""
+
+    async def typing(self, chat: str) -> None: ...
+
+    async def write(self, chat: str, text: str, before: str) -> str:
+        """Show Markdown in place of the message `before`, '' for a new one; its id, '' where it has none and goes by
+        itself."""
+        ...
+
+    async def erase(self, chat: str, id: str) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """What is shown of one turn. `said` is what its earlier rounds said, `saying` its present one; `since` is when its
+    first tool began, `key` that of the answer which takes the place of the message `id`."""
+
+    chat: str
+    reply_to: str
+    id: str = ""
+    said: str = ""
+    saying: str = ""
+    shown: str = ""
+    tool: str = ""
+    since: float | None = None
+    told: float = 0.0
+    typed: float = 0.0
+    written: float = 0.0
+    failures: int = 0
+    key: str = ""
+    task: asyncio.Task[None] | None = None
+    call: asyncio.Task[bool] | None = None
+
+
+class Live:
+    """One for each channel that can change what it has sent. Errors of the platform are logged and go no further."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        pause_seconds: float,
+        length: int = 0,
+        units: Units = "characters",
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """A chat is written to once in `pause_seconds` at most. Of a text longer than `length` units, 0 for no limit,
+        the first piece is shown."""
+        self._screen, self._pause, self._length, self._units = screen, pause_seconds, length, units
+        self._clock, self._sleep = clock, sleep
+        self._turns: dict[str, _Turn] = {}
+        self._ended: OrderedDict[tuple[str, str], _Turn] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._quiet_until = 0.0
+
+    def show(self, address: Address, event: Event) -> None:
+        """Take note of what a turn does. Never waits."""
+        chat = address.chat
+        if isinstance(event, TurnBegan):
+            self._begin(chat, event.reply_to)
+            return
+        turn = self._turns.get(chat)
+        if turn is None:
+            return
+        match event:
+            case TextDelta(text):
+                if not self._length or len(turn.saying) < 4 * self._length:
+                    turn.saying += text
+                self._go_on(turn)
+            case ToolStarted(call):
+                turn.said, turn.saying = _joined(turn.said, turn.saying), ""
+                turn.tool = one_line(call.name, 40)
+                turn.since = self._clock() if turn.since is None else turn.since
+                self._go_on(turn)
+            case Notice(_, None):  # a stream that broke off is begun anew
+                turn.saying += "\n"
+            case TurnEnded(answer):
+                self._end(turn, is_silent=not spoken(answer).strip())
+            case _:
+                pass
+
+    async def hand_over(self, outbound: Outbound) -> str:
+        """The id of the shown message whose place this one is to take, '' for none. The same when it is asked again for
+        a message that could not be sent. A file takes no text's place: then what was shown is erased."""
+        chat, reply_to = outbound.address.chat, outbound.reply_to
+        if not reply_to:
+            return ""
+        turn = self._turns.get(chat)
+        if turn and turn.reply_to == reply_to:  # said in the midst of a turn, which goes on
+            self._end(turn, is_silent=False)
+            self._begin(chat, reply_to, anew=True)
+        else:
+            turn = self._ended.get((chat, reply_to))
+        if turn is None or turn.key not in ("", outbound.key):
+            return ""
+        turn.key = outbound.key
+        await self._settle(turn)
+        if outbound.files and turn.id:
+            await self._erase(turn)
+        return turn.id
+
+    async def aclose(self) -> None:
+        """End all that is under way. What runs on is shown again with its next words."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- one turn ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, chat: str, reply_to: str, *, anew: bool = False) -> None:
+        if before := self._turns.get(chat):
+            self._end(before, is_silent=False)
+        turn = _Turn(chat, reply_to)
+        same = self._ended.get((chat, reply_to))
+        if same and not same.key and not anew:  # it had to wait for its model, and goes on with the same message
+            turn.id = self._ended.pop((chat, reply_to)).id
+        self._turns[chat] = turn
+        self._go_on(turn)
+
+    def _go_on(self, turn: _Turn) -> None:
+        if turn.failures < _FAILURES and (turn.task is None or turn.task.done()):
+            turn.task = self._start(self._follow(turn))
+
+    def _end(self, turn: _Turn, *, is_silent: bool) -> None:
+        if turn.task:
+            turn.task.cancel()
+        if self._turns.get(turn.chat) is turn:
+            del self._turns[turn.chat]
+        turn.said = turn.saying = turn.shown = ""
+        if is_silent:
+            self._start(self._vanish(turn))
+            return
+        self._ended[turn.chat, turn.reply_to] = turn
+        while len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+
+    def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _follow(self, turn: _Turn) -> None:
+        """Until it is cancelled, or the platform takes nothing."""
+        if self._clock() >= self._quiet_until:
+            await self._type(turn)
+        while turn.failures < _FAILURES:
+            now = self._clock()
+            writing = turn.written + self._pause
+            due = min(writing if writing > now else now + self._pause, turn.typed + TYPING_SECONDS)
+            await self._sleep(max(due, self._quiet_until) - now)
+            now = self._clock()
+            if now < self._quiet_until:
+                continue
+            if now >= writing and (text := self._news(turn, now)):
+                turn.written = now
+                await self._write(turn, text)
+            elif now >= turn.typed + TYPING_SECONDS:
+                await self._type(turn)
+
+    def _news(self, turn: _Turn, now: float) -> str:
+        """What is to be shown that is not shown yet."""
+        text = _joined(turn.said, turn.saying)
+        if not text:
+            is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
+            if not is_long:
+                return ""
+            turn.told, text = now, f"working: {turn.tool} …"
+        elif self._length:
+            text = next(cut(text, self._length, self._units)).text.rstrip()
+        return text if text != turn.shown else ""
+
+    # --- the platform ------------------------------------------------------------------------------------------------
+
+    async def _type(self, turn: _Turn) -> None:
+        turn.typed = self._clock()
+        await self._call(turn, self._screen.typing(turn.chat))
+
+    async def _write(self, turn: _Turn, text: str) -> None:
+        async def write() -> None:
+            turn.id = await self._screen.write(turn.chat, text, turn.id)
+            turn.shown = text
+
+        await self._call(turn, write())
+
+    async def _call(self, turn: _Turn, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether it was done. A call that is begun comes to its end even if the turn does: it may be what gives a
+        message its id."""
+
+        async def call() -> bool:
+            try:
+                await work
+            except Exception as error:  # what is only shown must not break what is done
+                self._failed(turn, error)
+                return False
+            turn.failures = 0
+            return True
+
+        turn.call = self._start(call())
+        return await asyncio.shield(turn.call)
+
+    def _failed(self, turn: _Turn, error: Exception) -> None:
+        from nanoclaw.log import logger
+
+        logger.warning("could not show in {} what is being done: {}", turn.chat, error)
+        if asked := error.retry_after if isinstance(error, ChannelError) else None:
+            self._quiet_until = self._clock() + min(asked, _MOST_QUIET_SECONDS)
+        else:
+            turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1
+
+    async def _settle(self, turn: _Turn) -> None:
+        """Wait for a call that is under way, so that its message is known."""
+        if turn.call and not turn.call.done():
+            await asyncio.wait({turn.call}, timeout=_GRACE_SECONDS)
+            if not turn.call.done():
+                turn.call.cancel()
+
+    async def _vanish(self, turn: _Turn) -> None:
+        await self._settle(turn)
+        if turn.id:
+            await self._erase(turn)
+
+    async def _erase(self, turn: _Turn) -> None:
+        id_, turn.id, turn.failures = turn.id, "", 0
+        for pause in (0.0, *_ERASING):
+            if (wait := max(pause, self._quiet_until - self._clock())) > 0:
+                await self._sleep(wait)
+            if await self._call(turn, self._screen.erase(turn.chat, id_)) or turn.failures == _FAILURES:
+                return
+
+
+def _joined(said: str, saying: str) -> str:
+    """The text of all rounds so far, without what is or may become a token of silence."""
+    now = "" if may_become_silence(saying) else re.sub(_BEGUN_TOKEN, "", spoken(saying), flags=re.IGNORECASE)
+    return "\n\n".join(part for part in (said, now.strip()) if part)

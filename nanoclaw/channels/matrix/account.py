@@ -1,0 +1,118 @@
+"""What the Matrix channel keeps between two starts: its login, its signing keys, and how far it has read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.channels.matrix.signing import Seeds
+from nanoclaw.drafts import write_atomically
+from nanoclaw.errors import ChannelError, WorkspaceError
+
+MOST_WAITING = 100
+"""Of so many messages that cannot be decrypted it is remembered that their keys may still come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A login. `token` is '' when the server no longer takes it; `device` is then used again where that is allowed."""
+
+    user: str
+    device: str = ""
+    token: str = field(default="", repr=False)
+    seeds: Seeds = field(default_factory=Seeds.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the server's messages are stored, '' for not at all; who invited the assistant to which rooms, and
+    messages (room, event): those whose keys have not come, and answers that are still growing."""
+
+    since: str = ""
+    invitations: tuple[tuple[str, str], ...] = ()
+    undecrypted: tuple[tuple[str, str], ...] = ()
+    growing: tuple[tuple[str, str], ...] = ()
+
+
+class Folder:
+    """Files that only their owner can read. Reading raises ChannelError for a damaged file, writing WorkspaceError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._account, self._progress = path / "account.json", path / "sync.json"
+
+    def make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.chmod(0o700)
+        except OSError as error:
+            raise WorkspaceError(f"cannot make {self.path}: {error.strerror}. Check its permissions.") from error
+
+    def has_login(self, user: str) -> bool:
+        return bool(self.account(user).token)
+
+    def account(self, user: str) -> Account:
+        """The login of this user, a new one without a token when there is none."""
+        found = self._read(self._account)
+        if found.get("user") != user:
+            return Account(user)
+        try:
+            seeds = Seeds(*(base64.b64decode(found["seeds"][name]) for name in Seeds.__slots__))
+            return Account(user, str(found["device"]), str(found["token"]), seeds)
+        except (KeyError, TypeError, ValueError):
+            raise _damaged(self._account) from None
+
+    def keep_account(self, account: Account) -> None:
+        seeds = {name: base64.b64encode(getattr(account.seeds, name)).decode() for name in Seeds.__slots__}
+        self._write(
+            self._account, {"user": account.user, "device": account.device, "token": account.token, "seeds": seeds}
+        )
+
+    def progress(self, user: str) -> Progress:
+        found = self._read(self._progress)
+        if found.get("user") != user:
+            return Progress()
+        try:
+            return Progress(
+                str(found.get("since", "")),
+                tuple((str(room), str(inviter)) for room, inviter in found.get("invitations", [])),
+                tuple((str(room), str(event)) for room, event in found.get("undecrypted", [])),
+                tuple((str(room), str(event)) for room, event in found.get("growing", [])),
+            )
+        except (TypeError, ValueError):
+            raise _damaged(self._progress) from None
+
+    def keep_progress(self, user: str, progress: Progress) -> None:
+        self._write(
+            self._progress,
+            {
+                "user": user,
+                "since": progress.since,
+                "invitations": progress.invitations,
+                "undecrypted": progress.undecrypted[-MOST_WAITING:],
+                "growing": progress.growing[-MOST_WAITING:],
+            },
+        )
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ChannelError(f"{path} cannot be read: {error.strerror}.") from error
+        except ValueError:
+            raise _damaged(path) from None
+        if not isinstance(found, dict):
+            raise _damaged(path)
+        return found
+
+    def _write(self, path: Path, content: dict[str, Any]) -> None:
+        write_atomically(path, json.dumps(content, indent=1), 0o600)
+
+
+def _damaged(path: Path) -> ChannelError:
+    return ChannelError(f"{path} is damaged. Delete it; the assistant then begins anew there.", retry_after=60)

@@ -1,0 +1,441 @@
+"""The Matrix channel: one sync after the other for what comes, one event for each thing that goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import mimetypes
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nanoclaw.channels import markup
+from nanoclaw.channels.base import Deliver, Hints, Place
+from nanoclaw.channels.live import Live
+from nanoclaw.channels.matrix.account import Account, Folder, Progress
+from nanoclaw.channels.matrix.events import Held
+from nanoclaw.channels.matrix.signing import cross_sign
+from nanoclaw.channels.matrix.timeline import Timeline
+from nanoclaw.channels.text import one_line
+from nanoclaw.errors import ChannelError, ConfigError, Undeliverable
+from nanoclaw.events import Event
+from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+
+if TYPE_CHECKING:
+    from nanoclaw.channels.matrix.client import Client
+
+POLL_SECONDS = 30.0
+TIMELINE_EVENTS = 100
+LENGTH = 10_000
+"""Bytes of one message: an event holds 65,536 with the text twice, once as HTML, and a third more when encrypted."""
+
+LIVE_SECONDS = 2.0
+"""Between two edits of an answer that grows: homeservers limit how fast one may write."""
+
+TYPING_SECONDS = 12.0
+READY_SECONDS = 20.0
+UPLOAD_SECONDS = 300.0
+WRONG_PASSWORD_SECONDS = 300.0
+MOST_INVITATIONS = 1_000
+REMARK_SECONDS = 60.0
+INVITATION_SECONDS = 600.0
+"""After so long an invitation is tried again that could not be accepted."""
+
+
+class Matrix:
+    """One account on one homeserver. A room of two is a private chat, a larger one a group.
+
+    Devices are trusted on first use: what is said in an encrypted room can be read by every device of its members.
+    Edited messages count as they were when they came, deleted ones too; notices of other bots are left alone. Matrix
+    knows no albums: each file is a message of its own.
+    """
+
+    name = "matrix"
+
+    def __init__(
+        self,
+        homeserver: str,
+        user: str,
+        password: str,
+        folder: Path,
+        clock: Callable[[], datetime],
+        *,
+        most_bytes: int,
+        is_known: Callable[[str], bool] = lambda sender: False,
+    ) -> None:
+        """`folder` holds the keys and the login; the password is needed until there is one. `is_known` tells whose
+        invitations are accepted. Raises ConfigError for what is missing."""
+        if importlib.util.find_spec("nio") is None or importlib.util.find_spec("vodozemac") is None:
+            raise ConfigError("Matrix needs more packages: pip install 'nanoclaw-assistant[matrix]'")
+        if not re.fullmatch(r"https?://[^/\s]+/?", homeserver):
+            raise ConfigError(
+                f"channels.matrix.homeserver must be an address such as https://matrix.example.org, not {homeserver!r}."
+            )
+        if not re.fullmatch(r"@[^:\s]+:\S+", user):
+            raise ConfigError(f"channels.matrix.user must be a whole id such as @bot:example.org, not {user!r}.")
+        self._homeserver, self._user, self._password = homeserver.rstrip("/"), user, password
+        self._folder, self._clock, self._most, self._is_known = Folder(folder), clock, most_bytes, is_known
+        if not password and not self._folder.has_login(user):
+            raise ConfigError(
+                f"the first login of {user} needs its password: set NANOCLAW_MATRIX_PASSWORD, "
+                "also as a line of secrets.env."
+            )
+        self._client: Client | None = None
+        self._ready, self._is_over = asyncio.Event(), False
+        self._alive: datetime | None = None
+        self._progress = Progress()
+        self._timeline = Timeline(self.name, user, clock, self._remark)
+        self._remarked: dict[str, datetime] = {}
+        self._tried: dict[str, datetime] = {}
+        self._typing: set[str] = set()
+        self._live = Live(self, pause_seconds=LIVE_SECONDS, length=LENGTH, units="bytes")
+
+    @property
+    def hints(self) -> Hints:
+        return Hints(
+            length=LENGTH,
+            units="bytes",
+            markup="markdown",
+            caption=LENGTH,
+            file_bytes=self._most,
+            edits=True,
+            threads=True,
+        )
+
+    @property
+    def alive(self) -> datetime | None:
+        return self._alive
+
+    def serves(self, outbound: Outbound) -> bool:
+        return True
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    async def run(self, deliver: Deliver) -> None:
+        from nanoclaw.channels.matrix.client import Client, SignedOut
+
+        self._folder.make()
+        self._progress = self._folder.progress(self._user)
+        account = self._folder.account(self._user)
+        self._client = client = Client(self._homeserver, self._user, account.device, self._folder.path)
+        try:
+            account = await self._logged_in(client, account)
+            await self._receive(client, account, deliver)
+        except SignedOut as error:
+            device = account.device if error.is_soft else ""
+            self._folder.keep_account(replace(account, device=device, token=""))
+            todo = (
+                "It logs in again with the password."
+                if self._password
+                else "Set NANOCLAW_MATRIX_PASSWORD to log in again."
+            )
+            raise ChannelError(f"{error} {todo}", None if self._password else 60) from None
+        except asyncio.CancelledError:
+            self._is_over = True
+            raise
+        finally:
+            self._ready.clear()
+            self._client = None
+            await client.close()
+
+    async def _logged_in(self, client: Client, account: Account) -> Account:
+        """Log in with what was kept, or for the first time with the password."""
+        from nanoclaw.channels.matrix.client import checked, reached
+
+        if account.token:
+            client.restore_login(account.user, account.device, account.token)
+            return account
+        if not self._password:
+            raise ChannelError(f"the login of {self._user} needs its password: set NANOCLAW_MATRIX_PASSWORD.", 60)
+        with reached(self._homeserver):
+            answer = await client.login(self._password, device_name="nanoclaw")
+        code = getattr(answer, "status_code", None)
+        if code in ("M_FORBIDDEN", "M_USER_DEACTIVATED"):
+            raise ChannelError(
+                f"the homeserver refuses {self._user} with this password: check channels.matrix.user and "
+                "NANOCLAW_MATRIX_PASSWORD.",
+                WRONG_PASSWORD_SECONDS,
+            )
+        checked(answer)
+        if answer.user_id != self._user:
+            raise ChannelError(
+                f"the homeserver calls this user {answer.user_id}: write that as channels.matrix.user.", 60
+            )
+        account = replace(account, device=answer.device_id, token=answer.access_token)
+        self._folder.keep_account(account)
+        return account
+
+    async def _receive(self, client: Client, account: Account, deliver: Deliver) -> None:
+        is_first, is_new = True, self._alive is None
+        while True:
+            since, pause = self._progress.since, 0.0 if is_first else POLL_SECONDS
+            news = await client.poll(since, pause, TIMELINE_EVENTS, full=is_first)
+            self._alive = self._clock()
+            await client.keep_keys()
+            for room_id in news.rooms.leave:
+                client.left(room_id)
+            read: list[Inbound] = []
+            if is_first:
+                await self._sign(client, account)
+                if is_new:
+                    await self._erase_growing(client)
+                async for inbound in self._timeline.left_over(client, self._progress.undecrypted):
+                    await deliver(inbound)
+            self._ready.set()
+            if since:  # at the very first start there are only old messages
+                async for inbound in self._timeline.new(client, news, since):
+                    await deliver(inbound)
+                    read.append(inbound)
+            await self._answer_invitations(client, news)
+            self._keep_progress(news)
+            await self._mark_read(client, read)
+            is_first = False
+
+    async def _sign(self, client: Client, account: Account) -> None:
+        why = await cross_sign(client.ask, account.user, account.device, account.seeds, self._password)
+        if why:
+            self._remark("signing", f"other Matrix clients see this device as not verified: {why}.")
+
+    async def _answer_invitations(self, client: Client, news: Any) -> None:
+        """Accept those of known people; the others stay, as their senders may become known."""
+        waiting = dict(self._progress.invitations)
+        for room_id in (*news.rooms.join, *news.rooms.leave):
+            waiting.pop(room_id, None)
+        for room_id in news.rooms.invite:
+            if inviter := client.invited_rooms[room_id].inviter:
+                waiting[room_id] = inviter
+            client.invited_rooms.pop(room_id)
+        for room_id, inviter in list(waiting.items()):
+            if not self._is_known(inviter):
+                self._remark(
+                    "stranger", f"left alone an invitation of {one_line(inviter, 100)}, who is not known here."
+                )
+            elif self._may_try(room_id) and await self._accept(client, room_id, inviter):
+                del waiting[room_id]
+        self._progress = replace(self._progress, invitations=tuple(waiting.items())[-MOST_INVITATIONS:])
+
+    async def _accept(self, client: Client, room_id: str, inviter: str) -> bool:
+        """Join the room; whether the invitation is dealt with."""
+        from nanoclaw.channels.matrix.client import SignedOut
+
+        try:
+            await client.accept(room_id)
+        except SignedOut:
+            raise
+        except ChannelError as error:
+            self._remark("invitation", f"an invitation of {inviter} could not be accepted: {error}")
+            return isinstance(error, Undeliverable)
+        return True
+
+    def _may_try(self, room_id: str) -> bool:
+        now, before = self._clock(), self._tried.get(room_id)
+        if before and now - before < timedelta(seconds=INVITATION_SECONDS):
+            return False
+        self._tried[room_id] = now
+        return True
+
+    def _keep_progress(self, news: Any) -> None:
+        """Everything up to here is stored, so the next start goes on from here."""
+        before = self._progress
+        self._progress = replace(before, since=news.next_batch, undecrypted=self._timeline.undecrypted)
+        if self._progress != before:
+            self._folder.keep_progress(self._user, self._progress)
+
+    async def _mark_read(self, client: Client, read: Sequence[Inbound]) -> None:
+        """Show known people how far the assistant has read."""
+        newest = {inbound.address.chat: inbound for inbound in read if self._is_known(inbound.sender)}
+        for inbound in newest.values():
+            place = Place.of(inbound.address.chat)
+            with suppress(ChannelError):
+                await client.mark_read(place.chat, inbound.external_id, place.thread or "main")
+
+    def _remark(self, kind: str, text: str) -> None:
+        """A line in the log, of each kind one a minute."""
+        now = self._clock()
+        last = self._remarked.get(kind)
+        if last is None or (now - last).total_seconds() >= REMARK_SECONDS:
+            from nanoclaw.log import logger
+
+            self._remarked[kind] = now
+            logger.warning("matrix: {}", text)
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """The file, of at most so many bytes. Raises ChannelError for one that is larger, or gone."""
+        if attachment.size is not None and attachment.size > most:
+            raise ChannelError(f"{attachment.name} is larger than {most / 1_000_000:.3g} MB.")
+        try:
+            held = Held.of(attachment.ref)
+        except ValueError as error:
+            raise ChannelError(f"it is not known where {attachment.name} is on Matrix.") from error
+        client = await self._connected()
+        data = await client.download(held.mxc, most)
+        return await asyncio.to_thread(_decrypted, data, held, attachment.name) if held.key else data
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    async def send(self, outbound: Outbound) -> str:
+        client, place = await self._connected(), Place.of(outbound.address.chat)
+        shown = await self._live.hand_over(outbound)
+        if outbound.files:
+            content = await self._file(client, place, Path(outbound.files[0]), outbound.text)
+        else:
+            content = _words(outbound.text)
+        content = _edit(content, shown) if shown else _related(content, place, outbound.reply_to)
+        sent = await self._say(client, place.chat, content, _transaction(outbound))
+        if shown:  # who answers an edited message names the first event
+            sent = shown
+            self._grows(place.chat, shown, False)
+        self._timeline.remember(sent, self._user, outbound.text)
+        await self._stop_typing(client, place.chat)
+        return sent
+
+    def show(self, address: Address, event: Event) -> None:
+        self._live.show(address, event)
+
+    async def typing(self, chat: str) -> None:
+        client, room_id = await self._connected(), Place.of(chat).chat
+        self._typing.add(room_id)
+        await client.typing(room_id, TYPING_SECONDS)
+
+    async def write(self, chat: str, text: str, before: str) -> str:
+        """Show Markdown in place of the message `before`, or as a new one; the id of what is shown."""
+        client, place = await self._connected(), Place.of(chat)
+        words = _words(text)
+        content = _edit(words, before) if before else _related(words, place, "")
+        sent = await self._say(client, place.chat, content, uuid.uuid4().hex)
+        if not before:
+            self._grows(place.chat, sent, True)
+        self._timeline.remember(before or sent, self._user, text)
+        return before or sent
+
+    async def erase(self, chat: str, id: str) -> None:
+        client, room_id = await self._connected(), Place.of(chat).chat
+        await client.redact(room_id, id)
+        self._grows(room_id, id, False)
+
+    def _grows(self, room_id: str, event_id: str, does: bool) -> None:
+        """Keep which answers are unfinished, for the case that this process does not come to their end."""
+        others = tuple(one for one in self._progress.growing if one != (room_id, event_id))
+        self._progress = replace(self._progress, growing=(*others, (room_id, event_id)) if does else others)
+        self._folder.keep_progress(self._user, self._progress)
+
+    async def _erase_growing(self, client: Client) -> None:
+        """Delete what an earlier process had begun to say: the answer comes anew."""
+        growing, self._progress = self._progress.growing, replace(self._progress, growing=())
+        for room_id, event_id in growing:
+            with suppress(ChannelError):
+                await client.redact(room_id, event_id)
+
+    async def _say(self, client: Client, room_id: str, content: dict[str, Any], transaction: str) -> str:
+        """Send a message, without its HTML where the whole is too long; its id."""
+        from nanoclaw.channels.matrix.client import TooLarge
+
+        try:
+            return await client.say(room_id, content, transaction)
+        except TooLarge:
+            plain = _without_html(content)
+            if plain == content:
+                raise
+            return await client.say(room_id, plain, f"{transaction}-plain")
+
+    async def _file(self, client: Client, place: Place, path: Path, caption: str) -> dict[str, Any]:
+        """Upload a file; the content of its event."""
+        try:
+            data = await asyncio.to_thread(path.read_bytes)
+        except OSError as error:
+            raise Undeliverable(f"{path.name} cannot be read: {error.strerror}.") from error
+        if len(data) > self._most:
+            raise Undeliverable(f"{path.name} is larger than {self._most / 1_000_000:.3g} MB, the most that is sent.")
+        mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        kind = {"image": "m.image", "audio": "m.audio", "video": "m.video"}.get(mime.partition("/")[0], "m.file")
+        where = await client.store_file(place.chat, data, mime, path.name, UPLOAD_SECONDS)
+        words = _words(caption) if caption else {"body": path.name}
+        return {**words, "msgtype": kind, "filename": path.name, "info": {"mimetype": mime, "size": len(data)}, **where}
+
+    async def _stop_typing(self, client: Client, room_id: str) -> None:
+        if room_id in self._typing:
+            self._typing.discard(room_id)
+            with suppress(ChannelError):
+                await client.typing(room_id, 0)
+
+    async def _connected(self) -> Client:
+        """The client, once the rooms are known. Raises ChannelError where that takes too long."""
+        if not self._is_over:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(READY_SECONDS):
+                    await self._ready.wait()
+        if self._client is None or not self._ready.is_set():
+            raise ChannelError("there is no connection to Matrix at the moment.")
+        return self._client
+
+
+def _words(markdown: str) -> dict[str, Any]:
+    """The content of a message that says this; with HTML where that shows more than the text."""
+    content = {"msgtype": "m.text", "body": markdown}
+    shown = markup.html(markdown)
+    if shown.removeprefix("<p>").removesuffix("</p>").replace("<br />", "") == escape(markdown, quote=False):
+        return content
+    return {**content, "format": "org.matrix.custom.html", "formatted_body": shown}
+
+
+def _edit(content: Mapping[str, Any], before: str) -> dict[str, Any]:
+    """The content that replaces the message `before`; clients that know no edits see a new message's beginning."""
+    return {
+        "msgtype": content["msgtype"],
+        "body": f"* {content['body'][:200]}",
+        "m.new_content": {**content, "m.mentions": {}},
+        "m.relates_to": {"rel_type": "m.replace", "event_id": before},
+        "m.mentions": {},
+    }
+
+
+def _related(content: Mapping[str, Any], place: Place, reply_to: str) -> dict[str, Any]:
+    """The content in its thread; in a group it answers, and calls, whom it is for."""
+    relation: dict[str, Any] = {}
+    if place.thread:
+        relation = {
+            "rel_type": "m.thread",
+            "event_id": place.thread,
+            "is_falling_back": True,
+            "m.in_reply_to": {"event_id": reply_to or place.thread},
+        }
+    elif place.person and reply_to:
+        relation = {"m.in_reply_to": {"event_id": reply_to}}
+    mentions = {"user_ids": [place.person]} if place.person and reply_to else {}
+    return {**content, "m.mentions": mentions, **({"m.relates_to": relation} if relation else {})}
+
+
+def _without_html(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_html(value) if name == "m.new_content" else value
+        for name, value in content.items()
+        if name not in ("format", "formatted_body")
+    }
+
+
+def _transaction(outbound: Outbound) -> str:
+    """The same for the same message; the server takes it once. What it says is part of it, as the numbers of a home
+    that was restored from a backup come twice."""
+    if not outbound.key:
+        return uuid.uuid4().hex
+    parts = (outbound.key, str(outbound.address), outbound.text, *outbound.files)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _decrypted(data: bytes, held: Held, name: str) -> bytes:
+    from nio.crypto.attachments import decrypt_attachment
+    from nio.exceptions import EncryptionError
+
+    try:
+        return bytes(decrypt_attachment(data, held.key, held.sha256, held.iv))
+    except (EncryptionError, ValueError) as error:
+        raise ChannelError(f"{name} cannot be decrypted: it is not what its sender encrypted.") from error

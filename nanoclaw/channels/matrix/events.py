@@ -1,0 +1,180 @@
+"""What an event in a Matrix room says. Everything in it is somebody else's and may be of any shape."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from nanoclaw.channels.text import one_line
+from nanoclaw.messages import Attachment
+
+QUOTE_CHARACTERS = 4_000
+NAME_CHARACTERS = 64
+FILE_NAME_CHARACTERS = 100
+
+_FILES = {"m.image": "picture", "m.file": "file", "m.audio": "audio", "m.video": "video"}
+_MXC = re.compile(r"mxc://[^/\s?#]{1,255}/[A-Za-z0-9_.~-]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as its event tells it. `thread` is the event that began its thread, `quoted` the one it answers;
+    `mentions` are ids of people."""
+
+    text: str
+    attachment: Attachment | None = None
+    thread: str = ""
+    quoted: str = ""
+    mentions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where a file is, and how it is decrypted if `key` is not ''."""
+
+    mxc: str
+    key: str = ""
+    iv: str = ""
+    sha256: str = ""
+
+    def __str__(self) -> str:
+        return json.dumps([self.mxc, self.key, self.iv, self.sha256])
+
+    @classmethod
+    def of(cls, ref: str) -> Held:
+        """Raises ValueError for what is no such text."""
+        parts = json.loads(ref)
+        if not isinstance(parts, list) or len(parts) != 4 or not all(isinstance(part, str) for part in parts):
+            raise ValueError("not a reference to a file on Matrix")
+        return cls(*parts)
+
+
+def said(content: Mapping[str, Any]) -> Said | None:
+    """What the content of an `m.room.message` says; None for what is no message of a person: an edit, a notice of
+    another bot, a type that is not known. Raises ValueError for a message without the parts it needs."""
+    relation = table(content.get("m.relates_to"))
+    kind = _text(content.get("msgtype"))
+    if relation.get("rel_type") == "m.replace" or kind == "m.notice":
+        return None
+    answers = _text(table(relation.get("m.in_reply_to")).get("event_id"))
+    thread = _text(relation.get("event_id")) if relation.get("rel_type") == "m.thread" else ""
+    quoted = "" if thread and relation.get("is_falling_back") is True else answers
+    mentions = table(content.get("m.mentions")).get("user_ids")
+    named = tuple(one for one in mentions if isinstance(one, str)) if isinstance(mentions, list) else ()
+    if kind in _FILES:
+        return Said(_caption(content), _attachment(content, kind), thread, quoted, named)
+    if kind not in ("m.text", "m.emote", "m.location"):
+        return None
+    body = content.get("body")
+    if not isinstance(body, str):
+        raise ValueError("a message without a text")
+    text = without_fallback(_text(body)) if answers else _text(body)
+    if kind == "m.location":
+        text = f"{text}\n{_text(content.get('geo_uri'))}".strip()
+    return Said(f"* {text}" if kind == "m.emote" else text, None, thread, quoted, named)
+
+
+def text_of(content: Mapping[str, Any]) -> str:
+    """The words of an event for a quote, also of the assistant's own and of edited ones."""
+    newest = table(content.get("m.new_content")) or content
+    body = _text(newest.get("body"))
+    if table(table(content.get("m.relates_to")).get("m.in_reply_to")):
+        body = without_fallback(body)
+    return body[:QUOTE_CHARACTERS]
+
+
+def without_fallback(text: str) -> str:
+    """The text of a reply without the quoted lines that some clients put before it."""
+    if not text.startswith("> <") and not text.startswith("> * <"):
+        return text
+    lines = text.split("\n")
+    own = next((number for number, line in enumerate(lines) if not line.startswith(">")), len(lines))
+    return "\n".join(lines[own:]).lstrip("\n")
+
+
+def addressed(text: str, names: tuple[str, ...]) -> tuple[bool, str]:
+    """Whether a text names one of these as a word, and the text without the name where it begins with it:
+    "nano: /status" -> (True, "/status")."""
+    found = [re.escape(name) for name in sorted(names, key=len, reverse=True) if name]
+    if not found:
+        return False, text
+    any_name = f"@?(?:{'|'.join(found)})(?![\\w.=/@:-]*\\w)"
+    if begins := re.match(rf"\s*{any_name}[:,]?\s*", text, re.IGNORECASE):
+        return True, text[begins.end() :]
+    return re.search(rf"(?<![\w@.:/-]){any_name}", text, re.IGNORECASE) is not None, text
+
+
+def when(event: Mapping[str, Any], now: datetime) -> datetime:
+    """The server's time of an event; `now` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(event["origin_server_ts"] / 1000, UTC).astimezone(now.tzinfo)
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return now
+
+
+def shown_name(name: object) -> str:
+    """How somebody calls themselves, on one line."""
+    return one_line(_text(name), NAME_CHARACTERS)
+
+
+def file_name(name: str, kind: str, mime: str) -> str:
+    """A name without folders and control characters; one made from the type where nothing is left."""
+    base = re.split(r"[/\\]", name)[-1]
+    safe = "".join(character for character in base if character.isprintable()).strip().lstrip(".")
+    if len(safe) > FILE_NAME_CHARACTERS:
+        stem, dot, ending = safe.rpartition(".")
+        ending = dot + ending if dot and len(ending) <= 10 else ""
+        safe = (stem if ending else safe)[: FILE_NAME_CHARACTERS - len(ending)] + ending
+    return safe or kind + (mimetypes.guess_extension(mime) or "")
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """The value where it is an object, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _attachment(content: Mapping[str, Any], kind: str) -> Attachment:
+    info = table(content.get("info"))
+    mime = _text(info.get("mimetype"))
+    mime = mime if re.fullmatch(r"[\w.+-]{1,64}/[\w.+-]{1,64}", mime) else ""
+    size = info.get("size")
+    name = _text(content.get("filename")) or _text(content.get("body"))
+    voice = any(key in content for key in ("org.matrix.msc3245.voice", "org.matrix.msc3245.voice.v2", "m.voice"))
+    return Attachment(
+        "",
+        file_name(name, "voice" if voice else _FILES[kind], mime),
+        mime,
+        str(_held(content)),
+        size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None,
+        voice and kind == "m.audio",
+    )
+
+
+def _held(content: Mapping[str, Any]) -> Held:
+    file = table(content.get("file"))
+    mxc = _text(file.get("url") if file else content.get("url"))
+    if not _MXC.fullmatch(mxc):
+        raise ValueError("a file without an address on its server")
+    if not file:
+        return Held(mxc)
+    key = _text(table(file.get("key")).get("k"))
+    iv, sha256 = _text(file.get("iv")), _text(table(file.get("hashes")).get("sha256"))
+    if not (key and iv and sha256):
+        raise ValueError("an encrypted file without its key")
+    return Held(mxc, key, iv, sha256)
+
+
+def _caption(content: Mapping[str, Any]) -> str:
+    """The words beside a file: its body, where the name stands elsewhere."""
+    name, body = _text(content.get("filename")), _text(content.get("body"))
+    return body if name and body != name else ""
+
+
+def _text(value: object) -> str:
+    """The text with halves of characters made whole, '' for what is none."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

@@ -1,0 +1,403 @@
+"""The Telegram channel: one long poll for what comes, one request for each thing that goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.channels.base import Deliver, Hints, Place
+from nanoclaw.channels.live import Live
+from nanoclaw.channels.markup import telegram
+from nanoclaw.channels.telegram import updates
+from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
+from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.events import Event, TurnBegan
+from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound
+
+POLL_SECONDS = 30
+"""How long Telegram may keep a poll open that has nothing to tell."""
+
+POLL_GRACE_SECONDS = 10
+"""A poll that is open so much longer is dead."""
+
+ALBUM_SECONDS = 0.5
+"""Within this time the parts of an album come."""
+
+PAUSE_SECONDS = 1.0
+"""Between two changes of what is shown in a private chat. Telegram wants no more than one message in a second."""
+
+GROUP_PAUSE_SECONDS = 3.0
+"""The same in a group, where it wants no more than 20 in a minute."""
+
+DRAFT_SECONDS = 20.0
+"""So old a draft is shown again: after 30 s it fades."""
+
+CHATS_KEPT = 1000
+"""Of so many chats it is remembered what was said last."""
+
+_COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH, _BUTTON_BYTES = 100, 32, 256, 64
+_PHOTO_BYTES = 10_000_000
+_SHOWN_AS = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), "photo"),
+    **dict.fromkeys((".ogg", ".oga", ".opus"), "voice"),
+}
+_DISPENSABLE = {
+    "entities": ("entit",),
+    "caption_entities": ("entit",),
+    "message_thread_id": ("thread not found", "topic_deleted"),
+}
+"""What a message can do without, and the words by which Telegram refuses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A draft on show: its number, what was asked for, and when by the clock that only goes forward."""
+
+    id: int
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+
+
+class Telegram:
+    """One bot. Edited messages, posts of channels and what other bots say are not delivered."""
+
+    def __init__(
+        self, token: str, api_base: str, clock: Callable[[], datetime], *, menu: Mapping[str, str], most_bytes: int
+    ) -> None:
+        """`menu` are the commands to be offered, each with its help. Of a photo the largest size of at most
+        `most_bytes` is taken."""
+        self.name = updates.NAME
+        self.hints = Hints(
+            length=4096,
+            units="utf-16",
+            markup="markdown",
+            caption=1024,
+            file_bytes=50_000_000,
+            edits=True,
+            threads=True,
+            buttons=True,
+        )
+        self.alive: datetime | None = None
+        self._api, self._clock, self._most_bytes = Api(token, api_base), clock, most_bytes
+        self._menu: Mapping[str, str] | None = menu  # until it was told
+        self._offset = 0
+        self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
+        self._moved: dict[int, int] = {}  # groups that were given a new id
+        length, units = self.hints.length, self.hints.units
+        self._live = Live(self, pause_seconds=PAUSE_SECONDS, length=length, units=units)
+        self._live_in_groups = Live(self, pause_seconds=GROUP_PAUSE_SECONDS, length=length, units=units)
+        self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
+        self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
+        self._draft_ids = itertools.count(int(clock().timestamp()) % 2**30 + 1)
+        self._draftless: set[str] = set()  # chats where Telegram takes no drafts
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    async def run(self, deliver: Deliver) -> None:
+        """Poll until cancelled. What was delivered is acknowledged by the next poll, never before."""
+        bot = await self._who()
+        await self._tell_menu()
+        waited: frozenset[str] = frozenset()  # albums that had their time to become complete
+        try:
+            while True:
+                batch = await self._poll(0 if waited else POLL_SECONDS)
+                waited = await self._take(batch, bot, deliver, waited)
+                if waited:
+                    await asyncio.sleep(ALBUM_SECONDS)
+        finally:
+            await self._live.aclose()
+            await self._live_in_groups.aclose()
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """Telegram keeps files for an hour or more after they were asked for, and gives a bot 20 MB at most."""
+        if (attachment.size or 0) > most:
+            raise too_large(most)
+        try:
+            file = await self._api.call("getFile", file_id=attachment.ref)
+        except Refusal as refusal:
+            if "too big" in refusal.description:
+                raise ChannelError("the file is larger than 20 MB, the most that Telegram gives a bot.") from None
+            raise
+        path = file.get("file_path") if isinstance(file, dict) else None
+        if not isinstance(path, str):
+            raise ChannelError("Telegram no longer has the file.")
+        return await self._api.download(path, most)
+
+    async def _who(self) -> updates.Bot:
+        try:
+            me = await self._api.call("getMe")
+        except Refusal:
+            raise ChannelError(UNKNOWN_TOKEN) from None
+        if not isinstance(me, dict) or not isinstance(me.get("id"), int):
+            raise ChannelError("what answers is not Telegram's Bot API. Check channels.telegram.api_base.")
+        return updates.Bot(me["id"], str(me.get("username", "")))
+
+    async def _tell_menu(self) -> None:
+        if self._menu is None:
+            return
+        menu = [
+            {"command": name, "description": help[:_DESCRIPTION_LENGTH] or name}
+            for name, help in self._menu.items()
+            if len(name) <= _COMMAND_LENGTH and name.replace("_", "a").isalnum() and name.isascii() and name.islower()
+        ]
+        try:
+            await self._api.call("setMyCommands", commands=menu[:_COMMANDS])
+        except Refusal as refusal:  # it is only a menu
+            from nanoclaw.log import logger
+
+            logger.warning("the menu of commands is not shown in Telegram: {}", refusal)
+        self._menu = None
+
+    async def _poll(self, seconds: int) -> list[updates.Fields]:
+        """What came since the last one that was delivered, in order. Raises ChannelError."""
+        try:
+            batch = await self._api.call(
+                "getUpdates",
+                seconds=seconds + POLL_GRACE_SECONDS,
+                offset=self._offset or None,
+                timeout=seconds,
+                allowed_updates=updates.KINDS,
+            )
+        except Refusal as refusal:
+            if refusal.code == 409 and "webhook" in refusal.description:
+                await self._remove_webhook()
+                return []
+            raise
+        self.alive = self._clock()
+        given = batch if isinstance(batch, list) else [batch]
+        numbered = [one for one in given if isinstance(one, dict) and isinstance(one.get("update_id"), int)]
+        if len(numbered) < len(given):
+            _log_skipped("it has no number")
+        if given and not numbered:
+            raise ChannelError("Telegram sent nothing that can be acknowledged.")
+        return sorted(numbered, key=lambda update: int(update["update_id"]))
+
+    async def _take(
+        self, batch: Sequence[updates.Fields], bot: updates.Bot, deliver: Deliver, waited: frozenset[str]
+    ) -> frozenset[str]:
+        """Deliver what is complete. Returns the albums that may have parts to come: then all from the first of them on
+        is to be asked for again."""
+        taken: set[str] = set()
+        for update in batch:
+            album = updates.album_of(update)
+            if album and album not in waited:
+                return frozenset(filter(None, map(updates.album_of, batch)))
+            parts = [update]
+            if album:
+                parts = [] if album in taken else [one for one in batch if updates.album_of(one) == album]
+                taken.add(album)
+            read = [inbound for part in parts if (inbound := self._read(part, bot))]
+            if read:
+                await self._hand_in(updates.joined(read) if len(read) > 1 else read[0], deliver)
+            await self._answer_press(update)
+            self._offset = int(update["update_id"]) + 1
+        return frozenset()
+
+    def _read(self, update: updates.Fields, bot: updates.Bot) -> Inbound | None:
+        try:
+            return updates.read(update, bot, self._clock(), self._most_bytes)
+        except Exception as error:  # whatever is wrong with it, the others are delivered
+            _log_skipped(str(error) if isinstance(error, updates.Malformed) else type(error).__name__)
+            return None
+
+    async def _hand_in(self, inbound: Inbound, deliver: Deliver) -> None:
+        chat = str(inbound.address.chat)
+        self._newest.pop(chat, None)
+        self._newest[chat] = inbound.external_id
+        if len(self._newest) > CHATS_KEPT:
+            del self._newest[next(iter(self._newest))]
+        await deliver(inbound)
+
+    async def _answer_press(self, update: updates.Fields) -> None:
+        """The button stops turning."""
+        press = update.get("callback_query")
+        if isinstance(press, dict) and isinstance(press.get("id"), str):
+            with suppress(ChannelError):  # it stops by itself
+                await self._api.call("answerCallbackQuery", seconds=POLL_GRACE_SECONDS, callback_query_id=press["id"])
+
+    async def _remove_webhook(self) -> None:
+        from nanoclaw.log import logger
+
+        logger.warning("Telegram sent this bot's messages to a webhook; it is removed, so that they come here")
+        await self._api.call("deleteWebhook", drop_pending_updates=False)
+
+    async def aclose(self) -> None:
+        """Close the connections, for good or until the next request."""
+        await self._api.aclose()
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def serves(self, outbound: Outbound) -> bool:
+        return True
+
+    async def send(self, outbound: Outbound) -> str:
+        """Returns CHAT:MESSAGE, the form in which messages that come are numbered, too. When a connection breaks before
+        Telegram's answer has come, nobody can tell whether the message arrived: sent again, it may be there twice."""
+        place, chat = Place.of(outbound.address.chat), outbound.address.chat
+        shown = await self._live_of(place).hand_over(outbound)
+        reply = _quoting(outbound.reply_to) if self._is_far(place, outbound.reply_to) else None
+        more = {**self._where(place), "reply_parameters": reply, "reply_markup": _keyboard(outbound.buttons)}
+        if outbound.files:
+            sent = await self._send_file(Path(outbound.files[0]), outbound.text, more)
+        else:
+            sent = await self._send_text(outbound.text, more, shown)
+        self._drafts.pop(chat, None)
+        return sent
+
+    def show(self, address: Address, event: Event) -> None:
+        if isinstance(event, TurnBegan):
+            self._answering[address.chat] = event.reply_to
+            self._drafts.pop(address.chat, None)
+        self._live_of(Place.of(address.chat)).show(address, event)
+
+    async def typing(self, chat: str) -> None:
+        draft = self._drafts.get(chat)
+        if draft and time.monotonic() - draft.at > DRAFT_SECONDS:
+            await self._show_draft(chat, draft)
+        await self._ask("sendChatAction", action="typing", **self._where(Place.of(chat)))
+
+    async def write(self, chat: str, text: str, before: str) -> str:
+        """Where Telegram shows drafts, in private chats, one that fades by itself; elsewhere a message."""
+        place = Place.of(chat)
+        more: dict[str, Any] = self._where(place)
+        if not before and not _is_group(place) and chat not in self._draftless:
+            draft = self._drafts.get(chat) or _Draft(next(self._draft_ids))
+            try:
+                await self._show_draft(chat, replace(draft, asked={**_rendered(text), **more}))
+                return ""
+            except Undeliverable:
+                self._draftless.add(chat)
+        if not before and self._is_far(place, answered := self._answering.get(chat, "")):
+            more["reply_parameters"] = _quoting(answered)
+        return await self._send_text(text, more, before)
+
+    async def erase(self, chat: str, id: str) -> None:
+        where = self._where(Place.of(chat))
+        await self._ask("deleteMessage", chat_id=where["chat_id"], message_id=_message_number(id))
+
+    async def _show_draft(self, chat: str, draft: _Draft) -> None:
+        await self._ask("sendMessageDraft", draft_id=draft.id, can_stop=True, **draft.asked)
+        self._drafts[chat] = replace(draft, at=time.monotonic())
+
+    def _live_of(self, place: Place) -> Live:
+        return self._live_in_groups if _is_group(place) else self._live
+
+    async def _send_text(self, text: str, more: dict[str, Any], shown: str = "") -> str:
+        """In place of the message `shown`, if there is one that can be changed."""
+        said = {**_rendered(text), "link_preview_options": {"is_disabled": True}}
+        if number := _message_number(shown):
+            kept = {name: more[name] for name in ("chat_id", "reply_markup") if name in more}
+            try:
+                return _id_of(await self._ask("editMessageText", message_id=number, **said, **kept))
+            except Undeliverable as refused:
+                if "not modified" in str(refused):
+                    return shown
+        return _id_of(await self._ask("sendMessage", **said, **more))
+
+    async def _send_file(self, path: Path, caption: str, more: dict[str, Any]) -> str:
+        """As what it is, else as a document. Raises Undeliverable for a file that is gone."""
+        text = _rendered(caption)
+        said = {"caption": text["text"], "caption_entities": text["entities"]}
+        try:
+            kind = _kind_of(path)
+            if kind != "document":
+                try:
+                    return _id_of(await self._ask(f"send{kind.title()}", file=(kind, path), **said, **more))
+                except Undeliverable:  # too long and thin for a photo, or a person who wants no voice messages
+                    pass
+            return _id_of(await self._ask("sendDocument", file=("document", path), **said, **more))
+        except OSError as error:
+            raise Undeliverable(f"the file {path.name} cannot be read: {error.strerror}.") from error
+
+    async def _ask(self, method: str, **parameters: Any) -> Any:
+        """The result, if need be without what Telegram does not take of it. Raises Undeliverable, ChannelError."""
+        while True:
+            try:
+                return await self._api.call(method, **parameters)
+            except Refusal as refusal:
+                mended = self._mended(parameters, refusal)
+                if mended is None:
+                    raise Undeliverable(str(refusal)) from refusal
+                parameters = mended
+
+    def _mended(self, parameters: dict[str, Any], refusal: Refusal) -> dict[str, Any] | None:
+        """What to ask instead; each can happen only once."""
+        chat = parameters.get("chat_id")
+        if refusal.moved_to and isinstance(chat, int) and chat not in self._moved:
+            from nanoclaw.log import logger
+
+            logger.info("the Telegram group {} has moved to {}", chat, refusal.moved_to)
+            self._moved[chat] = refusal.moved_to
+            return {**parameters, "chat_id": refusal.moved_to}
+        said = refusal.description.lower()
+        for name, words in _DISPENSABLE.items():
+            if parameters.get(name) and any(word in said for word in words):
+                return {**parameters, name: None}
+        return None
+
+    def _where(self, place: Place) -> dict[str, Any]:
+        try:
+            chat = int(place.chat)
+        except ValueError:
+            raise Undeliverable(f"{place.chat!r} is no chat of Telegram: the id of one is a number.") from None
+        thread = int(place.thread) if place.thread.isdecimal() else None
+        return {"chat_id": self._moved.get(chat, chat), "message_thread_id": thread}
+
+    def _is_far(self, place: Place, reply_to: str) -> bool:
+        """Whether an answer could be taken for one to something else."""
+        return _is_group(place) or self._newest.get(str(place)) != reply_to
+
+
+def _is_group(place: Place) -> bool:
+    return place.chat.startswith("-")
+
+
+def _quoting(external_id: str) -> dict[str, Any] | None:
+    number = _message_number(external_id)
+    return {"message_id": number, "allow_sending_without_reply": True} if number else None
+
+
+def _kind_of(path: Path) -> str:
+    kind = _SHOWN_AS.get(path.suffix.lower(), "document")
+    return "document" if kind == "photo" and path.stat().st_size > _PHOTO_BYTES else kind
+
+
+def _message_number(id: str) -> int | None:
+    """The second half of CHAT:MESSAGE; None for anything else, such as a button that was pressed."""
+    chat, _, number = id.partition(":")
+    return int(number) if number.isdecimal() and chat.removeprefix("-").isdecimal() else None
+
+
+def _id_of(sent: Any) -> str:
+    try:
+        return f"{sent['chat']['id']}:{sent['message_id']}"
+    except (TypeError, KeyError):
+        raise ChannelError("Telegram took a message and did not say its number.") from None
+
+
+def _keyboard(buttons: Sequence[Button]) -> dict[str, Any] | None:
+    """All in one row. A button whose text is too long for Telegram is left out."""
+    row = [
+        {"text": button.label, "callback_data": button.text}
+        for button in buttons
+        if 0 < len(button.text.encode()) <= _BUTTON_BYTES
+    ]
+    return {"inline_keyboard": [row]} if row else None
+
+
+def _rendered(text: str) -> dict[str, Any]:
+    plain, entities = telegram(text)
+    return {"text": plain, "entities": entities}
+
+
+def _log_skipped(reason: str) -> None:
+    from nanoclaw.log import logger
+
+    logger.warning("an update from Telegram cannot be read and is left out: {}", reason)

@@ -1,0 +1,361 @@
+"""What Telegram's updates say to the assistant: JSON in, Inbound out. No I/O; nothing in an update is trusted."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from nanoclaw.channels.base import Place
+from nanoclaw.messages import Address, Attachment, Inbound, UserMessage
+
+NAME = "telegram"
+KINDS = ("message", "callback_query", "stopped_message_generation")
+"""The updates that are asked for. Edited messages are not: what was said first counts."""
+
+Fields = dict[str, Any]
+
+_NAME_LENGTH, _FILE_NAME_LENGTH, _QUOTE_LENGTH, _NOTE_LENGTH = 64, 100, 4096, 1000
+_MEDIA = {  # in this order: an animation comes as a document too
+    "animation": ("video/mp4", ".mp4"),
+    "document": ("application/octet-stream", ""),
+    "voice": ("audio/ogg", ".ogg"),
+    "audio": ("audio/mpeg", ".mp3"),
+    "video": ("video/mp4", ".mp4"),
+    "video_note": ("video/mp4", ".mp4"),
+}
+"""Kinds of files, with the type and the ending of those that do not say theirs."""
+
+
+class Malformed(ValueError):
+    """An update that lacks what it must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    id: int
+    username: str
+
+
+def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | None:
+    """The message in an update. None for what nobody said to the assistant: service messages, posts of channels, what
+    bots say, commands for another bot. Raises Malformed.
+
+    Of a photo the largest size of at most `most_bytes` is taken.
+    """
+    if "message" in update:
+        return _message(_table(update["message"]), bot, now, most_bytes)
+    if "callback_query" in update:
+        return _press(_table(update["callback_query"]), now)
+    if "stopped_message_generation" in update:
+        return _stop(update, now)
+    return None
+
+
+def album_of(update: Fields) -> str:
+    """What the parts of an album have in common, '' for what is none."""
+    return _text(_table(update.get("message")).get("media_group_id"))
+
+
+def joined(parts: Sequence[Inbound]) -> Inbound:
+    """The parts of an album as one message, which has the id of the first."""
+    said = dict.fromkeys(part.message.text for part in parts if part.message.text)
+    quoting = next((part for part in parts if part.quoted), parts[0])
+    return replace(
+        parts[0],
+        message=replace(parts[0].message, text="\n".join(said)),
+        attachments=tuple(attachment for part in parts for attachment in part.attachments),
+        quoted=quoting.quoted,
+        quote=quoting.quote,
+        is_mention=any(part.is_mention for part in parts),
+    )
+
+
+def whole(text: str) -> str:
+    """Halves of characters that have lost their other half become U+FFFD: no file and no request takes them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | None:
+    chat = _table(message.get("chat"))
+    kind, is_group = chat.get("type"), chat.get("type") in ("group", "supergroup")
+    if not isinstance(kind, str):
+        raise Malformed("its chat is of no kind")
+    if (kind != "private" and not is_group) or message.get("is_automatic_forward"):
+        return None
+    speaker = _speaker(message)
+    if speaker is None or (is_group and _is_for_another_bot(_words(message)[0], bot)):
+        return None
+    sender, name = speaker
+    text, is_addressed = _said_to(bot, *_words(message))
+    is_forwarded = "forward_origin" in message
+    notes = [*([text] if text else []), *_notes(message)]
+    attachments = tuple(_attachments(message, most_bytes))
+    if not notes and not attachments:
+        return None
+    said = "\n".join([_forwarded(message["forward_origin"], " ".join(notes))] if is_forwarded else notes)
+    quoted, quote, is_answer = _quoted(message, bot)
+    return Inbound(
+        Address(NAME, str(_place(message, sender if is_group else ""))),
+        sender,
+        _external_id(message),
+        UserMessage(said, _time(message.get("date"), now)),
+        attachments,
+        quoted=quoted,
+        quote=quote,
+        name=name,
+        is_group=is_group,
+        is_mention=is_group and (is_answer or (is_addressed and not is_forwarded)),
+    )
+
+
+def _press(press: Fields, now: datetime) -> Inbound | None:
+    """A button says its text, from who pressed it. One below a message that is nowhere in a chat says nothing."""
+    message, text = _table(press.get("message")), _text(press.get("data"))
+    if not message or not text:
+        return None
+    sender, name = _person(_table(press.get("from")))
+    is_group = _table(message.get("chat")).get("type") != "private"
+    return Inbound(
+        Address(NAME, str(_place(message, sender if is_group else ""))),
+        sender,
+        f"cb:{_text(press.get('id'))}",
+        UserMessage(text, now),
+        quoted=_external_id(message),
+        quote=_words(message)[0][:_QUOTE_LENGTH],
+        name=name,
+        is_group=is_group,
+        is_mention=is_group,
+    )
+
+
+def _stop(update: Fields, now: datetime) -> Inbound:
+    """The button below an answer that is being written, in a private chat: the person's own /stop."""
+    stopped = _table(update["stopped_message_generation"])
+    place = _place({**stopped, "is_topic_message": "message_thread_id" in stopped}, "")
+    return Inbound(
+        Address(NAME, str(place)), place.chat, f"update:{_number(update, 'update_id')}", UserMessage("/stop", now)
+    )
+
+
+def _words(message: Fields) -> tuple[str, list[Fields]]:
+    """The text, or the caption, with its entities."""
+    kind, marks = ("text", "entities") if message.get("text") else ("caption", "caption_entities")
+    entities = message.get(marks)
+    return _text(message.get(kind)), [_table(one) for one in entities] if isinstance(entities, list) else []
+
+
+def _said_to(bot: Bot, text: str, entities: list[Fields]) -> tuple[str, bool]:
+    """The text without the bot's name at its beginning (`/stop@name`, `@name, hello`), and whether it names the bot."""
+    name = bot.username.lower()
+    is_addressed = any(_names(bot, text, entity) for entity in entities)
+    if (command := re.match(r"(/\w+)@(\w+)", text)) and command[2].lower() == name:
+        return command[1] + text[command.end() :], True
+    if (called := re.match(r"@(\w+)[,:]?\s+(?=\S)", text)) and called[1].lower() == name:
+        return text[called.end() :], True
+    return text, is_addressed
+
+
+def _is_for_another_bot(text: str, bot: Bot) -> bool:
+    command = re.match(r"/\w+@(\w+)", text)
+    return bool(command and command[1].lower() != bot.username.lower())
+
+
+def _names(bot: Bot, text: str, entity: Fields) -> bool:
+    match entity.get("type"):
+        case "text_mention":
+            return bool(_table(entity.get("user")).get("id") == bot.id)
+        case "mention" | "bot_command":
+            start, length = entity.get("offset"), entity.get("length")
+            if not isinstance(start, int) or not isinstance(length, int) or start < 0:
+                return False
+            marked = text.encode("utf-16-le")[start * 2 : (start + length) * 2].decode("utf-16-le", "replace")
+            return marked.rpartition("@")[2].lower() == bot.username.lower() and "@" in marked
+    return False
+
+
+def _quoted(message: Fields, bot: Bot) -> tuple[str, str, bool]:
+    """The id and the text of the message that this one answers, and whether that was the bot's."""
+    chosen = _text(_table(message.get("quote")).get("text"))[:_QUOTE_LENGTH]
+    answered = _table(message.get("reply_to_message"))
+    if not answered or "forum_topic_created" in answered:  # all that is said in a topic "answers" its beginning
+        return "", chosen, False
+    if not isinstance(answered.get("message_id"), int):
+        return "", chosen, False
+    external_id = _external_id({"chat": message.get("chat"), **answered})
+    is_bots = _table(answered.get("from")).get("id") == bot.id
+    return external_id, chosen or _words(answered)[0][:_QUOTE_LENGTH], is_bots
+
+
+def _forwarded(origin: Any, text: str) -> str:
+    """Marked, so that neither a model nor a command takes it for the person's own words."""
+    origin = _table(origin)
+    about = (_table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
+    names = [_text(origin.get("sender_user_name")), *(_name(one) for one in about)]
+    name = next((cleaned for name in names if (cleaned := _line(name, _NAME_LENGTH))), "")
+    name = name.replace("[", "(").replace("]", ")")
+    return f"[forwarded from {name}] {text}".rstrip() if name else f"[forwarded] {text}".rstrip()
+
+
+# --- who and where ---------------------------------------------------------------------------------------------------
+
+
+def _place(message: Fields, person: str) -> Place:
+    thread = str(_number(message, "message_thread_id")) if message.get("is_topic_message") else ""
+    return Place(str(_number(_table(message.get("chat")), "id")), thread, person)
+
+
+def _external_id(message: Fields) -> str:
+    return f"{_number(_table(message.get('chat')), 'id')}:{_number(message, 'message_id')}"
+
+
+def _speaker(message: Fields) -> tuple[str, str] | None:
+    """The stable id and the name of who said it; None for bots, the own one included. Who speaks as a group or channel
+    is that group or channel."""
+    if group := _table(message.get("sender_chat")):
+        return _person(group)
+    speaker = _table(message.get("from"))
+    return None if speaker.get("is_bot") else _person(speaker)
+
+
+def _person(person: Fields) -> tuple[str, str]:
+    return str(_number(person, "id")), _line(_name(person), _NAME_LENGTH)
+
+
+def _name(person: Fields) -> str:
+    return " ".join(_text(person.get(key)) for key in ("first_name", "last_name", "title")).strip()
+
+
+def _time(seconds: Any, now: datetime) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, now.tzinfo)
+    except (TypeError, ValueError, OverflowError, OSError):  # none, or after the year 9999
+        return now
+
+
+# --- what came with it -----------------------------------------------------------------------------------------------
+
+
+def _attachments(message: Fields, most_bytes: int) -> Iterator[Attachment]:
+    number = message.get("message_id")
+    sizes = message.get("photo")
+    if isinstance(sizes, list) and sizes:
+        photo = _best([_table(size) for size in sizes], most_bytes)
+        yield _attachment(photo, f"photo-{number}.jpg", "image/jpeg")
+    sticker = _table(message.get("sticker"))
+    if sticker and not sticker.get("is_animated") and not sticker.get("is_video"):
+        yield _attachment(sticker, f"sticker-{number}.webp", "image/webp")
+    for kind, (mime, suffix) in _MEDIA.items():
+        if file := _table(message.get(kind)):
+            name = _file_name(_text(file.get("file_name"))) or f"{kind.replace('_', '-')}-{number}{suffix}"
+            yield replace(_attachment(file, name, mime), is_voice=kind == "voice")
+            return
+
+
+def _attachment(file: Fields, name: str, mime: str) -> Attachment:
+    ref, size, said = _text(file.get("file_id")), file.get("file_size"), _text(file.get("mime_type")).lower()
+    if not ref:
+        raise Malformed("a file has no id")
+    return Attachment(
+        "",
+        name,
+        said if re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,60}", said) else mime,
+        ref,
+        size if isinstance(size, int) and size >= 0 else None,
+    )
+
+
+def _best(sizes: list[Fields], most_bytes: int) -> Fields:
+    """The largest that may be taken, else the smallest."""
+
+    def bytes_of(size: Fields) -> int:
+        count = size.get("file_size")
+        return count if isinstance(count, int) else 0
+
+    def pixels_of(size: Fields) -> int:
+        width, height = size.get("width"), size.get("height")
+        return width * height if isinstance(width, int) and isinstance(height, int) else 0
+
+    sizes = sorted(sizes, key=lambda size: (pixels_of(size), bytes_of(size)))
+    return next((size for size in reversed(sizes) if bytes_of(size) <= most_bytes), sizes[0])
+
+
+def _notes(message: Fields) -> Iterator[str]:
+    """What is no text and no file, in words."""
+    place, venue = _table(message.get("location")), _table(message.get("venue"))
+    if place:
+        what = [_text(venue.get("title")), _text(venue.get("address")), f"{_degrees(place)}"]
+        yield _note("location", ", ".join(filter(None, what)))
+    if contact := _table(message.get("contact")):
+        yield _note("contact", ", ".join(filter(None, [_name(contact), _text(contact.get("phone_number"))])))
+    if poll := _table(message.get("poll")):
+        yield _note("poll", f"{_text(poll.get('question'))} {' / '.join(_texts(poll.get('options')))}")
+    if todo := _table(message.get("checklist")):
+        yield _note("checklist", f"{_text(todo.get('title'))}: {' / '.join(_texts(todo.get('tasks')))}")
+    if dice := _table(message.get("dice")):
+        yield _note("dice", f"{_text(dice.get('emoji'))} {dice.get('value')}")
+    if sticker := _table(message.get("sticker")):
+        yield _note("sticker", _text(sticker.get("emoji")))
+    if message.get("story"):
+        yield _note("story", "")
+
+
+def _note(kind: str, what: str) -> str:
+    return f"[{kind} {_line(what, _NOTE_LENGTH)}".rstrip() + "]"
+
+
+def _degrees(place: Fields) -> str:
+    latitude, longitude = place.get("latitude"), place.get("longitude")
+    is_known = isinstance(latitude, int | float) and isinstance(longitude, int | float)
+    return f"{latitude:.5f} {longitude:.5f}" if is_known else ""
+
+
+def _texts(values: Any) -> list[str]:
+    return [_text(_table(value).get("text")) for value in values] if isinstance(values, list) else []
+
+
+# --- values of any type ----------------------------------------------------------------------------------------------
+
+
+def _table(value: Any) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return whole(value) if isinstance(value, str) else ""
+
+
+def _number(fields: Fields, key: str) -> int:
+    value = fields.get(key)
+    if not isinstance(value, int):
+        raise Malformed(f"{key!r} is missing or no number")
+    return value
+
+
+def _line(text: str, most: int) -> str:
+    """One line without what cannot be seen: control characters, turned directions, line ends of any kind."""
+    seen = (" " if unicodedata.category(one) in _UNSEEN else one for one in text[: most * 8])
+    return " ".join("".join(seen).split())[:most].rstrip()
+
+
+def _file_name(name: str) -> str:
+    """The last part of a path, whatever system it is from; '' for one that is none."""
+    last = re.split(r"[/\\]", name)[-1]
+    base = _line(last[:1000] + last[1000:][-20:], 1020).lstrip(". ")
+    stem, dot, suffix = base.rpartition(".")
+    if len(base) > _FILE_NAME_LENGTH and dot and len(suffix) < 12:
+        return f"{stem[: _FILE_NAME_LENGTH - len(suffix) - 1]}.{suffix}"
+    return base[:_FILE_NAME_LENGTH]
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

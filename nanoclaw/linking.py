@@ -1,0 +1,356 @@
+"""`nanoclaw link`: makes a chat account the owner's by a code, lets strangers in, lists and removes who is linked."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import getpass
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from nanoclaw import app, attach
+from nanoclaw import config as configuration
+from nanoclaw.agent.delivery import Delivery
+from nanoclaw.agent.door import Door
+from nanoclaw.channels.base import Channel
+from nanoclaw.channels.text import one_line, printable
+from nanoclaw.config import Config
+from nanoclaw.drafts import write_atomically
+from nanoclaw.errors import ChannelError, ConfigError, StoreBusy, StoreError
+from nanoclaw.guard.access import UNVERIFIED, Access, creator
+from nanoclaw.messages import Address, Inbound, Outbound
+from nanoclaw.store.db import Store, owner
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.jobs import Jobs
+from nanoclaw.store.outbox import Outbox
+from nanoclaw.store.people import Link, People, code_in, shown
+from nanoclaw.store.sessions import Sessions
+
+TOKEN = "NANOCLAW_TELEGRAM_TOKEN"
+BOTFATHER = """\
+Telegram gives a bot of your own a token:
+  1. In Telegram open a chat with @BotFather (https://t.me/BotFather) and send /newbot
+  2. Give it a name, such as Anna's assistant, and a user name that ends in "bot"
+  3. BotFather answers with a token, such as 123456789:AAE…: copy it
+  4. Paste it here; it goes into secrets.env, which only you can read"""
+
+HOW = {
+    "telegram": "telegram has no token yet. Run nanoclaw link telegram in a terminal, which says how to get one, or "
+    f"put {TOKEN}=… into secrets.env (chmod 600).",
+    "matrix": """\
+matrix is not configured yet. Make an account for the assistant on your homeserver, then put into config.toml
+  [channels.matrix]
+  homeserver = "https://matrix.example.org"
+  user = "@assistant:example.org"
+and NANOCLAW_MATRIX_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link matrix again.""",
+    "email": """\
+email is not configured yet. Make a mailbox for the assistant alone, then put into config.toml
+  [channels.email]
+  address = "assistant@example.org"
+  imap_host = "imap.example.org"
+  smtp_host = "smtp.example.org"
+  trusts = "mx.example.org"      # how its own server signs Authentication-Results
+and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link email again.""",
+}
+"""What is to be done where a channel is not configured."""
+
+LOOK_SECONDS = 0.3
+SEND_SECONDS = 10.0
+"""In which the account that was linked is told so."""
+PAUSES = (2, 4, 8, 16, 30)
+"""Seconds before a channel that broke off is tried again, the last one for ever."""
+
+
+def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
+    """Show a code, and wait until somebody has written it to the channel. Exit status: 0 when an account is linked."""
+    _check(config, channel)
+    app.make_home(config)
+    if not _is_configured(config, channel):
+        config = _with_token(config, environ, channel)
+    app.start_logging(config)
+    app.rules(config)
+    where = _where(config, channel)
+    if live := attach.status(str(config.home)):
+        if channel not in [one["name"] for one in live["channels"]]:
+            raise StoreBusy(
+                f"the {live['role']} that runs (process {owner(config.home / 'state.db')}) does not serve {channel}: "
+                f"end it, and run nanoclaw link {channel} again."
+            )
+        return _wait_beside(config, channel, where)
+    return asyncio.run(_serve(config, channel, where))
+
+
+def listed(config: Config) -> list[str]:
+    """Who may talk to the assistant, and who asks to, a line each."""
+    with _store(config) as store:
+        people = People(store, app.person_clock(config)) if store else None
+        linked, asking = people.all() if people else [], people.asking() if people else []
+    lines = [
+        _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
+        for one in linked
+    ]
+    for channel, rules in app.rules(config).items():
+        lines += [_line(channel, one, "guest", "allow_from in config.toml") for one in sorted(rules.allow_from)]
+    for one in asking:
+        how = f"nanoclaw link {one.address.channel} --approve {shown(one.code)}"
+        lines.append(_line(one.address.channel, one.sender, "asks", f"{one.name or 'no name'}: {how}"))
+    return lines or ["Nobody yet: nanoclaw link telegram links you."]
+
+
+def _line(channel: str, sender: str, what: str, more: str) -> str:
+    return f"{one_line(f'{channel}:{sender}', 100):<30}  {what:<5}  {one_line(more, 200)}"
+
+
+def approve(config: Config, channel: str, text: str) -> str:
+    """Let a stranger in as a guest. Raises ConfigError where nobody waits by that code."""
+    code = code_in(text)
+    with _store(config) as store:
+        found = People(store, app.person_clock(config)).approve(code, channel) if store and code else None
+    if found is None:
+        raise ConfigError(f"nobody waits by the code {text[:40]!r} on {channel}; nanoclaw link --list shows who does.")
+    who = printable(found.name) or "they"
+    return f"{who} (id {printable(found.sender)}) may talk to the assistant on {channel} now, as a guest: tell them so."
+
+
+def remove(config: Config, account: str) -> str:
+    """End what an account may do. Raises ConfigError where it is not linked."""
+    channel, colon, sender = account.partition(":")
+    if not colon or not sender:
+        raise ConfigError(f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}.")
+    address, clock = Address(channel, ""), app.person_clock(config)
+    with _store(config) as store:
+        found = People(store, clock).remove(channel, sender) if store else None
+        jobs = Jobs(store, Sessions(store, clock), clock) if store else None
+        theirs = [job for job in jobs.all() if job.creator == creator(address, sender)] if jobs else []
+        for job in theirs:
+            assert jobs
+            jobs.set_state(job.id, "removed", None)
+    known = app.rules(config)
+    if channel in known and sender in known[channel].allow_from:
+        raise ConfigError(f"{account} is in allow_from of [channels.{channel}] in {config.file}: take it out there.")
+    if found is None:
+        raise ConfigError(f"{account} is not linked; nanoclaw link --list shows who is.")
+    jobs_too = f" Jobs that were removed with it: {len(theirs)}." if theirs else ""
+    return f"{account} is not linked any more.{jobs_too}"
+
+
+# --- what is configured ----------------------------------------------------------------------------------------------
+
+
+def _check(config: Config, channel: str) -> None:
+    known = [*HOW, *config.channels.others]
+    if channel in known:
+        return
+    near = difflib.get_close_matches(channel, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+    raise ConfigError(f"there is no channel {channel!r} to link; {hint}" if channel else f"say which channel: {hint}")
+
+
+def _is_configured(config: Config, channel: str) -> bool:
+    chats = config.channels
+    needed = {"telegram": chats.telegram.token, "matrix": chats.matrix.homeserver, "email": chats.email.address}
+    return bool(needed.get(channel, True))
+
+
+def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Config:
+    """The configuration with a token that the person pastes. Raises ConfigError where nobody can, or it is none."""
+    if channel != "telegram" or sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(HOW[channel])
+    print(BOTFATHER)
+    token = getpass.getpass("Token (it is not shown): ").strip()
+    if not re.fullmatch(r"\d{5,20}:[A-Za-z0-9_-]{20,100}", token):
+        raise ConfigError(
+            "that is no token: it is a number, a colon and some 35 letters and digits. Nothing was saved."
+        )
+    name = asyncio.run(_bot(token, config.channels.telegram.api_base))
+    _keep_secret(config, TOKEN, token)
+    print(f"This is @{name}; its token is kept in {config.home / 'secrets.env'}.")
+    return configuration.load({**environ, "NANOCLAW_HOME": str(config.home)})
+
+
+def _keep_secret(config: Config, name: str, value: str) -> None:
+    """A line of secrets.env, in place of one with that name; other lines stay as they are."""
+    path = config.home / "secrets.env"
+    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [line for line in before if line.removeprefix("export ").partition("=")[0].strip() != name]
+    write_atomically(path, "\n".join([*kept, f"{name}={value}", ""]), 0o600)
+
+
+async def _bot(token: str, api_base: str) -> str:
+    """The user name of a bot. Raises ChannelError."""
+    from nanoclaw.channels.telegram.api import Api
+
+    api = Api(token, api_base)
+    try:
+        found = await api.call("getMe")
+    finally:
+        await api.aclose()
+    return printable(str(found.get("username", "")))
+
+
+def _where(config: Config, channel: str) -> str:
+    """Whom the code is to be written to. Raises ChannelError where Telegram does not know the bot."""
+    match channel:
+        case "telegram":
+            telegram = config.channels.telegram
+            return f"@{asyncio.run(_bot(telegram.token, telegram.api_base))} in Telegram"
+        case "matrix":
+            return f"{config.channels.matrix.user}, which you invite to a room where you two are alone"
+        case "email":
+            return f"{config.channels.email.address}, by mail"
+        case _:
+            return f"the assistant on {channel}"
+
+
+# --- waiting for the code --------------------------------------------------------------------------------------------
+
+
+def _wait_beside(config: Config, channel: str, where: str) -> int:
+    """The gateway that runs takes the code; its store tells."""
+    path, clock = config.home / "state.db", app.person_clock(config)
+    store = Store(path, beside=True)
+    people = People(store, clock)
+    try:
+        watch = _Watch(people, channel, where)
+        while watch.look() is None:
+            if owner(path) is None:
+                raise StoreError(f"the gateway has ended: start it, and run nanoclaw link {channel} again.")
+            time.sleep(LOOK_SECONDS)
+        return watch.tell()
+    finally:
+        people.withdraw(channel)
+        store.close()
+
+
+async def _serve(config: Config, channel: str, where: str) -> int:
+    """No gateway runs: the channel is served here until the code has come. What else comes in is kept for the next
+    gateway."""
+    clock = app.person_clock(config)
+    store = Store(config.home / "state.db")
+    people, inbox, outbox = People(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
+
+    async def keep(inbound: Inbound) -> None:
+        inbox.accept(inbound)
+
+    def tell(outbound: Outbound) -> None:
+        outbox.add(outbound)
+        delivery.wake(channel)
+
+    try:
+        door = Door(Access(app.rules(config), people.role), people, keep, tell, clock)
+        served = next(one for one in app.chat_channels(config, clock, door.is_known) if one.name == channel)
+        delivery = Delivery(outbox, [served], clock, served.serves)
+        tasks = [asyncio.create_task(_run(served, door)), asyncio.create_task(delivery.run())]
+        try:
+            watch = _Watch(people, channel, where)
+            while watch.look() is None:
+                await asyncio.sleep(LOOK_SECONDS)
+                for task in tasks:
+                    if task.done():
+                        task.result()
+            for _ in range(int(SEND_SECONDS / LOOK_SECONDS)):
+                if all(row.attempts for row in outbox.pending(channel)):
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return watch.tell()
+    finally:
+        people.withdraw(channel)
+        store.close()
+
+
+async def _run(channel: Channel, door: Door) -> None:
+    """Run a channel again and again, and say why it broke off."""
+    pauses = iter(PAUSES)
+    while True:
+        try:
+            await channel.run(door.deliver)
+            return
+        except ChannelError as error:
+            pause = max(next(pauses, PAUSES[-1]), error.retry_after or 0)
+            _say(f"{channel.name} cannot be reached, tried again in {pause:.0f} s: {error}")
+        await asyncio.sleep(pause)
+
+
+class _Watch:
+    """A new code on this terminal, and what becomes of it."""
+
+    def __init__(self, people: People, channel: str, where: str) -> None:
+        """Raises StoreError while the channel takes no codes."""
+        before = people.link(channel)
+        if before and before.locked_until:
+            raise StoreError(
+                f"too many wrong codes came over {channel}: none is taken until {_time(before.locked_until)}."
+            )
+        code = people.new_link(channel)
+        self._people, self._channel, self._wrong = people, channel, before.wrong if before else 0
+        self._end: Link | None = None
+        link = people.link(channel)
+        assert link
+        print(f"Code: {shown(code)}")
+        print(f"Write it to {where}, from your own account: alone, or after /link.")
+        print(
+            f"Who writes it is the owner. It holds until {_time(link.until)}, and once. Waiting; Ctrl-C ends.",
+            flush=True,
+        )
+
+    def look(self) -> Link | None:
+        """How it has ended; None while the code is open. Wrong ones are told of as they come."""
+        link = self._people.link(self._channel)
+        if link and link.wrong > self._wrong:
+            _say(f"a wrong code came over {self._channel} ({link.wrong} of 5)")
+        self._wrong = link.wrong if link else 0
+        self._end = link if link is None or link.state != "open" else None
+        return self._end
+
+    def tell(self) -> int:
+        link = self._end
+        if link and link.state == "used" and link.sender:
+            print(f"linked: {printable(one_line(link.name)) or 'no name'} (id {printable(link.sender)})")
+            return 0
+        why = {
+            "exposed": "the code was written where others could read it, so nobody was linked: try again",
+            "used": "another nanoclaw link took the code back",
+            "expired": "nobody wrote the code within an hour: try again",
+            "locked": "too many wrong codes came: nobody was linked, and none is taken for an hour",
+        }
+        if link and link.sender.startswith(UNVERIFIED):
+            _say(
+                f"the code came from {link.sender.removeprefix(UNVERIFIED)}, but the server did not vouch for that "
+                f"sender, so nobody was linked: see `trusts` in [channels.{self._channel}], and try again"
+            )
+        else:
+            _say(why[link.state if link else "used"])
+        return 1
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _store(config: Config) -> Iterator[Store | None]:
+    """The store beside whoever owns it; None before there is one."""
+    path = config.home / "state.db"
+    if not path.exists():
+        yield None
+        return
+    store = Store(path, beside=True)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _time(when: datetime) -> str:
+    return f"{when.astimezone():%H:%M}"
+
+
+def _say(sentence: str) -> None:
+    print(f"nanoclaw: {printable(sentence)}", file=sys.stderr, flush=True)

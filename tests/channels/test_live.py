@@ -1,0 +1,400 @@
+"""An answer while it grows: what a chat shows, when, and what is left of it in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from nanoclaw.channels.live import TYPING_SECONDS, Live
+from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.messages import Address, Outbound, ToolCall
+
+CHAT = Address("chat", "1")
+
+
+class Time:
+    """Passes only by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._order = itertools.count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.now + seconds, next(self._order), woken))
+        await woken
+
+    async def passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        await settled()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            self.now, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():
+                woken.set_result(None)
+                await settled()
+        self.now = end
+        await settled()
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Chat:
+    """A screen that remembers: `shown` are its messages by id, `done` what was asked of it and when."""
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+        self.shown: dict[str, str] = {}
+        self.done: list[tuple[float, str, str]] = []
+        self.broken: Callable[[str], Exception | None] = lambda what: None
+        self.gate: asyncio.Event | None = None
+        self._ids = itertools.count(1)
+
+    async def typing(self, chat: str) -> None:
+        self._note("typing", chat)
+
+    async def write(self, chat: str, text: str, before: str) -> str:
+        if self.gate:
+            await self.gate.wait()
+        self._note("write", text)
+        id_ = before or f"m{next(self._ids)}"
+        self.shown[id_] = text
+        return id_
+
+    async def erase(self, chat: str, id: str) -> None:
+        self._note("erase", id)
+        del self.shown[id]
+
+    def of(self, what: str) -> list[tuple[float, str]]:
+        return [(at, text) for at, kind, text in self.done if kind == what]
+
+    def _note(self, what: str, text: str) -> None:
+        self.done.append((self.time.now, what, text))
+        if error := self.broken(what):
+            raise error
+
+
+class Stage:
+    def __init__(self, **options: Any) -> None:
+        self.time = Time()
+        self.chat = Chat(self.time)
+        self.live = Live(
+            self.chat, **{"pause_seconds": 1.0, **options}, clock=lambda: self.time.now, sleep=self.time.sleep
+        )
+
+    async def show(self, *events: Event, seconds: float = 0.0) -> None:
+        for event in events:
+            self.live.show(CHAT, event)
+        await self.time.passes(seconds)
+
+
+@asynccontextmanager
+async def stage(**options: Any) -> AsyncIterator[Stage]:
+    """Ends with a look whether a task is left."""
+    before = asyncio.all_tasks()
+    made = Stage(**options)
+    yield made
+    await made.live.aclose()
+    assert asyncio.all_tasks() == before
+
+
+def started(name: str = "exec") -> ToolStarted:
+    return ToolStarted(ToolCall("c1", name, '{"command": "make secret"}'))
+
+
+def finished(name: str = "exec") -> ToolFinished:
+    return ToolFinished(ToolCall("c1", name, "{}"), "done", False, 1.0)
+
+
+def answer(text: str = "All of it.", reply_to: str = "in-1", key: str = "7.1", files: tuple[str, ...] = ()) -> Outbound:
+    return Outbound(CHAT, text, files, reply_to, key)
+
+
+def played(scene: Callable[[], Any]) -> None:
+    asyncio.run(scene())
+
+
+def test_typing_is_shown_at_once_and_again_while_the_turn_runs() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"))
+            assert on.chat.done == [(0.0, "typing", "1")]
+            await on.show(seconds=13)
+            assert [at for at, _ in on.chat.of("typing")] == [0, TYPING_SECONDS, 2 * TYPING_SECONDS, 3 * TYPING_SECONDS]
+            await on.show(TurnEnded("Done.", "answered"), seconds=60)
+            assert len(on.chat.done) == 4
+
+    played(scene)
+
+
+def test_the_answer_grows_in_one_message_at_a_humane_rate_and_is_handed_over() -> None:
+    async def scene() -> None:
+        async with stage(pause_seconds=2.0) as on:
+            await on.show(TurnBegan("in-1"))
+            for number in range(50):
+                await on.show(ReasoningDelta("hm"), TextDelta(f"{number} "), seconds=0.1)
+            await on.show(seconds=2)
+            assert [at for at, _ in on.chat.of("write")] == [2, 4, 6]
+            assert on.chat.shown == {"m1": " ".join(map(str, range(50)))}
+            await on.show(TurnEnded("All of it.", "answered"))
+            assert await on.live.hand_over(answer()) == "m1"
+            assert await on.live.hand_over(answer()) == "m1"  # it could not be sent, and is tried again
+            assert await on.live.hand_over(answer(key="7.2")) == ""
+            assert await on.live.hand_over(answer(reply_to="")) == ""
+            assert await on.live.hand_over(answer(reply_to="in-2")) == ""
+
+    played(scene)
+
+
+def test_several_rounds_are_one_text() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Let me look."), seconds=1)
+            await on.show(started(), finished(), TextDelta("It is **blue**."), seconds=1)
+            assert on.chat.shown == {"m1": "Let me look.\n\nIt is **blue**."}
+
+    played(scene)
+
+
+@pytest.mark.parametrize("silence", ["NO_REPLY", "**NO_REPLY**", "no_reply.", "`HEARTBEAT_OK`", "[SILENT]", " \n"])
+def test_what_may_still_be_silence_is_not_shown(silence: str) -> None:
+    async def scene() -> None:
+        async with stage(pause_seconds=0.1) as on:
+            await on.show(TurnBegan("in-1"))
+            for sign in silence:
+                await on.show(TextDelta(sign), seconds=1)
+            await on.show(TurnEnded("", "answered"), seconds=60)
+            assert on.chat.of("write") == []
+
+    played(scene)
+
+
+def test_words_that_only_begin_like_silence_are_shown() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("No"), seconds=2)
+            assert on.chat.shown == {}
+            await on.show(TextDelta(", it is not."), seconds=2)
+            assert on.chat.shown == {"m1": "No, it is not."}
+            await on.show(TextDelta("\n\nNO_RE"), seconds=2)
+            assert on.chat.shown == {"m1": "No, it is not."}
+
+    played(scene)
+
+
+def test_what_was_shown_of_a_turn_that_says_nothing_in_the_end_is_erased() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Let me look."), seconds=1)
+            await on.show(started(), TextDelta("NO_REPLY"), seconds=1)
+            await on.show(TurnEnded("NO_REPLY", "answered"), seconds=1)
+            assert on.chat.shown == {}
+            assert await on.live.hand_over(answer()) == ""
+
+    played(scene)
+
+
+def test_what_cannot_be_erased_is_tried_again() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Let me look."), seconds=1)
+            on.chat.broken = lambda what: ChannelError("wait", retry_after=30) if what == "erase" else None
+            await on.show(TurnEnded("", "answered"), seconds=1)
+            on.chat.broken = lambda what: None
+            await on.show(seconds=60)
+            assert on.chat.shown == {}
+            assert [at for at, _ in on.chat.of("erase")] == [1, 31]
+
+    played(scene)
+
+
+def test_a_line_is_shown_when_tools_run_long_without_a_word() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), started("read_file"), finished("read_file"), seconds=10)
+            await on.show(started("exec"), seconds=9)
+            assert on.chat.shown == {}
+            await on.show(seconds=2)
+            assert on.chat.shown == {"m1": "working: exec …"}
+            for number in range(100):
+                await on.show(started(f"tool_{number}"), seconds=0.5)
+            assert [at for at, _ in on.chat.of("write")] == [20, 40, 60]
+            await on.show(TextDelta("Found it."), seconds=2)
+            assert on.chat.shown == {"m1": "Found it."}
+
+    played(scene)
+
+
+def test_of_a_text_that_is_too_long_the_first_piece_is_shown() -> None:
+    async def scene() -> None:
+        async with stage(length=50, units="utf-16") as on:
+            await on.show(TurnBegan("in-1"), TextDelta("```py\n"))
+            for number in range(200):
+                await on.show(TextDelta(f"x{number} = {number}\n"), seconds=0.1)
+            (text,) = on.chat.shown.values()
+            assert text.startswith("```py\nx0 = 0\n")
+            assert text.endswith("\n```")
+            assert len(text) <= 50
+            assert max(at for at, _ in on.chat.of("write")) < 5
+
+    played(scene)
+
+
+def test_errors_of_the_platform_go_no_further() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            on.chat.broken = lambda what: ValueError("it is down")
+            await on.show(TurnBegan("in-1"))
+            for _ in range(20):
+                await on.show(TextDelta("word "), seconds=5)
+            assert len(on.chat.done) == 3  # then it is left alone
+            await on.show(TurnEnded("word", "answered"), TurnBegan("in-2"))
+            assert len(on.chat.done) == 4
+
+    played(scene)
+
+
+def test_a_chat_that_takes_nothing_is_left_alone_at_once() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            on.chat.broken = lambda what: Undeliverable("blocked")
+            await on.show(TurnBegan("in-1"), TextDelta("word "), seconds=60)
+            assert len(on.chat.done) == 1
+
+    played(scene)
+
+
+def test_a_platform_that_asks_for_a_pause_gets_it_in_all_chats() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("one"), seconds=1)
+            on.live.show(Address("chat", "2"), TurnBegan("in-2"))
+            on.live.show(Address("chat", "2"), TextDelta("other"))
+            await on.show(seconds=0.5)
+            on.chat.broken = lambda what: ChannelError("too many requests", retry_after=30)
+            await on.show(TextDelta(" two"), seconds=0.5)  # it is the second chat's turn to hear of it
+            on.chat.broken, before = lambda what: None, len(on.chat.done)
+            on.live.show(Address("chat", "3"), TurnBegan("in-3"))
+            await on.show(TextDelta(" three"), seconds=60)
+            assert [text for at, _, text in on.chat.done if at == 2] == ["one two"]
+            assert min(at for at, _, _ in on.chat.done[before:]) == 32
+            assert on.chat.shown == {"m1": "one two three", "m2": "other"}
+
+    played(scene)
+
+
+def test_a_message_that_is_being_written_when_the_answer_comes_is_still_replaced() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            on.chat.gate = asyncio.Event()
+            await on.show(TurnBegan("in-1"), TextDelta("word"), seconds=1)
+            await on.show(TurnEnded("word", "answered"))
+            handing = asyncio.ensure_future(on.live.hand_over(answer()))
+            await settled()
+            assert not handing.done()
+            on.chat.gate.set()
+            assert await handing == "m1"
+
+    played(scene)
+
+
+def test_a_message_that_is_being_written_when_the_turn_falls_silent_is_erased() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            on.chat.gate = asyncio.Event()
+            await on.show(TurnBegan("in-1"), TextDelta("word"), seconds=1)
+            await on.show(TurnEnded("", "answered"))
+            on.chat.gate.set()
+            await settled()
+            assert on.chat.of("erase") == [(1.0, "m1")]
+            assert on.chat.shown == {}
+
+    played(scene)
+
+
+def test_a_file_takes_no_texts_place() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Here:"), seconds=1)
+            await on.show(TurnEnded("Here:", "answered"))
+            assert await on.live.hand_over(answer(files=("/w/a.png",))) == ""
+            assert on.chat.shown == {}
+
+    played(scene)
+
+
+def test_what_is_said_in_the_midst_of_a_turn_takes_what_is_shown_and_the_turn_goes_on() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Here is the first part."), seconds=1)
+            assert await on.live.hand_over(answer(key="7.1")) == "m1"
+            await on.show(started(), TextDelta("And the second."), seconds=2)
+            await on.show(TurnEnded("And the second.", "answered"))
+            assert await on.live.hand_over(answer(key="8.1")) == "m2"
+            assert on.chat.shown["m2"] == "And the second."
+
+    played(scene)
+
+
+def test_a_turn_that_waited_for_its_model_goes_on_with_its_message() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("I thi"), seconds=1)
+            await on.show(TurnEnded("I can't reach the model.", "failed"))
+            await on.show(TurnBegan("in-1"), TextDelta("I think so."), seconds=1)
+            assert on.chat.shown == {"m1": "I think so."}
+
+    played(scene)
+
+
+def test_a_stream_that_is_begun_anew_and_a_turn_that_is_not_ended_break_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TextDelta("for nobody"), started(), TurnEnded("x", "answered"))
+            await on.show(TurnBegan("in-1"), TextDelta("one"), Notice("asking again"), TextDelta("one"), seconds=1)
+            await on.show(TurnBegan("in-2"), TextDelta("two"), seconds=1)
+            assert on.chat.shown == {"m1": "one\none", "m2": "two"}
+            await on.show(TurnEnded("two", "answered"))
+            assert await on.live.hand_over(answer(reply_to="in-1")) == "m1"
+            assert await on.live.hand_over(answer(reply_to="in-2", key="8.1")) == "m2"
+
+    played(scene)
+
+
+def test_a_connection_that_is_lost_and_found_goes_on_with_the_same_message() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("one "), seconds=1)
+            await on.live.aclose()
+            await on.show(seconds=60)
+            assert len(on.chat.of("write")) == 1
+            await on.show(TextDelta("two"), seconds=2)
+            assert on.chat.shown == {"m1": "one two"}
+
+    played(scene)
+
+
+def test_nothing_is_kept_of_ten_thousand_turns() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            for number in range(10_000):
+                address = Address("chat", str(number))
+                on.live.show(address, TurnBegan(f"in-{number}"))
+                on.live.show(address, TextDelta("word " * 10))
+                on.live.show(address, TurnEnded("word", "answered"))
+            await settled()
+            assert len(on.live._turns) == 0
+            assert len(on.live._ended) <= 200
+            assert len(on.live._tasks) == 0
+
+    played(scene)

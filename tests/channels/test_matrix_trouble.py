@@ -1,0 +1,378 @@
+"""The Matrix channel when the homeserver refuses, falls silent, or passes on what strangers made up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw.channels.matrix import Matrix, client
+from nanoclaw.channels.matrix.events import Held
+from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+from tests.channels.homeserver import ANNA, BOT, ROOM, TOKEN, Homeserver, event, homeserver, invitation, room, text
+from tests.schedule.dial import story
+
+NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
+UNKNOWN_TOKEN = (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."})
+
+
+def make(server: Homeserver, folder: Path, password: str = "right", knows: tuple[str, ...] = (ANNA,)) -> Matrix:
+    return Matrix(server.url, BOT, password, folder, lambda: NOW, most_bytes=1_000, is_known=knows.__contains__)
+
+
+async def ignore(inbound: Inbound) -> None:
+    pass
+
+
+@asynccontextmanager
+async def running(
+    server: Homeserver, channel: Matrix, deliver: Callable[[Inbound], Awaitable[None]] = ignore
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(channel.run(deliver))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def heard(server: Homeserver, folder: Path) -> list[Inbound]:
+    """What is delivered until there is no more news."""
+    said: list[Inbound] = []
+
+    async def note(inbound: Inbound) -> None:
+        said.append(inbound)
+
+    syncs = len(server.paths("/sync")) + len(server.news) + 1
+    async with running(server, make(server, folder), note) as task:
+        waiting = asyncio.create_task(server.until("/sync", syncs))
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    return said
+
+
+def to(words: str, room_id: str = ROOM) -> Outbound:
+    return Outbound(Address("matrix", room_id), words, key="1.0")
+
+
+@story
+async def test_a_wrong_password_says_what_to_do_and_is_not_tried_again_soon(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.refusals["/login"] = [(403, {"errcode": "M_FORBIDDEN", "error": "Invalid username or password"})]
+        with pytest.raises(ChannelError, match="NANOCLAW_MATRIX_PASSWORD") as raised:
+            await make(server, tmp_path, "canary-password").run(ignore)
+        assert raised.value.retry_after == 300
+        assert "canary-password" not in str(raised.value)
+
+
+@story
+async def test_a_login_is_kept_where_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [{}]
+        assert await heard(server, tmp_path / "matrix") == []
+        assert stat.S_IMODE((tmp_path / "matrix").stat().st_mode) == 0o700
+        for name in ("account.json", "sync.json"):
+            assert stat.S_IMODE((tmp_path / "matrix" / name).stat().st_mode) == 0o600
+        server.news = [{}]
+        await heard(server, tmp_path / "matrix")
+        assert len(server.paths("/login")) == 1
+
+
+@story
+async def test_a_login_that_was_revoked_is_made_anew_with_the_password(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [{}]
+        await heard(server, tmp_path)
+        server.refusals["/sync"] = [UNKNOWN_TOKEN]
+        with pytest.raises(ChannelError, match="logs in again with the password"):
+            await make(server, tmp_path).run(ignore)
+        server.news = [{}]
+        await heard(server, tmp_path)
+        assert len(server.paths("/login")) == 2
+        assert "device_id" not in server.bodies("/login")[1]
+
+
+@story
+async def test_a_login_that_only_ran_out_keeps_its_device(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [{}]
+        await heard(server, tmp_path)
+        status, said = UNKNOWN_TOKEN
+        server.refusals["/sync"] = [(status, {**said, "soft_logout": True})]
+        with pytest.raises(ChannelError):
+            await make(server, tmp_path).run(ignore)
+        server.news = [{}]
+        await heard(server, tmp_path)
+        assert server.bodies("/login")[1]["device_id"] == "DEV"
+
+
+@story
+async def test_without_the_password_a_revoked_login_says_what_to_do(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [{}]
+        await heard(server, tmp_path)
+        server.refusals["/sync"] = [UNKNOWN_TOKEN]
+        channel = make(server, tmp_path, "")
+        for _ in range(2):
+            with pytest.raises(ChannelError, match=r"[sS]et NANOCLAW_MATRIX_PASSWORD") as raised:
+                await channel.run(ignore)
+            assert TOKEN not in str(raised.value)
+
+
+@story
+async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "REQUEST_SECONDS", 0.2)
+    async with homeserver() as server:
+        server.news = [{}]
+        channel = make(server, tmp_path)
+        with pytest.raises(ChannelError, match="took too long"):
+            await channel.run(ignore)
+        assert channel.alive == NOW
+
+
+@story
+async def test_a_server_that_is_not_there_is_a_channel_error(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        channel = make(server, tmp_path)
+    with pytest.raises(ChannelError, match="cannot be reached"):
+        await channel.run(ignore)
+    assert channel.alive is None
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "wait"),
+    [
+        (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "slow", "retry_after_ms": 2_500}, ChannelError, 2.5),
+        (429, {}, ChannelError, 5.0),
+        (403, {"errcode": "M_FORBIDDEN", "error": "no rights"}, Undeliverable, None),
+        (413, {"errcode": "M_TOO_LARGE", "error": "too long"}, Undeliverable, None),
+        (502, {}, ChannelError, None),
+        (500, {"errcode": "M_UNKNOWN", "error": "broken"}, ChannelError, None),
+    ],
+)
+@story
+async def test_a_refusal_to_send_is_worth_another_try_or_not(
+    tmp_path: Path, status: int, said: dict[str, Any], kind: type[ChannelError], wait: float | None
+) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        channel = make(server, tmp_path)
+        async with running(server, channel):
+            server.refusals["/send/"] = [(status, said)]
+            with pytest.raises(kind) as raised:
+                await channel.send(to("hello"))
+            assert type(raised.value) is kind or issubclass(type(raised.value), Undeliverable)
+            assert isinstance(raised.value, Undeliverable) is (kind is Undeliverable)
+            assert raised.value.retry_after == wait
+            assert await channel.send(to("hello")) == "$sent2"
+            first, second = server.paths("/send/")
+            assert first == second  # the same transaction
+
+
+@story
+async def test_html_is_left_out_where_the_whole_is_too_large(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        channel = make(server, tmp_path)
+        async with running(server, channel):
+            server.refusals["/send/"] = [(413, {"errcode": "M_TOO_LARGE", "error": "too long"})]
+            await channel.send(to("**bold**"))
+            first, second = server.bodies("/send/")
+            assert "formatted_body" in first
+            assert second == {"msgtype": "m.text", "body": "**bold**", "m.mentions": {}}
+
+
+@story
+async def test_nothing_is_sent_once_the_program_ends(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        channel = make(server, tmp_path)
+        async with running(server, channel):
+            await server.until("/sync", 2)
+        with pytest.raises(ChannelError, match="no connection"):
+            await channel.send(to("hello"))
+        assert server.paths("/send/") == []
+
+
+@story
+async def test_malformed_events_are_skipped_and_the_others_heard(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        odd: list[Any] = [
+            5,
+            None,
+            {"type": "m.room.message"},
+            event(10, {"msgtype": "m.text"}),
+            event(11, {"msgtype": 7, "body": "x"}),
+            text(12, ["no", "text"]),
+            event(13, {"msgtype": "m.image", "body": "x", "url": "http://evil.example/x"}),
+            event(14, {"membership": "join", "displayname": {"a": 1}}, kind="m.room.member", state_key=ANNA),
+            event(15, {"membership": ["join"]}, kind="m.room.member", state_key=BOT, unsigned={"prev_content": 5}),
+            event(16, {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": 7}, kind="m.room.encrypted"),
+            text(17, "x", unsigned={"redacted_because": 5}),
+            event(18, {"msgtype": "m.text", "body": "\ud800", "m.relates_to": {"m.in_reply_to": {"event_id": ["$x"]}}}),
+            {**text(19, "the future"), "origin_server_ts": 10**17},
+        ]
+        to_device = {"type": "m.room.encrypted", "sender": ANNA}
+        olm = {"algorithm": "m.olm.v1.curve25519-aes-sha2", "sender_key": "x"}
+        server.news = [
+            room(),
+            {
+                **room(text(9, "first"), *odd, text(20, "last")),
+                "to_device": {"events": [5, {**to_device, "content": {**olm, "ciphertext": {"k": 5}}}, to_device]},
+            },
+        ]
+        assert [one.message.text for one in await heard(server, tmp_path)] == ["first", "?", "the future", "last"]
+
+
+@story
+async def test_a_key_made_to_break_decryption_stops_nothing(tmp_path: Path) -> None:
+    """A stranger may send any key to a device; here one that its library cannot even parse."""
+    async with homeserver() as server:
+        server.news = [room()]
+        await heard(server, tmp_path)
+        own = server.bodies("/keys/upload")[0]["device_keys"]["keys"]["curve25519:DEV"]
+        olm = {"algorithm": "m.olm.v1.curve25519-aes-sha2", "sender_key": "AAAA"}
+        poison = [
+            {"type": "m.room.encrypted", "sender": "@mo:evil", "content": {**olm, "ciphertext": {own: broken}}}
+            for broken in ({"type": 0, "body": "AAAA"}, {"type": 1, "body": "!"}, {"type": 0, "body": "é"})
+        ]
+        server.news = [{**room(text(9, "still here")), "to_device": {"events": poison}}]
+        assert [one.message.text for one in await heard(server, tmp_path)] == ["still here"]
+
+
+@story
+async def test_messages_are_told_again_until_they_are_stored(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        await heard(server, tmp_path)
+        server.news = [room(text(9, "one"), text(10, "two"))]
+
+        async def full(inbound: Inbound) -> None:
+            if inbound.message.text == "two":
+                raise OSError("the disk is full")
+
+        with pytest.raises(OSError, match="full"):
+            await make(server, tmp_path).run(full)
+        server.news = [room(text(9, "one"), text(10, "two"))]
+        assert [one.external_id for one in await heard(server, tmp_path)] == ["$e9", "$e10"]
+        since = [query.get("since") for _, path, query, _ in server.asked if path.endswith("/sync")]
+        assert since == [None, "s1", "s1", "s1", "s4"]
+
+
+@story
+async def test_a_gap_that_the_server_does_not_show_stops_nothing(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.refusals["/messages"] = [(403, {"errcode": "M_FORBIDDEN", "error": "You aren't a member of the room"})]
+        server.news = [room(), room(text(9, "after the gap"), limited=True)]
+        assert [one.message.text for one in await heard(server, tmp_path)] == ["after the gap"]
+
+
+@story
+async def test_a_thousand_invitations_of_strangers_cost_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with homeserver() as server:
+        many: dict[str, Any] = {}
+        for number in range(1_200):
+            many |= invitation(number, f"@stranger{number}:evil")
+        server.news = [room(), {"rooms": {"invite": many}}, {"rooms": {"invite": invitation(5_000, ANNA)}}]
+        await heard(server, tmp_path)
+        assert server.paths("/join") == ["/_matrix/client/v3/join/!invited5000:localhost"]
+        assert len(json.loads((tmp_path / "sync.json").read_text())["invitations"]) == 1_000
+        assert capsys.readouterr().err.count("not known here") == 1
+
+
+@story
+async def test_an_invitation_that_fails_is_tried_again_later(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.refusals["/join/"] = [(502, {}), (404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
+        now = NOW
+        channel = Matrix(server.url, BOT, "right", tmp_path, lambda: now, most_bytes=1, is_known=lambda sender: True)
+        server.news = [{"rooms": {"invite": invitation(1, ANNA)}}, {}]
+        async with running(server, channel):
+            await server.until("/sync", 3)
+            assert len(server.paths("/join/")) == 1
+        now += timedelta(minutes=11)
+        server.news = [{}, {}]
+        async with running(server, channel):
+            await server.until("/sync", 6)
+        assert len(server.paths("/join/")) == 2
+        assert json.loads((tmp_path / "sync.json").read_text())["invitations"] == []
+
+
+@story
+async def test_what_a_killed_process_had_begun_to_say_is_deleted(tmp_path: Path) -> None:
+    """But not what goes on growing after a lost connection, nor what was finished."""
+    async with homeserver() as server:
+        server.news = [room()]
+        channel = make(server, tmp_path)
+        async with running(server, channel):
+            finished = await channel.write(ROOM, "One", "")
+            await channel.erase(ROOM, finished)
+            growing = await channel.write(ROOM, "A heron", "")
+            server.refusals["/sync"] = [(502, {})]
+        assert len(server.paths("/redact/")) == 1
+        server.news = [room()]
+        with pytest.raises(ChannelError):
+            await channel.run(ignore)
+        async with running(server, channel):
+            await server.until("/sync", 5)
+        assert len(server.paths("/redact/")) == 1
+        server.news = [room()]
+        await heard(server, tmp_path)
+        assert [path.split("/")[-2] for path in server.paths("/redact/")] == [finished, growing]
+        server.news = [room()]
+        await heard(server, tmp_path)
+        assert len(server.paths("/redact/")) == 2
+
+
+@story
+async def test_a_download_stops_at_its_limit_whatever_was_declared(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        server.files = {"large": b"x" * 2_000_000, "small": b"fine"}
+        channel = make(server, tmp_path)
+        async with running(server, channel):
+            large = Attachment("", "x.bin", ref=str(Held("mxc://localhost/large")), size=5)
+            with pytest.raises(ChannelError, match="larger than"):
+                await channel.fetch(large, 1_000)
+            assert await channel.fetch(Attachment("", "x", ref=str(Held("mxc://localhost/small"))), 4) == b"fine"
+            changed = Attachment("", "x", ref=str(Held("mxc://localhost/small", "AAAA", "AAAA", "AAAA")))
+            with pytest.raises(ChannelError, match="cannot be decrypted"):
+                await channel.fetch(changed, 1_000)
+            with pytest.raises(ChannelError, match="not known where"):
+                await channel.fetch(Attachment("", "x", ref="nonsense"), 1_000)
+            server.refusals["/media/"] = [(404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
+            with pytest.raises(ChannelError, match="any more"):
+                await channel.fetch(Attachment("", "x", ref=str(Held("mxc://localhost/small"))), 1_000)
+
+
+@story
+async def test_a_file_larger_than_allowed_is_not_uploaded(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        channel = make(server, tmp_path / "matrix")
+        path = tmp_path / "large.bin"
+        path.write_bytes(b"x" * 1_001)
+        async with running(server, channel):
+            for missing in (path, tmp_path / "gone.bin"):
+                with pytest.raises(Undeliverable, match=r"larger than|cannot be read"):
+                    await channel.send(Outbound(Address("matrix", ROOM), "", (str(missing),), key="1.0"))
+        assert server.paths("/media/") == []
+
+
+@story
+async def test_a_damaged_file_of_its_own_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sync.json").write_text("[]")
+    async with homeserver() as server:
+        with pytest.raises(ChannelError, match=r"sync\.json is damaged"):
+            await make(server, tmp_path).run(ignore)

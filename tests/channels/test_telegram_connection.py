@@ -1,0 +1,184 @@
+"""The connection to Telegram: polls, conflicts, tokens, failures and what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from nanoclaw.channels.telegram import channel as module
+from nanoclaw.errors import ChannelError
+from tests.channels.telegram_talk import Talk, opened, talking
+
+
+@talking
+async def test_a_poll_stays_open_and_a_message_ends_it_at_once(talk: Talk) -> None:
+    await talk.server.until(lambda: talk.server.asked("getUpdates"))
+    poll = talk.server.asked("getUpdates")[0].parameters
+    assert (poll["timeout"], "offset" in poll) == (30, False)
+    assert poll["allowed_updates"] == ["message", "callback_query", "stopped_message_generation"]
+    assert (await talk.said("hello")).message.text == "hello"
+    await talk.server.until(lambda: len(talk.server.asked("getUpdates")) == 2)
+    assert not talk.server.unconfirmed
+
+
+@talking
+async def test_the_menu_is_told_once(talk: Talk) -> None:
+    await talk.server.until(lambda: talk.server.asked("getUpdates"))
+    assert list(talk.server.commands.values()) == [[{"command": "help", "description": "what there is"}]]
+
+
+def test_commands_that_telegram_does_not_take_are_left_out_of_the_menu() -> None:
+    menu = {"help": "x" * 300, "no-go": "x", "a" * 33: "x", "New": "x", "über": "x", "a_1": "", "": "x"}
+
+    async def story() -> None:
+        async with opened(menu=menu) as talk, talk.running():
+            await talk.server.until(lambda: talk.server.asked("getUpdates"))
+            [told] = talk.server.commands.values()
+            assert told == [
+                {"command": "help", "description": "x" * 256},
+                {"command": "a_1", "description": "a_1"},
+            ]
+
+    asyncio.run(story())
+
+
+def test_a_menu_that_is_refused_keeps_nobody_from_talking() -> None:
+    async def story() -> None:
+        async with opened() as talk:
+            talk.server.fail("setMyCommands", how=403)
+            async with talk.running():
+                assert (await talk.said("hello")).message.text == "hello"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "token", ["7352041968:AAF3kQm0zv9Wn2XyR8sLbT1uJcEoPdGhIaX", "7352041968:short", "x", "", "1:a\nb", "1:a/../b"]
+)
+def test_a_token_that_telegram_does_not_know_says_what_to_do(token: str) -> None:
+    async def story() -> None:
+        async with opened(token=token or " ") as talk:
+            error = await talk.run()
+            assert isinstance(error, ChannelError)
+            assert "BotFather" in str(error)
+            assert "NANOCLAW_TELEGRAM_TOKEN" in str(error)
+            assert len(token) < 2 or token not in str(error)
+
+    asyncio.run(story())
+
+
+def test_a_token_that_is_revoked_while_it_runs_says_what_to_do() -> None:
+    async def story() -> None:
+        async with opened() as talk:
+            running = asyncio.create_task(talk.run())
+            await talk.server.until(lambda: talk.server.asked("getUpdates"))
+            talk.server.fail("*", how=401)
+            assert "BotFather" in str(await running)
+
+    asyncio.run(story())
+
+
+def test_a_second_program_that_polls_ends_it_with_what_to_do() -> None:
+    async def story() -> None:
+        async with opened() as talk, opened(talk.server.token, api_base=talk.server.api_base) as other:
+            running = asyncio.create_task(talk.run())
+            await talk.server.until(lambda: talk.server.asked("getUpdates"))
+            async with other.running():
+                error = await running
+                assert isinstance(error, ChannelError)
+                assert "another program polls this bot" in str(error)
+                assert "/revoke" in str(error)
+
+    asyncio.run(story())
+
+
+def test_a_webhook_is_removed_and_what_waited_comes() -> None:
+    async def story() -> None:
+        async with opened() as talk:
+            talk.server.webhook = "https://example.org/hook"
+            talk.server.say(talk.anna, "hello")
+            async with talk.running():
+                assert (await talk.next()).message.text == "hello"
+            assert talk.server.webhook == ""
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", [429, 500, 502, "reset"])
+def test_a_poll_that_fails_breaks_off_and_nothing_is_lost(how: Any) -> None:
+    async def story() -> None:
+        async with opened() as talk:
+            talk.server.fail("getUpdates", how=how, retry_after=30)
+            talk.server.say(talk.anna, "one")
+            error = await talk.run()
+            assert isinstance(error, ChannelError)
+            assert talk.server.token not in str(error)
+            assert error.retry_after == (30 if how == 429 else None)
+            talk.server.say(talk.anna, "two")
+            async with talk.running():
+                assert [(await talk.next()).message.text for _ in range(2)] == ["one", "two"]
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_is_dead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll may stay open for 30 s and 10 more; here these are shorter."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0)
+    monkeypatch.setattr(module, "POLL_GRACE_SECONDS", 0.2)
+
+    async def story() -> None:
+        async with opened() as talk:
+            talk.server.fail("getUpdates", how="hang")
+            assert "did not answer" in str(await talk.run())
+
+    asyncio.run(story())
+
+
+@talking
+async def test_alive_is_the_last_completed_poll(talk: Talk) -> None:
+    await talk.said("hello")
+    await talk.server.until(lambda: len(talk.server.asked("getUpdates")) == 2)
+    before = talk.channel.alive
+    assert isinstance(before, datetime)
+    await talk.said("hello again")
+    await talk.server.until(lambda: len(talk.server.asked("getUpdates")) == 3)
+    assert isinstance(talk.channel.alive, datetime)
+    assert talk.channel.alive > before
+
+
+def test_something_else_than_telegram_at_the_address_says_so() -> None:
+    async def story() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, opened(api_base=f"http://127.0.0.1:{port}/") as talk:
+            assert "status 200" in str(await talk.run())
+
+    asyncio.run(story())
+
+
+def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> None:
+    from nanoclaw.log import logger
+
+    lines: list[str] = []
+
+    @talking
+    async def story(talk: Talk) -> None:
+        await talk.after({"message": {"text": "my secret", "chat": {"id": 5, "type": "private"}}})
+
+    sink = logger.add(lines.append, format="{message}")
+    try:
+        story()
+    finally:
+        logger.remove(sink)
+    assert len(lines) == 1
+    assert "'id' is missing" in lines[0]
+    assert "secret" not in lines[0]

@@ -1,0 +1,302 @@
+"""`nanoclaw link` as the owner goes through it: the program in a pseudo-terminal, a Telegram server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from nanoclaw.store.db import Store
+from nanoclaw.store.people import People
+from tests.agent.house import REPOSITORY
+from tests.journeys.command import Home
+from tests.live.telegram_server import TelegramServer
+from tests.model_server import ModelServer, says
+
+SECONDS = 20.0  # until which what is expected must be there
+ANNA, MALLORY = 1001, 666
+
+
+class Typing:
+    """A process in a pseudo-terminal, beside a server that runs in this process."""
+
+    def __init__(self, home: Home, *arguments: str) -> None:
+        self.text = ""
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            home.command(*arguments),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**home.variables(), "TERM": "dumb"},
+            cwd=REPOSITORY,
+            start_new_session=True,
+            preexec_fn=_take_the_terminal,
+        )
+        os.close(slave)
+        asyncio.get_running_loop().add_reader(self._master, self._read)
+        self._news = asyncio.Event()
+
+    def say(self, line: str) -> None:
+        os.write(self._master, f"{line}\n".encode())
+
+    def press_ctrl_c(self) -> None:
+        os.write(self._master, b"\x03")
+
+    async def expect(self, what: str) -> re.Match[str]:
+        """What matches it, once it is there."""
+        async with asyncio.timeout(SECONDS):
+            while not (found := re.search(what, self.text)):
+                self._news.clear()
+                await self._news.wait()
+        return found
+
+    async def ended(self) -> int:
+        return await asyncio.to_thread(self.process.wait, SECONDS)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        asyncio.get_running_loop().remove_reader(self._master)
+        os.close(self._master)
+
+    def _read(self) -> None:
+        try:
+            self.text += os.read(self._master, 65536).decode(errors="replace").replace("\r", "")
+        except OSError:  # the other side is closed
+            asyncio.get_running_loop().remove_reader(self._master)
+        self._news.set()
+
+
+def _take_the_terminal() -> None:
+    """So that Ctrl-C in it reaches the process."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+Start = Callable[..., Typing]
+
+
+@asynccontextmanager
+async def telegram(
+    home: Home, model: ModelServer, *, with_token: bool = True
+) -> AsyncIterator[tuple[TelegramServer, Start]]:
+    """A Telegram server that the home is configured for, and how to start the program."""
+    running: list[Typing] = []
+
+    def start(*arguments: str) -> Typing:
+        running.append(Typing(home, *arguments))
+        return running[-1]
+
+    async with TelegramServer() as server:
+        home.configure(model.base, more=f'[channels.telegram]\napi_base = "{server.api_base}"\n')
+        if with_token:
+            home.environment["NANOCLAW_TELEGRAM_TOKEN"] = server.token
+        try:
+            yield server, start
+        finally:
+            for one in running:
+                one.close()
+
+
+def play(story: Awaitable[None]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60):
+            await story
+
+    asyncio.run(run())
+
+
+def linked(home: Home) -> list[str]:
+    store = Store(home.root / "state.db", read_only=True)
+    try:
+        return [
+            f"{one.channel}:{one.sender} {one.role} {one.name}"
+            for one in People(store, lambda: datetime.now(UTC)).all()
+        ]
+    finally:
+        store.close()
+
+
+def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer) -> None:
+    async def story() -> None:
+        async with telegram(home, server, with_token=False) as (chats, start):
+            (home.root / "secrets.env").write_text("# mine\nOTHER_API_KEY=sk-other\n")
+            (home.root / "secrets.env").chmod(0o600)
+            linking = start("link", "telegram")
+            await linking.expect("BotFather")
+            await linking.expect("Token")
+            linking.say(chats.token)
+            await linking.expect("This is @nano_test_bot")
+            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
+            anna, mallory = chats.person(ANNA, "Anna", "anna"), chats.person(MALLORY, "Mallory")
+            chats.say(mallory, "let me in")
+            chats.say(mallory, "/start ABCD2345")
+            await linking.expect("a wrong code came over telegram")
+            chats.say(anna, code.lower().replace("-", " "))
+            assert "You are linked" in (await chats.next(anna)).text
+            await linking.expect(rf"linked: Anna \(id {ANNA}\)")
+            assert await linking.ended() == 0
+            assert chats.sent(mallory) == []
+            assert chats.token not in linking.text
+            secrets = home.root / "secrets.env"
+            assert secrets.read_text() == f"# mine\nOTHER_API_KEY=sk-other\nNANOCLAW_TELEGRAM_TOKEN={chats.token}\n"
+            assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+            server.script(says("Hello Anna."))
+            start("gateway")
+            chats.say(anna, "hello")
+            assert (await chats.next(anna)).text == "Hello Anna."
+
+    play(story())
+    assert linked(home) == [f"telegram:{ANNA} owner Anna"]
+    left = b"".join(path.read_bytes() for path in home.root.rglob("*") if path.is_file() and "secrets" not in path.name)
+    assert b"AAF3kQm0zv9" not in left
+
+
+def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: Home, server: ModelServer) -> None:
+    async def story() -> None:
+        async with telegram(home, server) as (chats, start):
+            await start("gateway").expect("serves terminal, telegram")
+            linking = start("link", "telegram")
+            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
+            assert "@nano_test_bot in Telegram" in linking.text
+            anna = chats.person(ANNA, "Anna")
+            chats.say(anna, f"/link {code}")
+            await linking.expect(rf"linked: Anna \(id {ANNA}\)")
+            assert await linking.ended() == 0
+            assert "You are linked" in (await chats.next(anna)).text
+            chats.say(anna, "/model")
+            assert "scripted" in (await chats.next(anna)).text
+            listed = home.run("link", "--list").out
+            assert re.search(rf"telegram:{ANNA} +owner  Anna, since \d{{4}}-", listed)
+            assert "not linked any more" in home.run("link", "--remove", f"telegram:{ANNA}").out
+            asked = len(chats.asked("sendMessage"))
+            chats.say(anna, "/model")
+            await chats.until(lambda: not chats.unconfirmed)
+            assert len(chats.asked("sendMessage")) == asked
+
+    play(story())
+    assert server.asked == []
+
+
+def test_a_gateway_that_ends_and_ctrl_c_end_the_waiting_and_the_code(home: Home, server: ModelServer) -> None:
+    async def story() -> None:
+        async with telegram(home, server) as (chats, start):
+            gateway = start("gateway")
+            await gateway.expect("serves terminal, telegram")
+            linking = start("link", "telegram")
+            await linking.expect("Waiting")
+            gateway.process.send_signal(signal.SIGTERM)
+            await linking.expect("the gateway has ended")
+            assert await linking.ended() == 1
+            assert await gateway.ended() == 0
+            alone = start("link", "telegram")
+            code = (await alone.expect(r"Code: (\w{4}-\w{4})"))[1]
+            await alone.expect("Waiting")
+            alone.press_ctrl_c()
+            assert await alone.ended() == 130
+            await start("gateway").expect("serves terminal, telegram")
+            chats.say(chats.person(ANNA, "Anna"), code)
+            await chats.until(lambda: not chats.unconfirmed)
+
+    play(story())
+    assert linked(home) == []
+
+
+def test_what_known_people_say_while_the_command_serves_is_answered_by_the_next_gateway(
+    home: Home, server: ModelServer
+) -> None:
+    async def story() -> None:
+        async with telegram(home, server) as (chats, start):
+            config = home.root / "config.toml"
+            config.write_text(config.read_text() + f'allow_from = ["{MALLORY}"]\n')
+            linking = start("link", "telegram")
+            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
+            guest, anna = chats.person(MALLORY, "Gus"), chats.person(ANNA, "Anna")
+            chats.say(guest, "are you there?")
+            chats.say(anna, code)
+            assert await linking.ended() == 0
+            server.script(says("Yes."))
+            start("gateway")
+            assert (await chats.next(guest)).text == "Yes."
+
+    play(story())
+
+
+def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelServer) -> None:
+    async def story() -> None:
+        async with telegram(home, server) as (chats, start):
+            config = home.root / "config.toml"
+            config.write_text(config.read_text() + 'policy = "pairing"\n')
+            await start("gateway").expect("serves terminal, telegram")
+            gus = chats.person(MALLORY, "Gus")
+            chats.say(gus, "hello")
+            code = re.search(r"code: (\w{4}-\w{4})", (await chats.next(gus)).text)
+            assert code
+            assert f"--approve {code[1]}" in home.run("link", "--list").out
+            said = home.run("link", "telegram", "--approve", code[1]).out
+            assert said.startswith(f"Gus (id {MALLORY}) may talk to the assistant on telegram now, as a guest")
+            home.run("link", "telegram", "--approve", code[1], check=2)
+            chats.say(gus, "/panic")
+            assert (await chats.next(gus)).text == "Only the owner can do that."
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "say which channel: there are telegram, matrix, email"),
+        (("telegram",), "telegram has no token yet"),
+        (("telegramm",), "did you mean 'telegram'?"),
+        (("matrix",), "[channels.matrix]"),
+        (("email",), "[channels.email]"),
+        (("--remove", "555"), "such as telegram:555"),
+        (("--remove", "telegram:555"), "is not linked"),
+        (("telegram", "--approve", "nonsense"), "nobody waits by the code"),
+    ],
+)
+def test_what_cannot_be_done_is_said(home: Home, arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence in home.run("link", *arguments, check=2).err
+
+
+def test_a_name_in_place_of_an_id_is_an_error_that_says_why(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more='[channels.telegram]\ntoken = "1:x"\nallow_from = ["@ann"]\n')
+    said = home.run("gateway", check=2).err
+    assert "allow_from" in said
+    assert "'@ann': a name can be taken over by somebody else" in said
+
+
+def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, server: ModelServer) -> None:
+    async def story() -> None:
+        async with telegram(home, server, with_token=False) as (_, start):
+            for token, said in (
+                ("hello", "that is no token"),
+                (f"12345:{'x' * 35}", "Telegram does not know this token"),
+            ):
+                linking = start("link", "telegram")
+                await linking.expect("Token")
+                linking.say(token)
+                await linking.expect(said)
+                assert await linking.ended() in (1, 2)
+                assert not (home.root / "secrets.env").exists()
+
+    play(story())
+
+
+def test_a_token_is_not_taken_from_a_pipe(home: Home) -> None:
+    ended = home.run("link", "telegram", stdin=f"12345:{'x' * 35}\n", check=2)
+    assert "Run nanoclaw link telegram in a terminal" in ended.err
+    assert not (home.root / "secrets.env").exists()

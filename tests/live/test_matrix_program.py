@@ -1,0 +1,399 @@
+"""Matrix with the real program: `nanoclaw gateway` as a process of its own, Synapse, a scripted model, and people who
+use another client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw.store.db import Store
+from tests.agent.house import REPOSITORY
+from tests.channels.telegram_talk import picture
+from tests.journeys.command import Home
+from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
+from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.schedule.dial import story
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+SECONDS = 40.0
+
+
+@pytest.fixture(scope="module")
+def server() -> str:
+    return homeserver()
+
+
+class Program:
+    """The gateway with an account on the server; Anna is its owner unless the story says otherwise."""
+
+    def __init__(self, folder: Path, server: str, model: ModelServer, bot: str) -> None:
+        self.server, self.model, self.bot, self.home = server, model, bot, Home(folder / "home")
+        self.home.environment["NANOCLAW_MATRIX_PASSWORD"] = PASSWORD
+        self.configure()
+        self._log = folder / "gateway.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, *lines: str) -> None:
+        table = ["[channels.matrix]", f'homeserver = "{self.server}"', f'user = "{self.bot}"', *lines]
+        self.home.configure(self.model.base, more="\n".join(table) + "\n")
+
+    def make_owner(self, sender: str) -> None:
+        with closing(Store(self.home.root / "state.db")) as store, store.transaction() as db:
+            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('matrix', ?, 'owner', 'Anna', ?)"
+            db.execute(sql, (sender, datetime.now(UTC).isoformat()))
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.home.command("gateway"),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.home.variables(),
+                cwd=REPOSITORY,
+            )
+
+    async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process:
+            self.process.send_signal(how)
+            await asyncio.to_thread(self.process.wait, 20)
+            self.process = None
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def resident_kb(self) -> int:
+        assert self.process
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """For what happens in another process."""
+        async with asyncio.timeout(SECONDS):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    async def asks(self, count: int) -> None:
+        await self.until(lambda: len(self.model.asked) >= count)
+
+    def request(self, number: int = -1) -> str:
+        return json.dumps(self.model.asked[number].json, ensure_ascii=False)
+
+
+@asynccontextmanager
+async def begun(
+    server: str, tmp_path: Path, *lines: str, owner: bool = True, encrypted: bool = False
+) -> AsyncIterator[tuple[Program, Person, str]]:
+    """The running program, Anna, and their private room."""
+    model = ModelServer()
+    program = Program(tmp_path, server, model, register(server, new_name("bot")))
+    program.configure(*lines)
+    async with person(server, folder(tmp_path, "anna")) as anna:
+        if owner:
+            program.make_owner(anna.id)
+        try:
+            program.start()
+            room = await anna.room(program.bot, encrypted=encrypted, is_direct=True)
+            if owner:
+                await anna.joined(room, program.bot)
+            yield program, anna, room
+        finally:
+            with suppress(subprocess.TimeoutExpired):
+                await program.end()
+            if program.process:
+                program.process.kill()
+                program.process.wait()
+            model.stop()
+    assert PASSWORD not in program.log()
+    assert "Traceback" not in program.log(), program.log()
+
+
+def folder(tmp_path: Path, name: str) -> Path:
+    made = tmp_path / name
+    made.mkdir(exist_ok=True)
+    return made
+
+
+class Gated(tuple[bytes, ...]):
+    """Parts of an answer, of which only the first is sent before the gate is open."""
+
+    gate: threading.Event
+
+    def __iter__(self) -> Iterator[bytes]:
+        first, *rest = super().__iter__()
+        yield first
+        self.gate.wait(SECONDS)
+        yield from rest
+
+
+def slowly(first: str, rest: str) -> tuple[Scripted, threading.Event]:
+    gated = Gated(events(delta(content=first), delta(content=rest), delta("stop")).parts)
+    gated.gate = threading.Event()
+    return Scripted(gated), gated.gate
+
+
+def calls(name: str, **arguments: Any) -> Scripted:
+    return events(call_delta(0, "call_1", name, json.dumps(arguments)), delta("tool_calls"))
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
+    """A question; the answer grows by edits and is one message in the end."""
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        answer, gate = slowly("A **heron** is", " a bird.")
+        program.model.script(answer)
+        await anna.say(room, "What is a heron?")
+        await anna.hears(room, program.bot, "A **heron** is")
+        gate.set()
+        await anna.hears(room, program.bot, "A **heron** is a bird.")
+        assert "What is a heron?" in program.request()
+        newest = anna.messages(room, program.bot)[-1]["content"]
+        assert newest["m.new_content"]["formatted_body"] == "<p>A <strong>heron</strong> is a bird.</p>"
+        assert anna.undecrypted == []
+
+
+@story
+async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, room):
+        program.model.script(says("NO_REPLY"), says("Yes."))
+        await anna.say(room, "Just so you know.")
+        await program.asks(1)
+        await anna.say(room, "Are you there?")
+        await anna.hears(room, program.bot, "Yes.")
+        assert all("NO_REPLY" not in event["content"]["body"] for event in anna.messages(room, program.bot))
+
+
+@story
+async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path, owner=False) as (program, anna, room):
+        linking = program.home.start("link", "matrix")
+        try:
+            assert linking.stdout
+            shown = ""
+            while not (found := re.search(r"\b[A-Z2-9]{4}[- ]?[A-Z2-9]{4}\b", shown)):
+                line = await asyncio.to_thread(linking.stdout.readline)
+                assert line, shown
+                shown += line
+            await anna.joined(room, program.bot)
+            await anna.say(room, found[0])
+            await anna.until(lambda: "You are linked" in "".join(anna.texts(room, program.bot)))
+        finally:
+            linking.terminate()
+            linking.communicate()
+        program.model.script(says("Yours."))
+        await anna.say(room, "Whose are you?")
+        await anna.until(lambda: anna.texts(room, program.bot)[1:] == ["Yours."])
+
+
+@story
+async def test_remind(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, room):
+        await anna.say(room, "/remind in 1 minute: drink water")
+        await anna.until(lambda: "drink water" in "".join(anna.texts(room, program.bot)))
+        with suppress(TimeoutError):
+            await anna.until(lambda: len(anna.texts(room, program.bot)) == 2)
+        await anna.until(lambda: len(anna.texts(room, program.bot)) == 2)
+        reminder = anna.messages(room, program.bot)[1]
+        assert "drink water" in reminder["content"]["body"]
+        answers = {"m.relates_to": {"m.in_reply_to": {"event_id": reminder["event_id"]}}}
+        await anna.say(room, "done", **answers)
+        await anna.until(lambda: len(anna.texts(room, program.bot)) == 3)
+        assert "Done: drink water" in anna.texts(room, program.bot)[2]
+        assert program.model.asked == []
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_image_in(server: str, tmp_path: Path, encrypted: bool) -> None:
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        program.model.script(says("Something teal."))
+        caption = {"filename": "../../cat.png", "body": "What is this?"}
+        await anna.show(room, picture(300, 200), "image/jpeg", "cat.jpg", **caption)
+        await anna.hears(room, program.bot, "Something teal.")
+        content = program.model.asked[-1].json["messages"][-1]["content"]
+        assert [part["type"] for part in content] == ["image_url", "text"]
+        assert content[1]["text"].endswith("What is this?")
+        kept = [path for path in (program.home.workspace / "media").rglob("*") if path.is_file()]
+        assert len(kept) == 1
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_file_out(server: str, tmp_path: Path, encrypted: bool) -> None:
+    """By a line of the answer, and by the tool."""
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        program.home.workspace.mkdir(parents=True, exist_ok=True)
+        (program.home.workspace / "plan.txt").write_text("dig, sow, wait")
+        (program.home.workspace / "bed.jpg").write_bytes(picture(200))
+        program.model.script(says("Here is the plan.\nMEDIA:./plan.txt"))
+        await anna.say(room, "The plan?")
+        await anna.until(lambda: _kinds(anna, room, program.bot).count("m.file") == 1)
+        assert "MEDIA" not in "".join(anna.texts(room, program.bot))
+        program.model.script(calls("message", text="The bed.", files=["bed.jpg"]), says("I have sent it."))
+        await anna.say(room, "And the bed?")
+        await anna.until(lambda: _kinds(anna, room, program.bot).count("m.image") == 1)
+        (shown,) = (one for one in anna.messages(room, program.bot) if one["content"]["msgtype"] == "m.image")
+        assert ("file" in shown["content"]) is encrypted
+        assert shown["content"]["body"] == "The bed."
+
+
+def _kinds(anna: Person, room: str, sender: str) -> list[str]:
+    return [event["content"]["msgtype"] for event in anna.messages(room, sender)]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_restart_in_the_middle(server: str, tmp_path: Path, encrypted: bool) -> None:
+    """Killed while a turn runs, and 50 messages while it was down: all answered, in order, once."""
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        program.model.script(events(delta(content="A heron is"), done=False, hang=True))
+        await anna.say(room, "What is a heron?")
+        await anna.hears(room, program.bot, "A heron is")
+        await program.end(signal.SIGKILL)
+        words = [f"/zz{first}{second}" for first in "abcde" for second in "klmnopqrst"]
+        for word in words:
+            await anna.say(room, word)  # no such command: each is answered by itself
+        program.model.script(says("A heron is a bird."))
+        program.start()
+        await anna.until(lambda: len(_answered(anna, room, program.bot)) >= 50)
+        await anna.until(lambda: "A heron is a bird." in "".join(anna.texts(room, program.bot)))
+        assert _answered(anna, room, program.bot) == words
+        answers = [text for text in anna.texts(room, program.bot) if "/zz" not in text]
+        assert len(answers) == 1  # what it had begun to say is gone
+        assert anna.undecrypted == []
+        assert len(program.model.asked) == 2
+
+
+def _answered(anna: Person, room: str, sender: str) -> list[str]:
+    texts = [text for text in anna.texts(room, sender) if "/zz" in text]
+    return [text[text.index("/zz") :][:5] for text in texts]
+
+
+@story
+async def test_stranger(server: str, tmp_path: Path) -> None:
+    """An invitation is not accepted. In a group that is not allowed 1,000 messages that call the assistant, half of
+    them pictures: no model is asked, nothing is fetched, kept or sent, and memory stays flat."""
+    async with begun(server, tmp_path) as (program, anna, room), person(server, folder(tmp_path, "mo")) as mo:
+        strange = await mo.room(program.bot, is_direct=True)
+        group = await anna.room(program.bot, mo.id, name="garden")
+        await mo.client.join(group)
+        await mo.joined(group, program.bot)
+        await anna.say(room, "/help")
+        await anna.until(lambda: len(anna.texts(room, program.bot)) == 1)
+        before, files = program.resident_kb(), files_of(program.home.root)
+        picked = await mo.show(group, picture(), "image/jpeg", "evil.jpg")
+        image = next(e for e in await _own(mo, group, picked) if e["event_id"] == picked)["content"]
+        call = {"m.mentions": {"user_ids": [program.bot]}}
+        for start in range(0, 1_000, 20):
+            await asyncio.gather(
+                *(
+                    mo.client.room_send(
+                        group,
+                        "m.room.message",
+                        {**image, **call} if number % 2 else {"msgtype": "m.text", "body": f"{number}!", **call},
+                    )
+                    for number in range(start, start + 20)
+                )
+            )
+        await anna.say(room, "/help")
+        await anna.until(lambda: len(anna.texts(room, program.bot)) == 2)
+        assert mo.messages(group, program.bot) == []
+        assert program.bot not in _members(mo, strange)
+        assert program.model.asked == []
+        assert files_of(program.home.root) == files
+        grown = program.resident_kb() - before
+        print(f"resident {before} kB, {grown} kB more after 1,000 messages")
+        assert grown < 10_000
+        assert program.log().count("not known here") <= 2
+
+
+async def _own(mo: Person, room: str, event_id: str) -> list[dict[str, Any]]:
+    await mo.until(lambda: any(event["event_id"] == event_id for event in mo.seen))
+    return mo.seen
+
+
+def _members(somebody: Person, room: str) -> set[str]:
+    return {user for user, member in somebody.client.rooms[room].users.items() if not member.invited}
+
+
+def files_of(home: Path) -> set[Path]:
+    return {path for path in home.rglob("*") if path.is_file() and path.suffix not in (".log", ".db-wal", ".db-shm")}
+
+
+@story
+async def test_a_group_is_answered_when_it_calls(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, _room), person(server, folder(tmp_path, "mo")) as mo:
+        group = await anna.room(program.bot, mo.id, name="kitchen")
+        await mo.client.join(group)
+        await mo.joined(group, program.bot)
+        await anna.joined(group, mo.id)
+        await program.end()
+        program.configure(f'allow_groups = ["{group}"]')
+        program.start()
+        program.model.script(says("Soup."))
+        await mo.say(group, "There are leeks.")
+        asked = await anna.say(group, f"{program.bot}: what shall we eat?")
+        await anna.hears(group, program.bot, "Soup.")
+        request = program.request()
+        assert "what shall we eat?" in request
+        assert "There are leeks." in request  # overheard
+        first = anna.messages(group, program.bot)[0]["content"]
+        assert first["m.relates_to"].get("m.in_reply_to", {}).get("event_id") in (asked, None)
+        assert len(program.model.asked) == 1
+
+
+@story
+async def test_stop(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, room):
+        program.model.script(events(delta(content="It is a long"), done=False, hang=True), says("Here."))
+        await anna.say(room, "Tell me everything.")
+        await anna.hears(room, program.bot, "It is a long")
+        await anna.say(room, "/stop")
+        await anna.until(lambda: "topped" in "".join(anna.texts(room, program.bot)))
+        await anna.say(room, "Hello?")
+        await anna.until(lambda: "Here." in anna.texts(room, program.bot))
+
+
+@story
+async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, room):
+        program.model.script(says("Noted."), says("In the thread."))
+        root = await anna.say(room, "My secret word is heron.")
+        await anna.hears(room, program.bot, "Noted.")
+        relation = {
+            "rel_type": "m.thread",
+            "event_id": root,
+            "is_falling_back": True,
+            "m.in_reply_to": {"event_id": root},
+        }
+        await anna.say(room, "What is it?", **{"m.relates_to": relation})
+        await anna.hears(room, program.bot, "Noted.", "In the thread.")
+        assert "What is it?" in program.request()
+        assert "My secret word" not in program.request()
+        last = [one for one in anna.messages(room, program.bot) if "m.new_content" not in one["content"]][-1]
+        assert last["content"]["m.relates_to"]["event_id"] == root
+
+
+@story
+async def test_status_shows_its_sign_of_life_and_how_much_memory_it_takes(server: str, tmp_path: Path) -> None:
+    async with begun(server, tmp_path) as (program, anna, room):
+        program.model.script(says("Yes."))
+        await anna.say(room, "Hello?")
+        await anna.hears(room, program.bot, "Yes.")
+        status = (await asyncio.to_thread(program.home.run, "status", check=None)).out
+        assert "matrix" in status
+        print(f"resident {program.resident_kb()} kB")
+        assert program.resident_kb() < 130_000

@@ -1,0 +1,49 @@
+"""Voice notes are written down by litellm, here through a loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.errors import ConfigError, ProviderError
+from nanoclaw.providers.names import transcription_for
+from tests.model_server import ModelServer, Scripted
+
+
+def json_reply(body: object, status: int = 200) -> Scripted:
+    return Scripted((json.dumps(body).encode(),), status, {"content-type": "application/json"})
+
+
+@pytest.fixture
+def voice(tmp_path: Path) -> Path:
+    path = tmp_path / "voice-1a2b3c4d.ogg"
+    path.write_bytes(b"OggS and more")
+    return path
+
+
+def test_the_file_goes_to_the_model_and_its_words_come_back(server: ModelServer, voice: Path) -> None:
+    server.script(json_reply({"text": "Buy milk."}))
+    hear = transcription_for("openai/whisper-1", server.base, "k-secret")
+    assert asyncio.run(hear(voice)) == "Buy milk."
+    (asked,) = server.asked
+    assert asked.path == "/v1/audio/transcriptions"
+    assert asked.headers["authorization"] == "Bearer k-secret"
+    assert b"whisper-1" in asked.body
+    assert b'filename="voice-1a2b3c4d.ogg"' in asked.body
+    assert b"OggS and more" in asked.body
+
+
+def test_a_refused_key_is_told_without_the_key(server: ModelServer, voice: Path) -> None:
+    server.script(*[json_reply({"error": {"message": "Incorrect API key provided: k-secret"}}, 401)] * 3)
+    hear = transcription_for("openai/whisper-1", server.base, "k-secret")
+    with pytest.raises(ProviderError, match="refused the key") as raised:
+        asyncio.run(hear(voice))
+    assert "k-secret" not in str(raised.value)
+
+
+def test_a_model_without_a_key_says_which_one_it_needs() -> None:
+    with pytest.raises(ConfigError, match="GROQ_API_KEY"):
+        transcription_for("groq/whisper-large-v3", env={})
