@@ -986,7 +986,7 @@ def look_inside(config: Config, store: Store | None, session: str, message: str,
     workspace = Workspace(config.workspace_path)
     tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
     builder = context_builder(config, tools, now, notes, Pins(store, now))
-    specs = tuple(tool.spec for tool in tools)
+    specs = tuple(tool.spec for tool in (for_guests(tools) if mode == "guest" else tools))
     address = Address("terminal", session)
     stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
     if mode == "full":

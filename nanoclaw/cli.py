@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
 
     context = command("context", _context, "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
-    context.add_argument("--mode", choices=("full", "minimal", "none"), default="full")
+    context.add_argument("--mode", choices=("full", "minimal", "guest", "none"), default="full")
     context.add_argument("--session", type=_name, default="main", metavar="NAME")
     context.add_argument("--json", action="store_true")
 

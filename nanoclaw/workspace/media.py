@@ -23,7 +23,6 @@ STEM_BYTES = 80
 """Of a name, without its ending and our mark."""
 
 _KINDS = {"image": "photo", "audio": "audio", "video": "video"}
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
 
@@ -103,8 +102,6 @@ def _safe(name: str, mime: str) -> tuple[str, str]:
     stem = base[: found.start()] if found and found.start() else base
     stem = re.sub(r"_{2,}", "_", "".join(sign if sign.isalnum() or sign in "-+()." else "_" for sign in stem))
     stem = stem.encode("utf-8", "ignore")[:STEM_BYTES].decode("utf-8", "ignore").strip("._-")
-    if _RESERVED.fullmatch(stem):
-        stem = f"file-{stem}"
     return stem or _KINDS.get(mime.partition("/")[0], "file"), ending
 
 

@@ -340,6 +340,49 @@ def test_the_rights_of_a_task_end_with_those_of_its_maker(tmp_path: Path) -> Non
     assert "read_file" not in {spec.name for spec in model.requests[0].tools}
 
 
+def test_what_a_task_of_the_owners_sets_has_the_owners_rights_too(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.ask(OWNER, "/cron add task --may-schedule tomorrow at 9: plan the day")
+        chat.clock.now = NOON + timedelta(hours=21)
+        await chat.home.schedule.tick(chat.clock())
+        assert await chat.answer() == "Planned."
+        assert {job.creator for job in chat.home.jobs.all()} == {"telegram:1"}
+        chat.clock.now = NOON + timedelta(hours=22)
+        await chat.home.schedule.tick(chat.clock())
+        assert await chat.answer() == "Looked."
+
+    adding = {"action": "add", "when": "in 1 hour", "text": "look", "kind": "task"}
+    model = story(tmp_path, play, Say("", calls=(("cron", adding),)), "Planned.", "Looked.")
+    assert "read_file" in {spec.name for spec in model.requests[-1].tools}
+
+
+def test_a_guest_answers_no_reminder_of_the_owners_by_quoting_it(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.ask(OWNER, "/remind in 1 hour: SECRET plan")
+        chat.clock.now += timedelta(hours=1)
+        await chat.home.schedule.tick(chat.clock())
+        assert "SECRET" in await chat.answer()
+        ((told,),) = chat.home.store.rows("SELECT platform_id FROM outbox ORDER BY id DESC LIMIT 1")
+        for text in ("done", "done 1", "snooze all"):
+            assert "SECRET" not in await chat.ask(GUEST, text, quoted=told)
+        assert await chat.ask(OWNER, "done", quoted=told) == "Done: SECRET plan."
+
+    story(tmp_path, play, "What is done?", "What is all?")
+
+
+def test_a_heartbeat_speaks_where_the_owner_did_last_not_where_others_do(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.ask(GUEST, "hello")
+        assert chat.home.heartbeat.target() == MAIN
+        await chat.ask(OWNER, "hello")
+        await chat.say(OWNER, "hello", mention=True)
+        await chat.answer()
+        await chat.ask(GUEST, "hello")
+        assert chat.home.heartbeat.target() == Address("telegram", OWNER)
+
+    story(tmp_path, play, *["hi"] * 4)
+
+
 def test_a_job_that_a_guests_task_would_make_is_refused(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         await chat.ask(GUEST, "/cron add task tomorrow at 9: look around")

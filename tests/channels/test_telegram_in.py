@@ -275,6 +275,17 @@ async def test_an_album_is_one_message_and_what_follows_comes_after_it(talk: Tal
     assert talk.heard.empty()
 
 
+def test_an_album_is_said_to_the_bot_and_quotes_if_any_of_its_parts_does() -> None:
+    group, photo = {"id": GROUP, "type": "supergroup"}, [{"file_id": "f", "width": 1, "height": 1}]
+    marks = [{"type": "mention", "offset": 0, "length": 14}]
+    answered = {"message_id": 7, "text": "which?", "from": FROM}
+    first = read(chat=group, photo=photo)
+    second = read(chat=group, photo=photo, caption="@nano_test_bot", caption_entities=marks, reply_to_message=answered)
+    album = updates.joined([first, second])
+    assert (album.is_mention, album.quoted, album.quote) == (True, f"{GROUP}:7", "which?")
+    assert (album.external_id, album.message.text) == (first.external_id, "@nano_test_bot")
+
+
 @talking
 async def test_a_part_of_an_album_that_comes_later_is_waited_for_and_nothing_is_acknowledged_before(
     talk: Talk,

@@ -403,7 +403,22 @@ async def test_the_draft_of_an_answer_that_never_came_is_not_shown_again(
     inbound = await talk.said("tell me")
     begin(talk, inbound, "Let me look.")
     await talk.server.until(lambda: talk.server.draft(talk.anna))
+    await talk.channel.typing(inbound.address.chat)
     monkeypatch.setattr(module, "DRAFT_SECONDS", 0.0)
     talk.channel.show(inbound.address, TurnBegan("another"))
     await talk.channel.typing(inbound.address.chat)
     assert len(talk.server.drafts) == 1
+
+
+def test_a_channel_that_ends_leaves_nothing_running() -> None:
+    async def story() -> None:
+        async with opened() as talk:
+            group = talk.server.group(GROUP, "Garden")
+            async with talk.running():
+                begin(talk, await talk.said("tell me"), "A heron")
+                begin(talk, await talk.said("tell me", chat=group), "A heron")
+                await talk.server.until(lambda: len(talk.server.actions) == 2)
+            left = [task for task in asyncio.all_tasks() if "Live" in getattr(task.get_coro(), "__qualname__", "")]
+            assert left == []
+
+    asyncio.run(story())

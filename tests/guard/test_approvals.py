@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nanoclaw.agent.approving import approval_reaction
 from nanoclaw.guard.approvals import Approvals
-from nanoclaw.messages import Address, Outbound
+from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.agent.house import LETS_IN, MAIN, FakeChannel, house
+from tests.agent.house import LETS_IN, MAIN, NOON, FakeChannel, house
 
 
 class Gate:
@@ -134,6 +136,23 @@ def test_a_guest_cannot_answer(tmp_path: Path) -> None:
             assert await home.ask("no") == "No: it is not done."
             assert await home.answer() == "Not sent."
             assert chat.sent.empty()
+
+    asyncio.run(story())
+
+
+def test_a_word_of_somebody_else_at_the_owners_address_answers_nothing() -> None:
+    """Such as in an e-mail with a forged sender."""
+
+    async def story() -> None:
+        gate = Gate()
+        task, _ = await gate.ask()
+        react = approval_reaction(gate.approvals, lambda inbound: inbound.sender == "owner")
+        said = Inbound(MAIN, "somebody", "1", UserMessage("yes", NOON))
+        assert react(said) is None
+        assert not task.done()
+        assert react(replace(said, sender="owner", message=replace(said.message, origin="job"))) is None
+        assert react(replace(said, sender="owner"))
+        assert await task is True
 
     asyncio.run(story())
 

@@ -262,7 +262,7 @@ def test_a_channel_that_dies_is_started_again(home: Home) -> None:
     in_the_way.mkdir(parents=True)
     gateway = Running(home, "gateway")
     try:
-        gateway.expect("terminal broke off and is started again in 1 s")
+        gateway.expect("terminal broke off and is started again in 2 s")
         in_the_way.parent.joinpath("folder").rmdir()
         in_the_way.parent.rmdir()
         gateway.expect("serves")

@@ -44,6 +44,8 @@ def test_a_message_arrives_in_the_midst_of_the_turn_and_the_answer_after_it(tmp_
             assert await home.ask("find it") == "I am looking."
             assert await home.answer() == "Found it."
             assert last_result(home).text == "Delivered to this chat (id id-1)."
+            said = [one.text for one in home.history if isinstance(one, AssistantMessage)]
+            assert said == ["", "Found it."]  # the call itself tells of the message
             assert "sent a message here" in await home.ask("/receipts")
 
     asyncio.run(story())

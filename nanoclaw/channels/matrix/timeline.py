@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels.base import Place
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 GAP_EVENTS = 500
 """So many messages of one room are read that came while the program was down; what is older is left out."""
 
-MOST_REMEMBERED = 1_000
+MOST_REMEMBERED = 300
+KEY_DAYS = 7
+"""So long the key of a message may come late; messages of a time before the assistant's device never get theirs."""
 
 
 class Timeline:
@@ -111,7 +113,8 @@ class Timeline:
         from nio import MegolmEvent
 
         if isinstance(event, MegolmEvent):
-            if event.sender != self._user:
+            age = self._clock() - events.when(events.table(event.source), self._clock())
+            if event.sender != self._user and age < timedelta(days=KEY_DAYS):
                 self._undecrypted[event.event_id] = (room_id, event)
                 while len(self._undecrypted) > MOST_WAITING:
                     self._undecrypted.popitem(last=False)

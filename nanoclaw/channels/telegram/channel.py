@@ -58,9 +58,11 @@ _DISPENSABLE = {
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A draft on show: its number, what was asked for, and when by the clock that only goes forward."""
+    """A draft on show: its number, which message it answers, what was asked for, and when by the clock that only goes
+    forward."""
 
     id: int
+    answered: str
     asked: Mapping[str, Any] = field(default_factory=dict)
     at: float = 0.0
 
@@ -254,11 +256,10 @@ class Telegram:
     def show(self, address: Address, event: Event) -> None:
         if isinstance(event, TurnBegan):
             self._answering[address.chat] = event.reply_to
-            self._drafts.pop(address.chat, None)
         self._live_of(Place.of(address.chat)).show(address, event)
 
     async def typing(self, chat: str) -> None:
-        draft = self._drafts.get(chat)
+        draft = self._draft(chat)
         if draft and time.monotonic() - draft.at > DRAFT_SECONDS:
             await self._show_draft(chat, draft)
         await self._ask("sendChatAction", action="typing", **self._where(Place.of(chat)))
@@ -266,21 +267,26 @@ class Telegram:
     async def write(self, chat: str, text: str, before: str) -> str:
         """Where Telegram shows drafts, in private chats, one that fades by itself; elsewhere a message."""
         place = Place.of(chat)
-        more: dict[str, Any] = self._where(place)
+        more, answered = self._where(place), self._answering.get(chat, "")
         if not before and not _is_group(place) and chat not in self._draftless:
-            draft = self._drafts.get(chat) or _Draft(next(self._draft_ids))
+            draft = self._draft(chat) or _Draft(next(self._draft_ids), answered)
             try:
                 await self._show_draft(chat, replace(draft, asked={**_rendered(text), **more}))
                 return ""
             except Undeliverable:
                 self._draftless.add(chat)
-        if not before and self._is_far(place, answered := self._answering.get(chat, "")):
+        if not before and self._is_far(place, answered):
             more["reply_parameters"] = _quoting(answered)
         return await self._send_text(text, more, before)
 
     async def erase(self, chat: str, id: str) -> None:
         where = self._where(Place.of(chat))
         await self._ask("deleteMessage", chat_id=where["chat_id"], message_id=_message_number(id))
+
+    def _draft(self, chat: str) -> _Draft | None:
+        """The one of the answer that is being written."""
+        draft = self._drafts.get(chat)
+        return draft if draft and draft.answered == self._answering.get(chat, "") else None
 
     async def _show_draft(self, chat: str, draft: _Draft) -> None:
         await self._ask("sendMessageDraft", draft_id=draft.id, can_stop=True, **draft.asked)
