@@ -221,7 +221,8 @@ MIGRATIONS: tuple[str, ...] = (
         UNIQUE (channel, chat)
     ) STRICT;
     CREATE TABLE links (                       -- the code that makes an account the owner's
-        channel TEXT PRIMARY KEY,
+        id INTEGER PRIMARY KEY,
+        channel TEXT NOT NULL UNIQUE,
         salt TEXT NOT NULL,
         sha256 TEXT NOT NULL,                  -- of code and salt, many times over
         until TEXT NOT NULL,

@@ -148,6 +148,8 @@ def _save_rows(damaged: Path, draft: Path, migrations: Sequence[str]) -> _Saved:
         tables = _tables(new)
         for row in pages.rows():
             fitting = [table for table, columns in tables.items() if _fits(row, columns)]
+            if len(fitting) > 1:
+                fitting = [table for table in fitting if _is_allowed(new, table, tables[table], row)]
             if len(fitting) == 1:
                 _insert(new, fitting[0], tables[fitting[0]], row)
         unnamed = _stand_in(new)
@@ -179,14 +181,27 @@ def _fits(row: Row, columns: Sequence[_Column]) -> bool:
     )
 
 
-def _insert(db: sqlite3.Connection, table: str, columns: Sequence[_Column], row: Row) -> None:
+def _is_allowed(db: sqlite3.Connection, table: str, columns: Sequence[_Column], row: Row) -> bool:
+    """Whether a table takes the values of a row, such as the names of its states."""
+    db.execute("SAVEPOINT trial")
+    try:
+        _insert(db, table, columns, row, "ABORT")
+    except sqlite3.IntegrityError as error:
+        return "CHECK" not in str(error)
+    finally:
+        db.execute("ROLLBACK TO trial")
+        db.execute("RELEASE trial")
+    return True
+
+
+def _insert(db: sqlite3.Connection, table: str, columns: Sequence[_Column], row: Row, or_: str = "IGNORE") -> None:
     number, fields = row
     names = [column.name for column in columns[: len(fields)]]
     values = [number if column.is_number else value for column, value in zip(columns, fields, strict=False)]
     if not columns[0].is_number:
         names, values = ["rowid", *names], [number, *values]
     listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
-    db.execute(f'INSERT OR IGNORE INTO "{table}" ({listed}) VALUES ({marks})', values)
+    db.execute(f'INSERT OR {or_} INTO "{table}" ({listed}) VALUES ({marks})', values)
 
 
 def _is_json(value: Value) -> bool:
