@@ -240,7 +240,17 @@ async def awake(home: Path, ledger: Ledger, model: Model, *, refuse: int = 0) ->
     log.start(home / "logs", str)
     compaction.TAIL_TOKENS = 300  # so that a short day has an older part, too
     async with house(home, provider, tools=tools, clock=clock, channel=channels[0], others=channels[1:]) as built:
+        _link_the_owner(built, channels)
         yield Live(built, ledger, channels, clock)
+
+
+def _link_the_owner(home: House, channels: Iterable[Platform]) -> None:
+    """Once, as `nanoclaw link` would; without its codes, which are slow on purpose."""
+    for channel in channels:
+        if home.people.role(channel.name, "owner") is None:
+            with home.store.transaction() as db:
+                sql = "INSERT INTO people (channel, sender, role, name, at) VALUES (?, 'owner', 'owner', '', '')"
+                db.execute(sql, (channel.name,))
 
 
 def prepare(home: Path) -> None:
