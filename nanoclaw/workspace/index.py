@@ -181,20 +181,20 @@ class Index:
 
     def postings(self, term: str) -> array[int]:
         """The ids of the lines that have the term."""
-        row = self._connected().execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
+        row = self._opened().execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
         return array("I", row[0]) if row else array("I")
 
     def known(self, terms: Iterable[str]) -> list[str]:
         """Those of the terms that some line has."""
         every = list(terms)
         marks = ",".join("?" * len(every))
-        rows = self._connected().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
+        rows = self._opened().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
         return [term for (term,) in rows]
 
     def piece(self, number: int) -> Piece:
         if number not in self._cache:
             sql = "SELECT file, row, data FROM pieces WHERE id = ?"
-            file, row, data = self._connected().execute(sql, (number,)).fetchone()
+            file, row, data = self._opened().execute(sql, (number,)).fetchone()
             lines = tuple(map(Line._make, marshal.loads(data)))
             terms = f" {' '.join([f'{line.terms} {line.heading}' for line in lines])} "
             self._cache[number] = Piece(file, row, lines, terms)
@@ -206,7 +206,7 @@ class Index:
     def between(self, first: date, last: date, most: int) -> list[int]:
         """The pieces with lines of these days, the newest first."""
         sql = "SELECT id FROM pieces WHERE first <= ? AND last >= ? AND first > 0 ORDER BY last DESC LIMIT ?"
-        return [n for (n,) in self._connected().execute(sql, (last.toordinal(), first.toordinal(), most))]
+        return [n for (n,) in self._opened().execute(sql, (last.toordinal(), first.toordinal(), most))]
 
     def _stamp(self, name: str) -> tuple[int, int] | None:
         try:
@@ -227,6 +227,10 @@ class Index:
         if not known or known[0] != digest:
             changes.replace(name, list(_pieces(text, name)), room.of(name))
         changes.db.execute("REPLACE INTO files VALUES (?, ?, ?, ?)", (name, *stamp, digest))
+
+    def _opened(self) -> sqlite3.Connection:
+        """As the last refresh left it: a question is answered from one state."""
+        return self._db or self._connected()
 
     def _connected(self) -> sqlite3.Connection:
         if self._db is not None and self._inode == _inode(self.path):

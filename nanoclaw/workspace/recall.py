@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from heapq import nlargest
+from itertools import islice
 
 from nanoclaw.errors import WorkspaceError
 from nanoclaw.workspace.dates import Span, find_dates
@@ -69,13 +70,14 @@ _PIECE = 0.15  # share of the top score for all lines of a piece that has many o
 _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a word's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
-_FEWEST_PIECES = 24  # that are looked at closely, however small the budget
+_FEWEST_PIECES = 16  # that are looked at closely, however small the budget
 _SHORTEST = 60  # characters of a line and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 4_000  # lines that have a word, the rarest words first: bounds the time in a large memory
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
+_NO_ROWS: Set[int] = frozenset()
 _FAIR = 0.2  # share of the best line's own words that a line needs to come up by itself
-_ENOUGH = 0.35  # what the best line has of a message, times that in words that no note has: less is chance
+_ENOUGH, _ENOUGH_EXPECTED = 0.45, 0.25  # what the best line has of a message, times that in words that no note has
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class _Question:
     worth: float  # of all its own words, those that no note has included
     when: bool
     first_person: bool
+    personal: bool  # about what the sender has or did
 
 
 @dataclass(slots=True)
@@ -137,7 +140,7 @@ def _found(
         return [], {}
     pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // (longest or _SHORTEST)))
     found, top = _scored(index, question, pieces, longest)
-    if careful and not _is_enough(question, top):
+    if careful and not _is_enough(question, found, top):
         return [], {}
     today = now.toordinal()
     found = [each for each in found if each.score > 0]
@@ -170,7 +173,7 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
         for term, weight in own.items()
     )
     return _Question(
-        frozenset(words(rest)),
+        frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
         values,
         postings,
         spans,
@@ -178,6 +181,7 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
         worth,
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
+        bool(_PERSONAL.search(rest)),
     )
 
 
@@ -195,10 +199,8 @@ def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], re
         strange = [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS and stem(word) not in known]
         for word in strange[:_MOST_REPAIRS]:
             near = _repaired(index, word)
-            for term in near:
-                weights.setdefault(term, weight * _REPAIRED)
-            if near and own.pop(stem(word), 0):
-                own[near[0]] = weight * _REPAIRED
+            for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
+                weights.setdefault(term, weight * _REPAIRED / len(near))
     return own
 
 
@@ -245,12 +247,21 @@ def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[i
         if left <= 0:
             break
     found = dict.fromkeys(dated, _ALL)
-    for pair in nlargest(2 * most, worth, key=worth.__getitem__):
+    for pair in _best(worth, 2 * most):
         if (number := pair >> 7) in found:
             found[number] |= {pair & 127}
         elif len(found) < most + len(dated):
             found[number] = {pair & 127}
     return found
+
+
+def _best(worth: Mapping[int, float], most: int) -> list[int]:
+    """The keys with the largest values, the first of equals first; quicker than to compare all with a key function."""
+    least = sorted(worth.values(), reverse=True)[:most][-1:]
+    above = [key for key, value in worth.items() if value > least[0]] if least else []
+    above.sort(key=worth.__getitem__, reverse=True)
+    equal = (key for key, value in worth.items() if value == least[0])
+    return [*above, *islice(equal, most - len(above))]
 
 
 def _scored(
@@ -370,11 +381,10 @@ def _bonus(question: _Question, line: Line, matches: bool) -> float:
     if matches:
         if question.when and line.has_time:
             bonus += _WHEN
-        if line.speaker:
-            if not question.words.isdisjoint(line.speaker.split()):
-                bonus += _SPEAKER
-            if question.first_person and line.speaker in _THE_PERSON:
-                bonus += _PERSON
+        if _names_speaker(question, line):
+            bonus += _SPEAKER
+        if question.first_person and line.speaker in _THE_PERSON:
+            bonus += _PERSON
     if question.spans and line.day:
         bonus += _DATE * max(_date_match(span, line.day, matches) for span in question.spans)
     return bonus
@@ -392,9 +402,18 @@ def _date_match(span: Span, day: int, matches: bool) -> float:
     return 0.3 * exactness if matches and 0 < day - span.last.toordinal() <= _TOLD_LATER.days else 0.0
 
 
-def _is_enough(question: _Question, top: float) -> bool:
-    """Whether a line has what the message is about: enough of its words in all, and not one of many."""
-    return bool(question.spans) or top * top >= _ENOUGH * question.worth * question.idf_of_none
+def _names_speaker(question: _Question, line: Line) -> bool:
+    return line.speaker not in _TALKING and not question.words.isdisjoint(line.speaker.split())
+
+
+def _is_enough(question: _Question, found: Sequence[_Found], top: float) -> bool:
+    """Whether a line has what the message is about: enough of its words in all, and not one of many. Less will do for
+    what notes are kept about: the sender's own affairs, and who speaks in them."""
+    if question.spans:
+        return True
+    expected = question.personal or any(_names_speaker(question, each.line) for each in found)
+    enough = _ENOUGH_EXPECTED if expected else _ENOUGH
+    return top * top >= enough * question.worth * question.idf_of_none
 
 
 # --- the hits ----------------------------------------------------------------------------------------------------
@@ -421,12 +440,15 @@ def _packed(
     """The best lines that fit, those of one file together, so that its name is paid for once. When `careful`, only what
     is close to the point, and the items below it."""
     texts, seen, left = _Texts(index), set[str](), budget
-    close = {(each.piece.file, each.rows[0]) for each in found if each.is_close}
+    close: dict[str, set[int]] = {}
+    for each in found if careful else ():
+        if each.is_close:
+            close.setdefault(each.piece.file, set()).add(each.rows[0])
     groups: dict[str, list[tuple[_Found, str]]] = {}
     for each in found:
         if left < _LEAST:
             break
-        if careful and not each.is_close and not texts.is_below(each, close):
+        if careful and not each.is_close and not texts.is_below(each, close.get(each.piece.file, _NO_ROWS)):
             continue
         key = f"{each.piece.file}:{each.rows}" if longest else each.piece.file
         cost = 1 if key in groups else len(each.piece.file) + _HEADER
@@ -444,7 +466,7 @@ def _packed(
     return [_joined(group) for group in groups.values()]
 
 
-_HEADER, _LEAST = 18, 40  # characters: a file's name costs "[:123-125]" and a line end besides; less is not worth it
+_HEADER, _LEAST = 11, 40  # characters: a file's name costs "[:123-125]" and a line end besides; less is not worth it
 
 
 def _window(text: str, values: Mapping[str, object], room: int) -> str:
@@ -478,15 +500,17 @@ class _Texts:
         first, last = found.rows
         return clean(self._lines(found.piece.file)[first - 1 : last])
 
-    def is_below(self, found: _Found, entries: Set[tuple[str, int]]) -> bool:
-        """Whether it is an indented item below one of these, named by file and row."""
-        file, row = found.piece.file, found.rows[0]
-        lines = self._lines(file)
+    def is_below(self, found: _Found, entries: Set[int]) -> bool:
+        """Whether it is an indented item below one of these, named by their rows in its file."""
+        row = found.rows[0]
+        if not entries or row < min(entries):
+            return False
+        lines = self._lines(found.piece.file)
         depth = _depth(lines[row - 1]) if row <= len(lines) else 0
         while depth and row > 1:
             row -= 1
             if lines[row - 1].strip() and _depth(lines[row - 1]) < depth:
-                if (file, row) in entries:
+                if row in entries:
                     return True
                 depth = _depth(lines[row - 1])
         return False
@@ -522,3 +546,6 @@ _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|什么时候|几[月号点]|哪天|何时|いつ|언제"
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|mine|myself)\b|我")
+_PERSONAL = re.compile(
+    r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
+)
