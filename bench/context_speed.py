@@ -32,7 +32,7 @@ def main(root: Path) -> None:
 
 def measure(root: Path, what: str) -> None:
     from nanoclaw.agent.context import ContextBuilder
-    from nanoclaw.app import shipped
+    from nanoclaw.parts import shipped
     from nanoclaw.providers.images import open_image
     from nanoclaw.workspace.paths import Workspace
     from nanoclaw.workspace.search import NoteSearch

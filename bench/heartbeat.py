@@ -16,7 +16,7 @@ from pathlib import Path
 
 from model_server import ModelServer
 
-from nanoclaw import app
+from nanoclaw import app, parts
 from nanoclaw.config import load
 
 QUIET = [("report", {"notify": False})]
@@ -44,7 +44,7 @@ async def measure(root: Path, server: ModelServer, text: str | None, beats: int)
     settings = '[heartbeat]\nactive = "00:00-24:00"\n'
     (root / "config.toml").write_text(f'[model]\nname = "openai/bench"\napi_base = "{server.url}"\n{settings}')
     config = load({"NANOCLAW_HOME": str(root), "OPENAI_API_KEY": "bench-key-1", "PATH": os.environ["PATH"]})
-    app.make_home(config)
+    parts.make_home(config)
     prepare(config.workspace_path, text)
     async with app.open_app(config, None, "openai/bench") as running:
         server.script(QUIET, QUIET)

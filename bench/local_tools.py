@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import app, config
+from nanoclaw import config, parts
 from nanoclaw.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.providers.local import LocalProvider
 from nanoclaw.workspace.paths import Workspace
@@ -33,8 +33,10 @@ Arguments = dict[str, Any]
 def specs() -> tuple[ToolSpec, ...]:
     """The tools as every chat has them."""
     settings = config.load({"NANOCLAW_HOME": tempfile.mkdtemp()})
-    now = app.person_clock(settings)
-    tools = app.all_tools(settings, Workspace(settings.workspace_path), now, app.make_forgetter(settings, now, None))
+    now = parts.person_clock(settings)
+    tools = parts.all_tools(
+        settings, Workspace(settings.workspace_path), now, parts.make_forgetter(settings, now, None)
+    )
     return tuple(tool.spec for tool in tools)
 
 

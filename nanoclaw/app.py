@@ -5,60 +5,67 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import fields
+from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from nanoclaw import __version__, attach
-from nanoclaw.agent import budget as budgets
-from nanoclaw.agent import xray
+from nanoclaw import __version__
 from nanoclaw.agent.approving import approval_commands, approval_reaction
 from nanoclaw.agent.arriving import Arrivals
 from nanoclaw.agent.assistant import Assistant
-from nanoclaw.agent.budget import Budget
-from nanoclaw.agent.commands import COMMANDS, Answer, Said
-from nanoclaw.agent.context import ContextBuilder, recent_talk
+from nanoclaw.agent.commands import COMMANDS
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.door import Door, Home, Standing
-from nanoclaw.agent.leaving import CAPABILITY as MEDIA
-from nanoclaw.agent.manifest import Manifest, manifest
 from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
-from nanoclaw.agent.rehearsal import rehearse
-from nanoclaw.agent.sections import IDS, Extension, Mode
 from nanoclaw.agent.standing import pin_commands
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Channel, Hints
 from nanoclaw.config import Channels, Config, entry
 from nanoclaw.drafts import remove_drafts
-from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError, WorkspaceError
+from nanoclaw.errors import ChannelError, ScheduleError, StoreError
 from nanoclaw.events import Event
-from nanoclaw.guard.access import Access, Rules, creator
+from nanoclaw.guard.access import Access, Rules
 from nanoclaw.guard.approvals import Approvals
-from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.exec import end_left_over
 from nanoclaw.guard.outputs import Outputs
 from nanoclaw.guard.pinned import Pinned
-from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.guard.sending import Sendable
-from nanoclaw.messages import Address, Image, Inbound, Limits, ModelRequest, Outbound, SystemPrompt, Usage, UserMessage
-from nanoclaw.providers.base import SIGHTED, Provider, Sight, chat_tools
+from nanoclaw.messages import Address, Inbound, Limits, Outbound
+from nanoclaw.models import LOCAL, Providers, make_budget, price_in_words, transcriber, window_in_words, window_of
+from nanoclaw.parts import (
+    all_tools,
+    cleaner,
+    context_builder,
+    file_changes,
+    for_guests,
+    heartbeat_settings,
+    image_type,
+    job_commands,
+    make_forgetter,
+    make_home,
+    note_search,
+    person_clock,
+    places_of_drafts,
+    skill_folders,
+    skill_means,
+    start_logging,
+    watched,
+    zone_name,
+)
 from nanoclaw.schedule import heartbeat as heartbeats
-from nanoclaw.schedule import rehearse as rehearsals
-from nanoclaw.schedule.clock import Clock, clock
+from nanoclaw.schedule.clock import Clock
 from nanoclaw.schedule.desk import Commands as Faces
 from nanoclaw.schedule.desk import Desk
 from nanoclaw.schedule.heartbeat import Heartbeat
 from nanoclaw.schedule.reminders import Answers, important, introduce
-from nanoclaw.schedule.schedule import STALE, Schedule, prompt
-from nanoclaw.schedule.watched import Watched
+from nanoclaw.schedule.schedule import Schedule
 from nanoclaw.store.beats import CHANNEL as HEARTBEAT
 from nanoclaw.store.beats import Beats
-from nanoclaw.store.db import Store, owner
+from nanoclaw.store.db import Store
 from nanoclaw.store.flags import PANIC, QUESTION, Flags
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.jobs import CHANNEL as JOBS
@@ -69,40 +76,23 @@ from nanoclaw.store.outbox import Outbox
 from nanoclaw.store.people import People
 from nanoclaw.store.pins import Pins
 from nanoclaw.store.sent import Sent
-from nanoclaw.store.sessions import Sessions, last_turn, session_of
+from nanoclaw.store.sessions import Sessions
 from nanoclaw.store.usage import lessons
-from nanoclaw.tools.base import Tool, Toolbox
-from nanoclaw.tools.files import file_tools
-from nanoclaw.tools.forgetting import Forgetter, forget_tool, memory_command
-from nanoclaw.tools.kept import kept
-from nanoclaw.tools.memory import memory_tools
-from nanoclaw.tools.message import Post, message_tool
+from nanoclaw.tools.base import Toolbox
+from nanoclaw.tools.forgetting import memory_command
+from nanoclaw.tools.message import Post
 from nanoclaw.tools.report import report_tool
-from nanoclaw.tools.schedule import CAPABILITY as SCHEDULE
-from nanoclaw.tools.schedule import schedule_tools
-from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace import bootstrap, documents
-from nanoclaw.workspace.changes import Changes
 from nanoclaw.workspace.media import Media
 from nanoclaw.workspace.notes import MemoryStore
 from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.search import NoteSearch
-from nanoclaw.workspace.skills import Means, Skill, survey
+from nanoclaw.workspace.skills import survey
 
-LOCAL = "local/"
 MAIN = Address("terminal", "main")
 WHILE = "It fires while nanoclaw runs, and late if it does not: `nanoclaw gateway` keeps it running."
 TICK = "schedule.tick"
 """A file in the home, touched at each tick of the schedule."""
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
-
-_SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-_KEYS = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
-    "OPENAI_API_KEY": "openai/gpt-5",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
-}
 
 
 class App:
@@ -263,7 +253,7 @@ class App:
                 **self._door.commands,
             },
             search=notes.search,
-            cost=partial(_price_in_words, config),
+            cost=partial(price_in_words, config),
             budget=budget,
             calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
@@ -272,7 +262,7 @@ class App:
             window_of=partial(window_of, config, facts),
             learned_window=facts.learned_window,
             forget_window=facts.forget_window,
-            window_in_words=partial(_window_in_words, config, facts),
+            window_in_words=partial(window_in_words, config, facts),
             resumed=schedule.changed,
             reaction=lambda inbound: reacted(inbound) or answered(inbound),
             arrive=arrivals.take,
@@ -535,157 +525,6 @@ def frozen_at(flags: Flags) -> int | None:
     return None if value is None else int(value)
 
 
-class Providers:
-    """One provider per model, made when first asked for."""
-
-    def __init__(self, config: Config, model: str, forced: bool, facts: ModelFacts) -> None:
-        self._config, self._model, self._forced, self._facts = config, model, forced, facts
-        self._made: dict[str, Provider] = {}
-
-    def of(self, model: str) -> Provider:
-        """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
-        name = self._model if self._forced else model or self._model
-        if not name:
-            raise ConfigError(_no_model(self._config))
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def _make(self, name: str) -> Provider:
-        """The first is made at once, so that what is wrong with it is told; others only when it cannot answer."""
-        first = make_provider(self._config, name, self._facts)
-        others = [other for other in self._config.model.fallback if other != name]
-        if not others or self._forced:
-            return first
-        from nanoclaw.providers.failover import Failover
-
-        make = [(other, partial(make_provider, self._config, other, self._facts)) for other in others]
-        return Failover([(name, lambda: first), *make])
-
-    async def aclose(self) -> None:
-        await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
-
-
-def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
-    """The provider of a model; raises ConfigError when the name, the key or the file is missing.
-
-    What it learns of the model goes into the `facts`.
-    """
-    if name.startswith(LOCAL):
-        from nanoclaw.providers import catalogue
-        from nanoclaw.providers.local import LocalProvider
-
-        return LocalProvider(name, catalogue.locate(name, models_folder(config)), config.home / "models" / "state")
-    from nanoclaw.providers.names import provider_for
-
-    model = config.model
-    same_service = _has_address(config, name)
-    return provider_for(
-        name,
-        model.api_base if same_service else "",
-        model.api_key if same_service else "",
-        config.environment,
-        tool_mode="json" if model.tool_mode == "json" else "native",
-        sight=Sight(facts.sees_images(name) is not False, partial(facts.refused_images, name)) if facts else SIGHTED,
-    )
-
-
-def window_of(config: Config, facts: ModelFacts, model: str) -> int | None:
-    """How many tokens a model takes in, as the config says, was learned or is known. The model inside this process has
-    its own short prompt and takes of a conversation what fits."""
-    from nanoclaw.providers import windows
-
-    if config.model.window_tokens and model == config.model.name:
-        return config.model.window_tokens
-    return None if model.startswith(LOCAL) else facts.window(model) or windows.window_of(model)
-
-
-def _window_in_words(config: Config, facts: ModelFacts, model: str) -> str:
-    """'' where nobody knows it."""
-    tokens = window_of(config, facts, model)
-    if tokens is None:
-        return ""
-    is_set = config.model.window_tokens and model == config.model.name
-    source = (
-        "as config.toml says" if is_set else "learned from an error" if facts.window(model) else "as is known of it"
-    )
-    return f"window: {tokens:,} tokens, {source}"
-
-
-def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budget:
-    def price(model: str, usage: Usage) -> float | None:
-        from nanoclaw.providers import prices  # for those who set a limit, or ask
-
-        return prices.cost(model, usage)
-
-    def dollars(amount: float) -> str:
-        from nanoclaw.providers import prices
-
-        return prices.dollars(amount)
-
-    limits = config.limits
-    most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
-    return Budget(store, flags, now, price, dollars, most, partial(is_local, config))
-
-
-def is_local(config: Config, model: str) -> bool:
-    """Whether a server on this machine answers for a model, whatever it is called."""
-    if not config.model.api_base or not _has_address(config, model):
-        return False
-    from nanoclaw.providers.failures import is_loopback
-
-    return is_loopback(config.model.api_base)
-
-
-def _has_address(config: Config, model: str) -> bool:
-    """The address and the key in the config belong to the model beside them, not to another one chosen later."""
-    return model.partition("/")[0] == config.model.name.partition("/")[0]
-
-
-def _price_in_words(config: Config, model: str, usage: Usage) -> str:
-    from nanoclaw.providers import prices
-
-    is_free = is_local(config, model) and not config.limits.count_local
-    return prices.dollars(0) if is_free else prices.in_words(model, usage)
-
-
-async def choose_model(config: Config, wanted: str = "") -> str:
-    """The wanted model, else the configured one, else what already runs or lies on this machine.
-
-    Raises ConfigError, saying how to get one, when there is none.
-    """
-    if wanted or config.model.name:
-        return wanted or config.model.name
-    if config.model.api_base:
-        raise ConfigError(f'{config.file} has model.api_base but no model.name: add name = "openai/MODEL"')
-    from nanoclaw.providers import catalogue
-    from nanoclaw.providers.names import detect_local_server
-
-    if found := await detect_local_server():
-        return found.model
-    if here := catalogue.installed(models_folder(config)):
-        best = catalogue.recommended().name
-        return LOCAL + next((model.name for model in here if model.name == best), here[0].name)
-    raise ConfigError(_no_model(config))
-
-
-def _no_model(config: Config) -> str:
-    key = next((name for name in _KEYS if config.environment.get(name)), "")
-    return (
-        "no model is configured, and none runs on this machine.\n"
-        + (f"  {key} is set, so: nanoclaw init --model {_KEYS[key]}\n" if key else "")
-        + "  With a provider's key: nanoclaw init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
-        "  Without any key, on this machine: nanoclaw local pull"
-    )
-
-
-async def has_model(config: Config) -> bool:
-    try:
-        return bool(await choose_model(config))
-    except ConfigError:
-        return False
-
-
 def greeting(config: Config, model: str, first: bool) -> str:
     """What the terminal says at its start."""
     lines = [f"nanoclaw {__version__} · {model} · /help"]
@@ -714,414 +553,3 @@ def pending(config: Config) -> list[str]:
             store.close()
     except StoreError:  # of an older format, or damaged: what opens it for good tells
         return []
-
-
-def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
-    """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
-
-    def workspace() -> str:
-        make_home(config)
-        Workspace(config.workspace_path).check_writable()
-        return str(config.workspace_path)
-
-    def store() -> str:
-        path = config.home / "state.db"
-        if not path.exists():
-            return "none yet"
-        opened = Store(path, read_only=True)
-        try:
-            verdict = opened.rows("PRAGMA quick_check")[0][0]
-        finally:
-            opened.close()
-        if verdict != "ok":
-            raise StoreError(f"{path} is damaged: {verdict}")
-        return str(path)
-
-    def model() -> str:
-        async def ask() -> str:
-            name = await choose_model(config)
-            provider = make_provider(config, name)
-            try:
-                hello = UserMessage("Answer with one word: hello", person_clock(config)())
-                answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
-                return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
-            finally:
-                await provider.aclose()
-
-        return asyncio.run(ask())
-
-    yield "configuration", lambda: str(config.file) if config.file.exists() else "none, defaults"
-    yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
-    yield "workspace", workspace
-
-    def running() -> str:
-        pid, live = owner(config.home / "state.db"), attach.status(str(config.home))
-        if pid is None:
-            return "no: reminders come while nanoclaw gateway, or a chat, runs"
-        if live is None:
-            return f"process {pid}, which nobody can attach to"
-        troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
-        if troubles:
-            raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
-        if (live["tick"] or 0) > STALE:
-            raise ScheduleError(f"process {pid} has not looked at its jobs for {live['tick']} s: end it and start it")
-        return f"process {pid}, {live['role']}; the schedule ticked {live['tick']} s ago"
-
-    yield "store", store
-    yield "running", running
-    yield "model", model
-
-
-def make_home(config: Config) -> list[str]:
-    """The home folder, and at the very first run the workspace from its template. Returns the names of new files."""
-    try:
-        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise WorkspaceError(
-            f"cannot make {config.home}: {error.strerror}. Check its permissions, or set NANOCLAW_HOME."
-        ) from error
-    if config.workspace_path.exists():
-        return []
-    return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
-
-
-def places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
-    """Folders where a crash may have left drafts: in the middle of a turn, all of the workspace."""
-    yield from (config.home, config.home / "undo")
-    if Inbox(store, person_clock(config)).open_turns():
-        yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
-    else:
-        media = Workspace(config.workspace_path).media
-        yield from (config.workspace_path, config.workspace_path / "memory", *media.glob("*/"))
-
-
-def all_tools(
-    config: Config,
-    workspace: Workspace,
-    now: Clock,
-    forgetter: Forgetter | None = None,
-    notes: NoteSearch | None = None,
-    changes: Changes | None = None,
-    desk: Desk | None = None,
-    post: Post | None = None,
-) -> list[Tool]:
-    """Without `changes`, a `desk` and a `post` they are only to be looked at: what they did could not be undone."""
-    notes = notes or note_search(config, now)
-    environment = clean_environment(config.environment, secrets(config))
-    tools = [
-        *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
-        *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
-        *memory_tools(MemoryStore(workspace, now), notes.search),
-        *([forget_tool(forgetter)] if forgetter else []),
-        *schedule_tools(desk),
-        message_tool(post),
-    ]
-    return kept(tools, changes) if changes else tools
-
-
-def job_commands(desk: Desk) -> dict[str, Answer]:
-    """A guest's are about the guest's own conversation."""
-
-    def face(said: Said) -> Faces:
-        return Faces(desk.within(said.place) if said.role == "guest" else desk)
-
-    def maker(said: Said) -> str:
-        return creator(said.place, said.sender)
-
-    return {
-        "remind": lambda said: face(said).remind(said.argument, said.place, maker(said)),
-        "jobs": lambda said: face(said).jobs(said.argument, said.place, maker(said)),
-        "cron": lambda said: face(said).cron(said.argument, said.place, maker(said)),
-    }
-
-
-def for_guests(tools: Sequence[Tool]) -> list[Tool]:
-    return [tool for tool in tools if tool.for_guests]
-
-
-def cron_desk(config: Config, store: Store) -> Desk:
-    """The jobs of a home that no process runs, or only to look at them."""
-    now = person_clock(config)
-
-    def is_known(address: Address) -> bool:
-        return address.channel == "terminal" or setting(config, f"channels.{address.channel}") is not None
-
-    return Desk(Jobs(store, Sessions(store, now), now), now, zone_name(now), is_known)
-
-
-async def rehearse_job(config: Config, store: Store, id_: int, at: str) -> str:
-    """What a job would send `at` a time in words, '' for its next one. Nothing is stored, sent or changed."""
-    job, now = cron_desk(config, store).job(id_), person_clock(config)
-    moment = rehearsals.moment(job, at, now())
-    if job.kind == "reminder":
-        return rehearsals.of_reminder(job, moment)
-    then = replace(now, fixed=moment.astimezone(now().tzinfo))
-    notes = note_search(config, then)
-    tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
-    provider = make_provider(config, await choose_model(config))
-    try:
-        played = await rehearse(
-            prompt(job, moment, timedelta()),
-            Address(JOBS, str(job.id)),
-            builder=context_builder(config, tools, then, notes, Pins(store, then)),
-            tools=tools,
-            redact=cleaner(config),
-            provider=provider,
-            clock=then,
-            rounds=config.limits.rounds,
-            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
-        )
-    finally:
-        await provider.aclose()
-        notes.close()
-    cost = _price_in_words(config, played.model, played.usage)
-    failed = "" if played.ended.reason == "answered" else played.ended.answer
-    return rehearsals.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
-
-
-def zone_name(now: Clock) -> str:
-    """The person's zone as jobs keep it; a machine's whose zone has no name counts in UTC."""
-    return str(now.zone) if now.zone else "UTC"
-
-
-def note_search(config: Config, now: Clock) -> NoteSearch:
-    return NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
-
-
-def file_changes(config: Config, now: Clock, store: Store | None) -> Changes:
-    """What was done to files, to be undone."""
-    days, megabytes = config.undo.days, config.undo.megabytes
-    ledger = Ledger(store, now) if store else None
-    workspace = Workspace(config.workspace_path)
-    return Changes(config.home / "undo", workspace, now, ledger, days=days, most_bytes=megabytes * 1_000_000)
-
-
-def make_forgetter(
-    config: Config, now: Clock, store: Store | None, sessions: Sessions | None = None, notes: NoteSearch | None = None
-) -> Forgetter:
-    def drop_index() -> None:
-        for path in config.home.glob("index.db*"):
-            path.unlink(missing_ok=True)
-
-    return Forgetter(
-        config.home,
-        file_changes(config, now, store),
-        now,
-        search=(notes or note_search(config, now)).search,
-        drop_index=drop_index,
-        store=store,
-        sessions=sessions,
-    )
-
-
-def context_builder(
-    config: Config,
-    tools: list[Tool],
-    now: Clock,
-    notes: NoteSearch,
-    pins: Pins,
-    hints: Callable[[str], Hints | None] = lambda channel: None,
-) -> ContextBuilder:
-    return ContextBuilder(
-        config.workspace_path,
-        template=shipped("workspace_template"),
-        skill_folders=skill_folders(config),
-        tools=frozenset(tool.spec.name for tool in tools),
-        clock=now,
-        zone=now.name,
-        open_image=open_image,
-        read_document=documents.read_document,
-        recall=notes.recall,
-        pins=pins.all,
-        means=skill_means(config, tools),
-        guest_tools=frozenset(tool.spec.name for tool in for_guests(tools)),
-        guest_capabilities=[SCHEDULE],
-        hints=hints,
-        capabilities=[SCHEDULE, MEDIA, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
-        off=sections_off(config),
-        extensions=section_extensions(config),
-        file_limit=config.context.file_characters,
-        total_limit=config.context.total_characters,
-        document_limit=config.context.document_characters,
-    )
-
-
-def sections_off(config: Config) -> list[str]:
-    """Ids of the sections that the config switches off. Raises ConfigError for an unknown one."""
-    for name in config.context.sections:
-        if name not in IDS:
-            raise ConfigError(f"{config.file}: context.sections has no section {name!r}; known: {', '.join(IDS)}.")
-    return [name for name, wanted in config.context.sections.items() if not wanted]
-
-
-def section_extensions(config: Config) -> list[Extension]:
-    """The functions that the config names, from installed packages' entry points "nanoclaw.sections"."""
-    if not config.context.extensions:
-        return []
-    from importlib.metadata import entry_points
-
-    found = {point.name: point for point in entry_points(group="nanoclaw.sections")}
-    for name in config.context.extensions:
-        if name not in found:
-            known = f"installed: {', '.join(found)}" if found else "no package that is installed offers one"
-            raise ConfigError(f"{config.file}: context.extensions names {name!r}; {known}.")
-    return [found[name].load() for name in config.context.extensions]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A request as it would be sent, from the inside."""
-
-    manifest: Manifest
-    rows: list[xray.Row]
-    remarks: list[str]
-    messages: list[dict[str, Any]]
-    tools: list[dict[str, Any]]
-
-
-def look_inside(config: Config, store: Store | None, session: str, message: str, mode: Mode) -> View:
-    """What the model would see if `message` came into a conversation of the terminal now. Changes nothing."""
-    now = person_clock(config)
-    notes = note_search(config, now)
-    workspace = Workspace(config.workspace_path)
-    tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
-    builder = context_builder(config, tools, now, notes, Pins(store, now))
-    specs = tuple(tool.spec for tool in (for_guests(tools) if mode == "guest" else tools))
-    address = Address("terminal", session)
-    stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
-    if mode == "full":
-        opening, late = builder.reopen(stored, message, recent_talk(history))
-    else:
-        opening, late = builder.open(message, mode), ()
-    made_of = manifest(mode, builder.sections(mode, opening), opening, late, specs)
-    new = builder.user_messages(message, channel=address.channel, chat_id=session, sender="owner", notes=late)
-    messages = builder.build_messages(
-        history, message, (), address.channel, session, sender="owner", mode=mode, opening=opening, notes=late
-    )
-    last = xray.past(last_turn(store, str(address))) if store else None
-    model = last.model if last and last.model else config.model.name
-    factor = Calibration(partial(lessons, store)).factor(model) if store else 1.0
-    shown = xray.rows(made_of, history, new, model, factor)
-    return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
-
-
-def watched(config: Config, workspace: Workspace, refusal: Callable[[str], str] = lambda command: "") -> Watched:
-    """How the heartbeat looks at things; commands get the environment that those of the model get."""
-    environment = clean_environment(config.environment, secrets(config))
-    return Watched(
-        workspace.root, environment, clean=cleaner(config), refusal=refusal, loopback=config.heartbeat.loopback
-    )
-
-
-def heartbeat_settings(config: Config) -> heartbeats.Settings:
-    """Raises ConfigError."""
-    chosen = config.heartbeat
-    return heartbeats.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
-
-
-def rehearse_heartbeat(config: Config, store: Store | None) -> str:
-    """What a heartbeat now would come to, in words. Looks at what is watched; changes nothing and asks no model."""
-    zone, now = heartbeat_settings(config).zone, person_clock(config)
-    states = Beats(store, None, now).states() if store else {}
-    looking = watched(config, Workspace(config.workspace_path))
-    verdicts = asyncio.run(heartbeats.look(looking, states, now().astimezone(zone) if zone else now()))
-    lines = [heartbeats.table(verdicts), ""]
-    if not any(verdict.is_due for verdict in verdicts):
-        return "\n".join([*lines, "Nothing is due: no model is asked."])
-    text = heartbeats.prompt(verdicts)
-    view = look_inside(config, store, "main", text, "minimal")
-    tokens = sum(row.tokens for row in view.rows)
-    return "\n".join([*lines, f"The model would be asked (about {tokens:,} tokens, tools included):", "", text])
-
-
-def person_clock(config: Config) -> Clock:
-    return clock(config.person.timezone, config.environment)
-
-
-def skill_folders(config: Config) -> list[Path]:
-    """In order of precedence; the first is the workspace's."""
-    extra = [config.home / Path(folder).expanduser() for folder in config.skills.folders]
-    return [config.workspace_path / "skills", config.home / "skills", *extra, shipped("skills")]
-
-
-def skill_means(config: Config, tools: list[Tool]) -> Means:
-    """What skills can count on in this run."""
-    names = frozenset(tool.spec.name for tool in tools)
-    return Means(names, lambda name: setting(config, name), config.environment)
-
-
-def skills_found(config: Config) -> list[tuple[Skill, str]]:
-    """All skills, each with its source: workspace, home, shipped, or a folder of the config."""
-    folders = skill_folders(config)
-    names = ["workspace", "home", *map(str, folders[2:-1]), "shipped"]
-    sources = dict(zip(reversed(folders), reversed(names), strict=True))
-    tools = all_tools(config, Workspace(config.workspace_path), person_clock(config))
-    return [(skill, sources[skill.folder.parent]) for skill in survey(folders, skill_means(config, tools))]
-
-
-def setting(config: Config, name: str) -> object:
-    """The value of a dotted key; None for an unknown one and for a table that is as it was shipped."""
-    value: object = config
-    for part in name.split("."):
-        value = getattr(value, part) if part in getattr(value, "__dataclass_fields__", ()) else None
-    is_table = is_dataclass(value) and not isinstance(value, type)
-    return None if is_table and value == type(value)() else value
-
-
-def open_image(source: bytes | Path, name: str) -> Image:
-    from nanoclaw.providers import images
-
-    return images.open_image(source, name)
-
-
-def image_type(data: bytes) -> str:
-    from nanoclaw.providers import images
-
-    return images.image_type(data)
-
-
-def transcriber(config: Config) -> Callable[[Path], Awaitable[str]] | None:
-    """What writes down voice notes; None where none is configured. It raises NanoclawError when it is asked."""
-    name = config.media.transcription
-    if not name:
-        return None
-
-    async def transcribe(path: Path) -> str:
-        from nanoclaw.providers.names import transcription_for
-
-        same_service = _has_address(config, name)
-        base, key = (config.model.api_base, config.model.api_key) if same_service else ("", "")
-        return await transcription_for(name, base, key, config.environment)(path)
-
-    return transcribe
-
-
-def shipped(name: str) -> Path:
-    """A folder that comes with the program: inside the package when installed, beside it in a checkout."""
-    package = Path(__file__).parent
-    inside = package / "shipped" / name
-    return inside if inside.is_dir() else package.parent / name
-
-
-def models_folder(config: Config) -> Path:
-    return config.home / "models"
-
-
-def secrets(config: Config) -> tuple[str, ...]:
-    """Values that must never show: keys in the config and in the environment."""
-    named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
-    chats = config.channels
-    kept = (config.model.api_key, chats.telegram.token, chats.matrix.password, chats.email.password)
-    return tuple(value for value in (*kept, *named) if len(value) >= 8)
-
-
-def cleaner(config: Config) -> Callable[[str], str]:
-    """What every tool result goes through: no secret, no control character."""
-    redact = Redactor(secrets(config))
-    return lambda text: redact(plain(text))
-
-
-def start_logging(config: Config) -> None:
-    from nanoclaw import log
-
-    log.start(config.home / "logs", Redactor(secrets(config)))

@@ -218,7 +218,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.channels.plain import Plain
 
     async def answer() -> int:
@@ -226,7 +226,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         channel = Plain(
             options.session,
             text,
-            clock=app.person_clock(config),
+            clock=parts.person_clock(config),
             attachments=files,
             as_json=options.json,
             session=options.session,
@@ -248,10 +248,10 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
 async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
     """'' where there is none and a command is to be carried out, as most of them need none."""
-    from nanoclaw import app
+    from nanoclaw import models
 
     try:
-        return await app.choose_model(config, options.model)
+        return await models.choose_model(config, options.model)
     except ConfigError:
         if _is_command(text):
             return ""
@@ -265,7 +265,7 @@ def _is_command(text: str) -> bool:
 
 
 def _talk(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import app, models, parts
     from nanoclaw.agent.commands import COMMANDS
     from nanoclaw.channels.terminal import Terminal
 
@@ -273,15 +273,15 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
         return Terminal(
             options.session,
             history_file=config.home / "history",
-            clock=app.person_clock(config),
+            clock=parts.person_clock(config),
             greeting=greeting,
             commands={f"/{name}": command.help for name, command in COMMANDS.items()},
             waiting=frozenset(f"/{name}" for name, command in COMMANDS.items() if command.waits),
         )
 
     async def talk() -> int:
-        first = bool(app.make_home(config)) or not (config.home / "history").exists()
-        model = await app.choose_model(config, options.model)
+        first = bool(parts.make_home(config)) or not (config.home / "history").exists()
+        model = await models.choose_model(config, options.model)
         own = terminal(app.greeting(config, model, first))
         async with _serving(config, own, options, model, listens=True) as running:
             await running.run()
@@ -363,14 +363,14 @@ def _run(work: Any) -> int:
 
 
 def _gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import models, parts
 
     options.model = ""
 
     async def serve() -> None:
-        app.make_home(config)
+        parts.make_home(config)
         try:
-            model = await app.choose_model(config)
+            model = await models.choose_model(config)
         except ConfigError as error:  # what needs none works: reminders, notes, commands
             model = ""
             _say(str(error))
@@ -419,14 +419,14 @@ def _kind(mode: int) -> str:
 
 
 def _init(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.drafts import write_atomically
     from nanoclaw.workspace import bootstrap
     from nanoclaw.workspace.paths import Workspace
 
-    made = app.make_home(config)
+    made = parts.make_home(config)
     Workspace(config.workspace_path).check_writable()
-    made += bootstrap.seed(config.workspace_path, app.shipped("workspace_template"))
+    made += bootstrap.seed(config.workspace_path, parts.shipped("workspace_template"))
     if options.model or options.api_base:
         if config.file.exists():
             raise ConfigError(f"{config.file} exists and is left as it is: change [model] there")
@@ -557,11 +557,11 @@ def _span(seconds: float) -> str:
 
 
 def _doctor(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import looking, parts
 
-    app.start_logging(config)
+    parts.start_logging(config)
     problems: dict[str, str] = {}
-    for what, check in app.checks(config):
+    for what, check in looking.checks(config):
         try:
             print(f"ok    {what}: {check()}")
         except NanoclawError as error:
@@ -571,19 +571,19 @@ def _doctor(config: Config, options: argparse.Namespace) -> int:
 
 
 def _heartbeat(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import looking, models
     from nanoclaw.channels.text import printable
 
     if options.dry_run:
         with _read_store(config) as store:
-            print(printable(app.rehearse_heartbeat(config, store)))
+            print(printable(looking.rehearse_heartbeat(config, store)))
         return 0
     options.session, options.model = "main", ""
     if link := _attached(config, options, "answer"):
         return attach.ask(link, "/heartbeat", [], as_json=False)
 
     async def beat() -> int:
-        model = await app.choose_model(config)
+        model = await models.choose_model(config)
         async with _serving(config, None, options, model) as running:
             print(printable(await running.beat()))
         return 0
@@ -592,7 +592,7 @@ def _heartbeat(config: Config, options: argparse.Namespace) -> int:
 
 
 def _cron(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import looking, parts
     from nanoclaw.channels.text import printable
     from nanoclaw.schedule import desk
     from nanoclaw.schedule.command import line
@@ -605,11 +605,11 @@ def _cron(config: Config, options: argparse.Namespace) -> int:
             if options.id and store is None:
                 raise StoreError("There are no jobs yet.")
             times = desk.next_times(
-                app.cron_desk(config, store) if options.id and store else None,
+                parts.cron_desk(config, store) if options.id and store else None,
                 options.id or options.cron,
-                options.tz or app.zone_name(app.person_clock(config)) * bool(options.cron),
+                options.tz or parts.zone_name(parts.person_clock(config)) * bool(options.cron),
                 options.start,
-                app.person_clock(config)(),
+                parts.person_clock(config)(),
                 options.count,
             )
         print("\n".join(times) or "It does not come again.")
@@ -619,17 +619,17 @@ def _cron(config: Config, options: argparse.Namespace) -> int:
             if store is None:
                 print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
             elif options.action == "list":
-                print(printable(app.cron_desk(config, store).table()))
+                print(printable(parts.cron_desk(config, store).table()))
             else:
-                print(printable(asyncio.run(app.rehearse_job(config, store, desk.number(options.id), options.at))))
+                print(printable(asyncio.run(looking.rehearse_job(config, store, desk.number(options.id), options.at))))
         return 0
     options.session, options.model = "main", ""
     if link := _attached(config, options, "cron"):
         return attach.ask(link, line(options), [], as_json=False)
-    app.make_home(config)
+    parts.make_home(config)
     store = Store(config.home / "state.db")
     try:
-        said = desk.Commands(app.cron_desk(config, store)).cron(line(options), Address("terminal", "main"), "owner")
+        said = desk.Commands(parts.cron_desk(config, store)).cron(line(options), Address("terminal", "main"), "owner")
     finally:
         store.close()
     print(printable(said))
@@ -643,14 +643,14 @@ def _context(config: Config, options: argparse.Namespace) -> int:
     import textwrap
     from dataclasses import asdict
 
-    from nanoclaw import app
+    from nanoclaw import looking, parts
     from nanoclaw.agent.xray import plain_table
     from nanoclaw.channels.text import printable
 
-    app.start_logging(config)
-    app.make_home(config)
+    parts.start_logging(config)
+    parts.make_home(config)
     with _read_store(config) as store:
-        view = app.look_inside(config, store, options.session, options.message, options.mode)
+        view = looking.look_inside(config, store, options.session, options.message, options.mode)
     if options.json:
         rows = [asdict(row) for row in view.rows]
         request = {"messages": view.messages, "tools": view.tools}
@@ -676,10 +676,10 @@ def _context(config: Config, options: argparse.Namespace) -> int:
 
 
 def _local_list(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import models
     from nanoclaw.providers import catalogue
 
-    here = {model.name: model for model in catalogue.installed(app.models_folder(config))}
+    here = {model.name: model for model in catalogue.installed(models.models_folder(config))}
     for entry in catalogue.ENTRIES:
         state = "on this machine" if here.pop(entry.name, None) else "nanoclaw local pull " + entry.name
         print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
@@ -689,24 +689,24 @@ def _local_list(config: Config, options: argparse.Namespace) -> int:
 
 
 def _local_pull(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import models
     from nanoclaw.providers import catalogue
 
-    if options.if_needed and asyncio.run(app.has_model(config)):
+    if options.if_needed and asyncio.run(models.has_model(config)):
         return 0
     entry = catalogue.find(options.name) if options.name else catalogue.recommended()
     config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     _say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
-    path = asyncio.run(catalogue.pull(entry, app.models_folder(config), _Progress().show))
+    path = asyncio.run(catalogue.pull(entry, models.models_folder(config), _Progress().show))
     print(f"local/{entry.name} is ready: {path}")
     return 0
 
 
 def _local_remove(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import models
     from nanoclaw.providers import catalogue
 
-    freed = catalogue.remove(options.name, app.models_folder(config))
+    freed = catalogue.remove(options.name, models.models_folder(config))
     print(f"{freed / 1e6:,.0f} MB freed.")
     return 0
 
@@ -731,10 +731,10 @@ class _Progress:
 
 
 def _memory_search(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
 
-    app.start_logging(config)
-    notes = app.note_search(config, app.person_clock(config))
+    parts.start_logging(config)
+    notes = parts.note_search(config, parts.person_clock(config))
     hits = notes.search(" ".join(options.query), options.limit)
     notes.close()
     if options.json:
@@ -756,21 +756,21 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def _memory_add(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.messages import Deed
     from nanoclaw.store.db import Store
     from nanoclaw.workspace.notes import MemoryStore
     from nanoclaw.workspace.paths import Workspace
 
-    app.start_logging(config)
-    app.make_home(config)
-    now = app.person_clock(config)
+    parts.start_logging(config)
+    parts.make_home(config)
+    now = parts.person_clock(config)
     notes = MemoryStore(Workspace(config.workspace_path), now)
     text = " ".join(options.text)
     is_fact = options.fact or options.replaces
     store = Store(config.home / "state.db", beside=True)
     try:
-        changes = app.file_changes(config, now, store)
+        changes = parts.file_changes(config, now, store)
         kind, file = ("fact", "MEMORY.md") if is_fact else ("note", changes.today())
         with changes.of(Deed("nanoclaw memory add", kind, file, f"noted “{text[:60]}”")):
             added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
@@ -785,7 +785,7 @@ def _memory_add(config: Config, options: argparse.Namespace) -> int:
 
 
 def _memory_forget(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.channels.text import printable
     from nanoclaw.store.db import Store
     from nanoclaw.tools.forgetting import shown, told
@@ -793,12 +793,12 @@ def _memory_forget(config: Config, options: argparse.Namespace) -> int:
     if not config.workspace_path.exists():
         print("Nothing found.")
         return 0
-    app.start_logging(config)
+    parts.start_logging(config)
     query = " ".join(options.query)
     path = config.home / "state.db"
     store = Store(path) if path.exists() else None
     try:
-        forgetter = app.make_forgetter(config, app.person_clock(config), store)
+        forgetter = parts.make_forgetter(config, parts.person_clock(config), store)
         listing = forgetter.find(query)
         if not listing.count:
             print("Nothing found.")
@@ -834,18 +834,18 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
 
 
 def _memory_command(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.store.db import Store
     from nanoclaw.tools.forgetting import memory_command
 
-    now, path, store = app.person_clock(config), config.home / "state.db", None
-    forgetter = app.make_forgetter(config, now, None)
+    now, path, store = parts.person_clock(config), config.home / "state.db", None
+    forgetter = parts.make_forgetter(config, now, None)
     try:
         if path.exists():
             comes_back = options.action == "undo" and forgetter.undoable_since  # words of conversations, too
             store = Store(path, beside=not comes_back)
-            forgetter = app.make_forgetter(config, now, store)
-        print(memory_command(app.file_changes(config, now, store), forgetter, options.action))
+            forgetter = parts.make_forgetter(config, now, store)
+        print(memory_command(parts.file_changes(config, now, store), forgetter, options.action))
     finally:
         if store:
             store.close()
@@ -866,7 +866,7 @@ def _sessions_list(config: Config, options: argparse.Namespace) -> int:
 
 
 def _sessions_show(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.channels.text import printable
     from nanoclaw.store import codec
     from nanoclaw.store.sessions import whole_history
@@ -879,7 +879,7 @@ def _sessions_show(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
         return 0
-    zone = app.person_clock(config)().tzinfo
+    zone = parts.person_clock(config)().tzinfo
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
@@ -899,10 +899,10 @@ def _who(message: Message) -> str:
 
 
 def _skills_list(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import app
+    from nanoclaw import looking, parts
     from nanoclaw.workspace.skills import shown
 
-    app.start_logging(config)
+    parts.start_logging(config)
     found = [
         {
             "name": skill.name,
@@ -913,7 +913,7 @@ def _skills_list(config: Config, options: argparse.Namespace) -> int:
             "path": shown(skill.path),
             "description": skill.description,
         }
-        for skill, source in app.skills_found(config)
+        for skill, source in looking.skills_found(config)
     ]
     if options.json:
         print(json.dumps({"skills": found}, ensure_ascii=False))
@@ -951,12 +951,12 @@ def _link(config: Config, options: argparse.Namespace) -> int:
 def _tokens(config: Config, options: argparse.Namespace) -> int:
     from datetime import timedelta
 
-    from nanoclaw import app
+    from nanoclaw import parts
     from nanoclaw.agent import spending
     from nanoclaw.providers import prices
     from nanoclaw.store.usage import totals
 
-    today = app.person_clock(config)().date()
+    today = parts.person_clock(config)().date()
     since = today - timedelta(days=options.days - 1)
     with _read_store(config) as store:
         found = totals(store, options.by, prices.cost, since) if store else []

@@ -1,6 +1,7 @@
 """config.toml and the environment, parsed into frozen values; an unknown key is an error with a suggestion.
 
-Only app.py and cli.py read this module; all others receive plain arguments.
+Only what builds the assistant (app, parts, models) and the commands read this module; all others receive plain
+arguments.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from nanoclaw import app, attach
+from nanoclaw import app, attach, parts
 from nanoclaw import config as configuration
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.door import Door
@@ -68,10 +68,10 @@ PAUSES = (2, 4, 8, 16, 30)
 def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     """Show a code, and wait until somebody has written it to the channel. Exit status: 0 when an account is linked."""
     _check(config, channel)
-    app.make_home(config)
+    parts.make_home(config)
     if not _is_configured(config, channel):
         config = _with_token(config, environ, channel)
-    app.start_logging(config)
+    parts.start_logging(config)
     app.rules(config)
     where = _where(config, channel)
     if live := attach.status(str(config.home)):
@@ -87,7 +87,7 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
 def listed(config: Config) -> list[str]:
     """Who may talk to the assistant, and who asks to, a line each."""
     with _store(config) as store:
-        people = People(store, app.person_clock(config)) if store else None
+        people = People(store, parts.person_clock(config)) if store else None
         linked, asking = people.all() if people else [], people.asking() if people else []
     lines = [
         _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
@@ -109,7 +109,7 @@ def approve(config: Config, channel: str, text: str) -> str:
     """Let a stranger in as a guest. Raises ConfigError where nobody waits by that code."""
     code = code_in(text)
     with _store(config) as store:
-        found = People(store, app.person_clock(config)).approve(code, channel) if store and code else None
+        found = People(store, parts.person_clock(config)).approve(code, channel) if store and code else None
     if found is None:
         raise ConfigError(f"nobody waits by the code {text[:40]!r} on {channel}; nanoclaw link --list shows who does.")
     who = printable(found.name) or "they"
@@ -121,7 +121,7 @@ def remove(config: Config, account: str) -> str:
     channel, colon, sender = account.partition(":")
     if not colon or not sender:
         raise ConfigError(f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}.")
-    address, clock = Address(channel, ""), app.person_clock(config)
+    address, clock = Address(channel, ""), parts.person_clock(config)
     with _store(config) as store:
         found = People(store, clock).remove(channel, sender) if store else None
         jobs = Jobs(store, Sessions(store, clock), clock) if store else None
@@ -211,7 +211,7 @@ def _where(config: Config, channel: str) -> str:
 
 def _wait_beside(config: Config, channel: str, where: str) -> int:
     """The gateway that runs takes the code; its store tells."""
-    path, clock = config.home / "state.db", app.person_clock(config)
+    path, clock = config.home / "state.db", parts.person_clock(config)
     store = Store(path, beside=True)
     people = People(store, clock)
     try:
@@ -229,7 +229,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
 async def _serve(config: Config, channel: str, where: str) -> int:
     """No gateway runs: the channel is served here until the code has come. What else comes in is kept for the next
     gateway."""
-    clock = app.person_clock(config)
+    clock = parts.person_clock(config)
     store = Store(config.home / "state.db")
     people, inbox, outbox = People(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw import app
+from nanoclaw import app, parts
 from nanoclaw.config import load
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import PANIC, Flags
@@ -240,6 +240,6 @@ def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
     config = load({"NANOCLAW_HOME": str(tmp_path)})
     assert "frozen" not in app.greeting(config, "openai/x", False)
     store = Store(tmp_path / "state.db")
-    Flags(store, app.person_clock(config)).set(PANIC, "0")
+    Flags(store, parts.person_clock(config)).set(PANIC, "0")
     store.close()
     assert "Everything is frozen by /panic; /resume goes on." in app.greeting(config, "openai/x", False)

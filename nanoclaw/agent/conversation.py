@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from nanoclaw.agent import xray
 from nanoclaw.agent.commands import Answer, Said
 from nanoclaw.agent.context import ContextBuilder
 from nanoclaw.agent.manifest import manifest
@@ -54,6 +53,8 @@ def conversation_commands(
         return f"This conversation now uses {said.argument}."
 
     def context(said: Said) -> str:
+        from nanoclaw.agent import xray
+
         session = sessions.of(said.address)
         opening, late = builder.reopen(session.memory, "", ())
         made_of = manifest("full", builder.sections("full", opening), opening, late, tuple(specs))
@@ -62,6 +63,8 @@ def conversation_commands(
         return "\n\n".join([xray.table(shown), *xray.remarks(made_of, xray.past(session.last_turn()))])
 
     def why(said: Said) -> str:
+        from nanoclaw.agent import xray
+
         last = xray.past(sessions.of(said.address).last_turn())
         negated, _, text = said.argument.partition(" ")
         if negated.lower() == "not" and text.strip():

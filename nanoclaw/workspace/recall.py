@@ -17,7 +17,7 @@ from nanoclaw.errors import WorkspaceError
 from nanoclaw.workspace.dates import Span, find_dates
 from nanoclaw.workspace.index import Index, Line, Piece, clean
 from nanoclaw.workspace.notes import lines_of, read_memory_file
-from nanoclaw.workspace.tokens import FRAME, PHATIC, STOP_WORDS, fold, is_cjk, stem, tokens, words
+from nanoclaw.workspace.tokens import FRAME, PHATIC, STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ _LONG, _CROWDING = 300, 0.25  # a line of more characters counts less, by this p
 _PIECE = 0.15  # share of the top score for all lines of a piece that has many of the words
 _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a word's weight
-_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
+_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
 _FEWEST_PIECES = 16  # that are looked at closely, however small the budget
 _SHORTEST = 60  # characters of a line and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 4_000  # lines that have a word, the rarest words first: bounds the time in a large memory
@@ -77,7 +77,8 @@ _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
 _NO_ROWS: Set[int] = frozenset()
 _FAIR = 0.2  # share of the best line's own words that a line needs to come up by itself
-_ENOUGH, _ENOUGH_EXPECTED = 0.45, 0.25  # what the best line has of a message, times that in words that no note has
+_ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # what the best line has of a message, times that in words that no note has: less
+# is chance, and less will do where notes are expected
 
 
 @dataclass(slots=True)
@@ -92,7 +93,7 @@ class _Question:
     worth: float  # of all its own words, those that no note has included
     when: bool
     first_person: bool
-    personal: bool  # about what the sender has or did
+    expected: bool  # of what notes are kept about: the sender's own affairs, or a name that is in them (or nearly)
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ def _found(
         return [], {}
     pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // (longest or _SHORTEST)))
     found, top = _scored(index, question, pieces, longest)
-    if careful and not _is_enough(question, found, top):
+    if careful and not _is_enough(question, top):
         return [], {}
     today = now.toordinal()
     found = [each for each in found if each.score > 0]
@@ -168,8 +169,9 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
     if spans and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
     unknown = _idf(index, 0)
+    names = {stem(fold(name)) for name in _NAME.findall(query)}
     worth = sum(
-        weight * (idf[term] if term in idf else unknown * (_CJK_PAIR if is_cjk(term) else 1))
+        weight * (idf[term] if term in idf else unknown * (_cjk_share(term) if is_cjk(term) else 1))
         for term, weight in own.items()
     )
     return _Question(
@@ -181,7 +183,7 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
         worth,
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
-        bool(_PERSONAL.search(rest)),
+        bool(_PERSONAL.search(rest)) or any(name in values or own.get(name) == _REPAIRED for name in names),
     )
 
 
@@ -201,6 +203,8 @@ def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], re
             near = _repaired(index, word)
             for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
                 weights.setdefault(term, weight * _REPAIRED / len(near))
+            if near:
+                own[stem(word)] = weight * _REPAIRED
     return own
 
 
@@ -217,6 +221,10 @@ def _repaired(index: Index, word: str) -> list[str]:
     near |= {left + letter + right[1:] for left, right in halves if right for letter in letters}
     near |= {left + letter + right for left, right in halves for letter in letters}
     return [] if near & STOP_WORDS else index.known({stem(each) for each in near})
+
+
+def _cjk_share(term: str) -> float:
+    return _CJK_PAIR if STOP_CHARACTERS.isdisjoint(term) else 0.0
 
 
 def _is_question(text: str) -> bool:
@@ -406,14 +414,10 @@ def _names_speaker(question: _Question, line: Line) -> bool:
     return line.speaker not in _TALKING and not question.words.isdisjoint(line.speaker.split())
 
 
-def _is_enough(question: _Question, found: Sequence[_Found], top: float) -> bool:
-    """Whether a line has what the message is about: enough of its words in all, and not one of many. Less will do for
-    what notes are kept about: the sender's own affairs, and who speaks in them."""
-    if question.spans:
-        return True
-    expected = question.personal or any(_names_speaker(question, each.line) for each in found)
-    enough = _ENOUGH_EXPECTED if expected else _ENOUGH
-    return top * top >= enough * question.worth * question.idf_of_none
+def _is_enough(question: _Question, top: float) -> bool:
+    """Whether a line has what the message is about: enough of its words in all, and not one of many."""
+    enough = _ENOUGH_EXPECTED if question.expected else _ENOUGH
+    return bool(question.spans) or top * top >= enough * question.worth * question.idf_of_none
 
 
 # --- the hits ----------------------------------------------------------------------------------------------------
@@ -537,7 +541,7 @@ _TALKING = _THE_PERSON | {"assistant", "ai", "bot", "nanoclaw", "用户", "助�
 _PRONOUN = re.compile(
     r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
 )
-_NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]")  # within the message itself, for a pronoun to mean
+_NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]\w*")  # within the message itself, for a pronoun to mean
 _ASKS = re.compile(
     r"[?？]|^\s*(?:who|what|when|where|which|why|how|whose|do|does|did|is|are|was|were|has|have|had|can|could|will|would|"
     r"should|tell|remind|show|list|find|any|anything)\b|[吗呢]|什么|怎么|哪|谁|几|多少"

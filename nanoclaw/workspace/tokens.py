@@ -16,7 +16,7 @@ def tokens(text: str) -> Iterator[str]:
             if word not in STOP_WORDS:
                 yield stem(word)
         else:
-            yield from (character for character in word if character not in _CJK_STOP)
+            yield from (character for character in word if character not in STOP_CHARACTERS)
             yield from (word[at : at + 2] for at in range(len(word) - 1))
 
 
@@ -133,7 +133,7 @@ _LAST = re.compile("(?:ance|ence|able|ible|ement|ment|ant|ent|ism|ate|iti|ous|iv
 _CJK_FIRST = "\u3040"
 _CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_CJK_STOP = frozenset("的了是我你他她它们在有和就不都也很吗呢啊吧么这那个着过到去说要会对没为什怎哪谁几多")
+STOP_CHARACTERS = frozenset("的了是我你他她它们在有和就不都也很吗呢啊吧么这那个着过到去说要会对没为什怎哪谁几多")
 _COMMON = """
 a about all also am an and any are as at be because been being but by can cannot can't could couldn't did didn't do
 does doesn't doing don't for from get gets getting got had has hasn't have haven't having he hello her hers hey hi him

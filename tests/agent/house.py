@@ -24,7 +24,7 @@ from nanoclaw.agent.door import Door, Home, Standing
 from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.standing import pin_commands
-from nanoclaw.app import frozen_at, image_type, job_commands, open_image
+from nanoclaw.app import frozen_at
 from nanoclaw.channels.base import Deliver, Hints
 from nanoclaw.errors import ChannelError, ConfigError
 from nanoclaw.events import Event, TurnEnded
@@ -33,6 +33,7 @@ from nanoclaw.guard.approvals import Approvals
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.sending import Sendable
 from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
+from nanoclaw.parts import image_type, job_commands, open_image
 from nanoclaw.providers.base import Provider
 from nanoclaw.schedule import heartbeat as heartbeats
 from nanoclaw.schedule.desk import Desk

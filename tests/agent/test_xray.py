@@ -15,8 +15,8 @@ from nanoclaw.agent import manifest, sections, xray
 from nanoclaw.agent import opening as openings
 from nanoclaw.agent.context import attachment
 from nanoclaw.agent.sections import Ingredients, Section
-from nanoclaw.app import open_image
 from nanoclaw.messages import Usage
+from nanoclaw.parts import open_image
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.tools.files import file_tools
 from nanoclaw.workspace.paths import Workspace

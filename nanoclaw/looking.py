@@ -1,0 +1,196 @@
+"""What commands show of the assistant without running it: the prompt, rehearsals, skills, checks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from nanoclaw import attach
+from nanoclaw.agent import xray
+from nanoclaw.agent.context import recent_talk
+from nanoclaw.agent.manifest import Manifest, manifest
+from nanoclaw.agent.rehearsal import rehearse
+from nanoclaw.agent.sections import Mode
+from nanoclaw.agent.tokens import Calibration
+from nanoclaw.config import Config
+from nanoclaw.errors import ScheduleError, StoreError
+from nanoclaw.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.models import choose_model, make_provider, price_in_words
+from nanoclaw.parts import (
+    all_tools,
+    cleaner,
+    context_builder,
+    cron_desk,
+    for_guests,
+    heartbeat_settings,
+    make_forgetter,
+    make_home,
+    note_search,
+    person_clock,
+    skill_folders,
+    skill_means,
+    watched,
+)
+from nanoclaw.providers.base import chat_tools
+from nanoclaw.schedule import heartbeat as heartbeats
+from nanoclaw.schedule import rehearse as rehearsals
+from nanoclaw.schedule.schedule import STALE, prompt
+from nanoclaw.store.beats import Beats
+from nanoclaw.store.db import Store, owner
+from nanoclaw.store.jobs import CHANNEL as JOBS
+from nanoclaw.store.pins import Pins
+from nanoclaw.store.sessions import last_turn, session_of
+from nanoclaw.store.usage import lessons
+from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.skills import Skill, survey
+
+
+def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
+
+    def workspace() -> str:
+        make_home(config)
+        Workspace(config.workspace_path).check_writable()
+        return str(config.workspace_path)
+
+    def store() -> str:
+        path = config.home / "state.db"
+        if not path.exists():
+            return "none yet"
+        opened = Store(path, read_only=True)
+        try:
+            verdict = opened.rows("PRAGMA quick_check")[0][0]
+        finally:
+            opened.close()
+        if verdict != "ok":
+            raise StoreError(f"{path} is damaged: {verdict}")
+        return str(path)
+
+    def model() -> str:
+        async def ask() -> str:
+            name = await choose_model(config)
+            provider = make_provider(config, name)
+            try:
+                hello = UserMessage("Answer with one word: hello", person_clock(config)())
+                answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
+                return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
+            finally:
+                await provider.aclose()
+
+        return asyncio.run(ask())
+
+    yield "configuration", lambda: str(config.file) if config.file.exists() else "none, defaults"
+    yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
+    yield "workspace", workspace
+
+    def running() -> str:
+        pid, live = owner(config.home / "state.db"), attach.status(str(config.home))
+        if pid is None:
+            return "no: reminders come while nanoclaw gateway, or a chat, runs"
+        if live is None:
+            return f"process {pid}, which nobody can attach to"
+        troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
+        if troubles:
+            raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
+        if (live["tick"] or 0) > STALE:
+            raise ScheduleError(f"process {pid} has not looked at its jobs for {live['tick']} s: end it and start it")
+        return f"process {pid}, {live['role']}; the schedule ticked {live['tick']} s ago"
+
+    yield "store", store
+    yield "running", running
+    yield "model", model
+
+
+async def rehearse_job(config: Config, store: Store, id_: int, at: str) -> str:
+    """What a job would send `at` a time in words, '' for its next one. Nothing is stored, sent or changed."""
+    job, now = cron_desk(config, store).job(id_), person_clock(config)
+    moment = rehearsals.moment(job, at, now())
+    if job.kind == "reminder":
+        return rehearsals.of_reminder(job, moment)
+    then = replace(now, fixed=moment.astimezone(now().tzinfo))
+    notes = note_search(config, then)
+    tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
+    provider = make_provider(config, await choose_model(config))
+    try:
+        played = await rehearse(
+            prompt(job, moment, timedelta()),
+            Address(JOBS, str(job.id)),
+            builder=context_builder(config, tools, then, notes, Pins(store, then)),
+            tools=tools,
+            redact=cleaner(config),
+            provider=provider,
+            clock=then,
+            rounds=config.limits.rounds,
+            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
+        )
+    finally:
+        await provider.aclose()
+        notes.close()
+    cost = price_in_words(config, played.model, played.usage)
+    failed = "" if played.ended.reason == "answered" else played.ended.answer
+    return rehearsals.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A request as it would be sent, from the inside."""
+
+    manifest: Manifest
+    rows: list[xray.Row]
+    remarks: list[str]
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+
+
+def look_inside(config: Config, store: Store | None, session: str, message: str, mode: Mode) -> View:
+    """What the model would see if `message` came into a conversation of the terminal now. Changes nothing."""
+    now = person_clock(config)
+    notes = note_search(config, now)
+    workspace = Workspace(config.workspace_path)
+    tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
+    builder = context_builder(config, tools, now, notes, Pins(store, now))
+    specs = tuple(tool.spec for tool in (for_guests(tools) if mode == "guest" else tools))
+    address = Address("terminal", session)
+    stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
+    if mode == "full":
+        opening, late = builder.reopen(stored, message, recent_talk(history))
+    else:
+        opening, late = builder.open(message, mode), ()
+    made_of = manifest(mode, builder.sections(mode, opening), opening, late, specs)
+    new = builder.user_messages(message, channel=address.channel, chat_id=session, sender="owner", notes=late)
+    messages = builder.build_messages(
+        history, message, (), address.channel, session, sender="owner", mode=mode, opening=opening, notes=late
+    )
+    last = xray.past(last_turn(store, str(address))) if store else None
+    model = last.model if last and last.model else config.model.name
+    factor = Calibration(partial(lessons, store)).factor(model) if store else 1.0
+    shown = xray.rows(made_of, history, new, model, factor)
+    return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
+
+
+def rehearse_heartbeat(config: Config, store: Store | None) -> str:
+    """What a heartbeat now would come to, in words. Looks at what is watched; changes nothing and asks no model."""
+    zone, now = heartbeat_settings(config).zone, person_clock(config)
+    states = Beats(store, None, now).states() if store else {}
+    looking = watched(config, Workspace(config.workspace_path))
+    verdicts = asyncio.run(heartbeats.look(looking, states, now().astimezone(zone) if zone else now()))
+    lines = [heartbeats.table(verdicts), ""]
+    if not any(verdict.is_due for verdict in verdicts):
+        return "\n".join([*lines, "Nothing is due: no model is asked."])
+    text = heartbeats.prompt(verdicts)
+    view = look_inside(config, store, "main", text, "minimal")
+    tokens = sum(row.tokens for row in view.rows)
+    return "\n".join([*lines, f"The model would be asked (about {tokens:,} tokens, tools included):", "", text])
+
+
+def skills_found(config: Config) -> list[tuple[Skill, str]]:
+    """All skills, each with its source: workspace, home, shipped, or a folder of the config."""
+    folders = skill_folders(config)
+    names = ["workspace", "home", *map(str, folders[2:-1]), "shipped"]
+    sources = dict(zip(reversed(folders), reversed(names), strict=True))
+    tools = all_tools(config, Workspace(config.workspace_path), person_clock(config))
+    return [(skill, sources[skill.folder.parent]) for skill in survey(folders, skill_means(config, tools))]

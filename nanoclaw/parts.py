@@ -1,0 +1,292 @@
+"""The parts that the assistant is built of, each made from the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+
+from nanoclaw.agent.commands import Answer, Said
+from nanoclaw.agent.context import ContextBuilder
+from nanoclaw.agent.leaving import CAPABILITY as MEDIA
+from nanoclaw.agent.sections import IDS, Extension
+from nanoclaw.channels.base import Hints
+from nanoclaw.config import Config
+from nanoclaw.errors import ConfigError, WorkspaceError
+from nanoclaw.guard.access import creator
+from nanoclaw.guard.escapes import plain
+from nanoclaw.guard.redact import Redactor, clean_environment
+from nanoclaw.messages import Address, Image
+from nanoclaw.schedule import heartbeat as heartbeats
+from nanoclaw.schedule.clock import Clock, clock
+from nanoclaw.schedule.desk import Commands as Faces
+from nanoclaw.schedule.desk import Desk
+from nanoclaw.schedule.watched import Watched
+from nanoclaw.store.db import Store
+from nanoclaw.store.inbox import Inbox
+from nanoclaw.store.jobs import Jobs
+from nanoclaw.store.ledger import Ledger
+from nanoclaw.store.pins import Pins
+from nanoclaw.store.sessions import Sessions
+from nanoclaw.tools.base import Tool
+from nanoclaw.tools.files import file_tools
+from nanoclaw.tools.forgetting import Forgetter, forget_tool
+from nanoclaw.tools.kept import kept
+from nanoclaw.tools.memory import memory_tools
+from nanoclaw.tools.message import Post, message_tool
+from nanoclaw.tools.schedule import CAPABILITY as SCHEDULE
+from nanoclaw.tools.schedule import schedule_tools
+from nanoclaw.tools.shell import shell_tools
+from nanoclaw.workspace import bootstrap, documents
+from nanoclaw.workspace.changes import Changes
+from nanoclaw.workspace.notes import MemoryStore
+from nanoclaw.workspace.paths import Workspace
+from nanoclaw.workspace.search import NoteSearch
+from nanoclaw.workspace.skills import Means
+
+_SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def make_home(config: Config) -> list[str]:
+    """The home folder, and at the very first run the workspace from its template. Returns the names of new files."""
+    try:
+        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise WorkspaceError(
+            f"cannot make {config.home}: {error.strerror}. Check its permissions, or set NANOCLAW_HOME."
+        ) from error
+    if config.workspace_path.exists():
+        return []
+    return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+
+
+def places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
+    """Folders where a crash may have left drafts: in the middle of a turn, all of the workspace."""
+    yield from (config.home, config.home / "undo")
+    if Inbox(store, person_clock(config)).open_turns():
+        yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
+    else:
+        media = Workspace(config.workspace_path).media
+        yield from (config.workspace_path, config.workspace_path / "memory", *media.glob("*/"))
+
+
+def all_tools(
+    config: Config,
+    workspace: Workspace,
+    now: Clock,
+    forgetter: Forgetter | None = None,
+    notes: NoteSearch | None = None,
+    changes: Changes | None = None,
+    desk: Desk | None = None,
+    post: Post | None = None,
+) -> list[Tool]:
+    """Without `changes`, a `desk` and a `post` they are only to be looked at: what they did could not be undone."""
+    notes = notes or note_search(config, now)
+    environment = clean_environment(config.environment, secrets(config))
+    tools = [
+        *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
+        *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
+        *memory_tools(MemoryStore(workspace, now), notes.search),
+        *([forget_tool(forgetter)] if forgetter else []),
+        *schedule_tools(desk),
+        message_tool(post),
+    ]
+    return kept(tools, changes) if changes else tools
+
+
+def job_commands(desk: Desk) -> dict[str, Answer]:
+    """A guest's are about the guest's own conversation."""
+
+    def face(said: Said) -> Faces:
+        return Faces(desk.within(said.place) if said.role == "guest" else desk)
+
+    def maker(said: Said) -> str:
+        return creator(said.place, said.sender)
+
+    return {
+        "remind": lambda said: face(said).remind(said.argument, said.place, maker(said)),
+        "jobs": lambda said: face(said).jobs(said.argument, said.place, maker(said)),
+        "cron": lambda said: face(said).cron(said.argument, said.place, maker(said)),
+    }
+
+
+def for_guests(tools: Sequence[Tool]) -> list[Tool]:
+    return [tool for tool in tools if tool.for_guests]
+
+
+def cron_desk(config: Config, store: Store) -> Desk:
+    """The jobs of a home that no process runs, or only to look at them."""
+    now = person_clock(config)
+
+    def is_known(address: Address) -> bool:
+        return address.channel == "terminal" or setting(config, f"channels.{address.channel}") is not None
+
+    return Desk(Jobs(store, Sessions(store, now), now), now, zone_name(now), is_known)
+
+
+def zone_name(now: Clock) -> str:
+    """The person's zone as jobs keep it; a machine's whose zone has no name counts in UTC."""
+    return str(now.zone) if now.zone else "UTC"
+
+
+def note_search(config: Config, now: Clock) -> NoteSearch:
+    return NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
+
+
+def file_changes(config: Config, now: Clock, store: Store | None) -> Changes:
+    """What was done to files, to be undone."""
+    days, megabytes = config.undo.days, config.undo.megabytes
+    ledger = Ledger(store, now) if store else None
+    workspace = Workspace(config.workspace_path)
+    return Changes(config.home / "undo", workspace, now, ledger, days=days, most_bytes=megabytes * 1_000_000)
+
+
+def make_forgetter(
+    config: Config, now: Clock, store: Store | None, sessions: Sessions | None = None, notes: NoteSearch | None = None
+) -> Forgetter:
+    def drop_index() -> None:
+        for path in config.home.glob("index.db*"):
+            path.unlink(missing_ok=True)
+
+    return Forgetter(
+        config.home,
+        file_changes(config, now, store),
+        now,
+        search=(notes or note_search(config, now)).search,
+        drop_index=drop_index,
+        store=store,
+        sessions=sessions,
+    )
+
+
+def context_builder(
+    config: Config,
+    tools: list[Tool],
+    now: Clock,
+    notes: NoteSearch,
+    pins: Pins,
+    hints: Callable[[str], Hints | None] = lambda channel: None,
+) -> ContextBuilder:
+    return ContextBuilder(
+        config.workspace_path,
+        template=shipped("workspace_template"),
+        skill_folders=skill_folders(config),
+        tools=frozenset(tool.spec.name for tool in tools),
+        clock=now,
+        zone=now.name,
+        open_image=open_image,
+        read_document=documents.read_document,
+        recall=notes.recall,
+        pins=pins.all,
+        means=skill_means(config, tools),
+        guest_tools=frozenset(tool.spec.name for tool in for_guests(tools)),
+        guest_capabilities=[SCHEDULE],
+        hints=hints,
+        capabilities=[SCHEDULE, MEDIA, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
+        off=sections_off(config),
+        extensions=section_extensions(config),
+        file_limit=config.context.file_characters,
+        total_limit=config.context.total_characters,
+        document_limit=config.context.document_characters,
+    )
+
+
+def sections_off(config: Config) -> list[str]:
+    """Ids of the sections that the config switches off. Raises ConfigError for an unknown one."""
+    for name in config.context.sections:
+        if name not in IDS:
+            raise ConfigError(f"{config.file}: context.sections has no section {name!r}; known: {', '.join(IDS)}.")
+    return [name for name, wanted in config.context.sections.items() if not wanted]
+
+
+def section_extensions(config: Config) -> list[Extension]:
+    """The functions that the config names, from installed packages' entry points "nanoclaw.sections"."""
+    if not config.context.extensions:
+        return []
+    from importlib.metadata import entry_points
+
+    found = {point.name: point for point in entry_points(group="nanoclaw.sections")}
+    for name in config.context.extensions:
+        if name not in found:
+            known = f"installed: {', '.join(found)}" if found else "no package that is installed offers one"
+            raise ConfigError(f"{config.file}: context.extensions names {name!r}; {known}.")
+    return [found[name].load() for name in config.context.extensions]
+
+
+def watched(config: Config, workspace: Workspace, refusal: Callable[[str], str] = lambda command: "") -> Watched:
+    """How the heartbeat looks at things; commands get the environment that those of the model get."""
+    environment = clean_environment(config.environment, secrets(config))
+    return Watched(
+        workspace.root, environment, clean=cleaner(config), refusal=refusal, loopback=config.heartbeat.loopback
+    )
+
+
+def heartbeat_settings(config: Config) -> heartbeats.Settings:
+    """Raises ConfigError."""
+    chosen = config.heartbeat
+    return heartbeats.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
+
+
+def person_clock(config: Config) -> Clock:
+    return clock(config.person.timezone, config.environment)
+
+
+def skill_folders(config: Config) -> list[Path]:
+    """In order of precedence; the first is the workspace's."""
+    extra = [config.home / Path(folder).expanduser() for folder in config.skills.folders]
+    return [config.workspace_path / "skills", config.home / "skills", *extra, shipped("skills")]
+
+
+def skill_means(config: Config, tools: list[Tool]) -> Means:
+    """What skills can count on in this run."""
+    names = frozenset(tool.spec.name for tool in tools)
+    return Means(names, lambda name: setting(config, name), config.environment)
+
+
+def setting(config: Config, name: str) -> object:
+    """The value of a dotted key; None for an unknown one and for a table that is as it was shipped."""
+    value: object = config
+    for part in name.split("."):
+        value = getattr(value, part) if part in getattr(value, "__dataclass_fields__", ()) else None
+    is_table = is_dataclass(value) and not isinstance(value, type)
+    return None if is_table and value == type(value)() else value
+
+
+def open_image(source: bytes | Path, name: str) -> Image:
+    from nanoclaw.providers import images
+
+    return images.open_image(source, name)
+
+
+def image_type(data: bytes) -> str:
+    from nanoclaw.providers import images
+
+    return images.image_type(data)
+
+
+def shipped(name: str) -> Path:
+    """A folder that comes with the program: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def secrets(config: Config) -> tuple[str, ...]:
+    """Values that must never show: keys in the config and in the environment."""
+    named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
+    chats = config.channels
+    kept = (config.model.api_key, chats.telegram.token, chats.matrix.password, chats.email.password)
+    return tuple(value for value in (*kept, *named) if len(value) >= 8)
+
+
+def cleaner(config: Config) -> Callable[[str], str]:
+    """What every tool result goes through: no secret, no control character."""
+    redact = Redactor(secrets(config))
+    return lambda text: redact(plain(text))
+
+
+def start_logging(config: Config) -> None:
+    from nanoclaw import log
+
+    log.start(config.home / "logs", Redactor(secrets(config)))
