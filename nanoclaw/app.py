@@ -26,7 +26,7 @@ from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Channel, Hints
 from nanoclaw.config import Channels, Config, entry
 from nanoclaw.drafts import remove_drafts
-from nanoclaw.errors import ChannelError, ScheduleError, StoreError
+from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError
 from nanoclaw.events import Event
 from nanoclaw.guard.access import Access, Rules
 from nanoclaw.guard.approvals import Approvals
@@ -441,6 +441,8 @@ def chat_channels(
         menu = {name: command.help for name, command in COMMANDS.items()}
         yield Telegram(telegram.token, telegram.api_base, now, menu=menu, most_bytes=most)
     if (matrix := config.channels.matrix).homeserver:
+        _check_extra("matrix", "nio")
+        _check_keys(config, "matrix", user=matrix.user)
         from nanoclaw.channels.matrix import Matrix
 
         yield Matrix(
@@ -449,6 +451,8 @@ def chat_channels(
             is_known=partial(is_known, "matrix"),
         )
     if (email := config.channels.email).address:
+        _check_extra("email", "imap_tools")
+        _check_keys(config, "email", imap_host=email.imap_host, smtp_host=email.smtp_host, password=email.password)
         from nanoclaw.channels.email import Email
 
         yield Email(
@@ -470,6 +474,20 @@ def chat_channels(
         for point in entry_points(group="nanoclaw.channels"):
             if point.name in config.channels.others:
                 yield point.load()(config.channels.others[point.name], config.home, now)
+
+
+def _check_extra(extra: str, library: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(library) is None:
+        raise ConfigError(f"[channels.{extra}] needs more libraries: pip install 'nanoclaw-assistant[{extra}]'.")
+
+
+def _check_keys(config: Config, channel: str, **keys: str) -> None:
+    for key, value in keys.items():
+        if not value:
+            secret = f", or NANOCLAW_{channel.upper()}_PASSWORD into secrets.env" if key == "password" else ""
+            raise ConfigError(f"{config.file}: [channels.{channel}] lacks {key}: put it there{secret}.")
 
 
 def rules(config: Config) -> dict[str, Rules]:

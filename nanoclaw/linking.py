@@ -71,6 +71,12 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     parts.make_home(config)
     if not _is_configured(config, channel):
         config = _with_token(config, environ, channel)
+    if channel == "email" and not config.channels.email.trusts:
+        raise ConfigError(
+            f"{config.file}: [channels.email] lacks trusts, the name by which your mail server signs "
+            "Authentication-Results (look into a mail that it has received): without it you cannot be told from a "
+            "forger, so nobody can be linked."
+        )
     parts.start_logging(config)
     app.rules(config)
     where = _where(config, channel)

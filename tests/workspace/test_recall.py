@@ -191,25 +191,15 @@ def test_a_message_about_something_else_recalls_nothing(tmp_path: Path) -> None:
     assert recall(ws, "What is the population of Brazil's capital Brasilia?") == []
 
 
-def test_a_word_that_no_note_has_is_not_taken_for_a_typo_of_a_common_one(tmp_path: Path) -> None:
-    lines = "".join(f"- {n} time to spend\n- {n} tried the oven\n" for n in range(12))
-    ws = workspace(tmp_path, _2026_05_01=lines)
-    assert recall(ws, "I'm tired") == recall(ws, "What is the speed of sound?") == []
+def test_a_word_like_many_is_not_taken_for_a_typo_of_one(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- the fire was warm\n- fresh air at last\n- a tie for the wedding\n- rain\n")
+    assert recall(ws, "I'm tired") == []
 
 
-def test_less_will_do_for_the_own_affairs_and_for_a_known_name(tmp_path: Path) -> None:
-    lines = "".join(f"- rain on day {n} of the trip with Anna\n" for n in range(3))
-    ws = workspace(tmp_path, _2026_05_01=f"{lines}- a recipe came by post\n")
-    assert recall(ws, "What is a good recipe for gnocchi?") == []
-    assert texts(recall(ws, "Where is my recipe for gnocchi?"))[0] == "a recipe came by post"
-    assert recall(ws, "How does a violinist tune?") == []
-    assert len(recall(ws, "Does a violinist like Anna?")) == 3
-
-
-def test_who_is_named_in_the_genitive_is_heard_first(tmp_path: Path) -> None:
-    talk = "- Ben: My favourite dish is soup.\n- Anna: My favourite dish is rice.\n" * 2
-    ws = workspace(tmp_path, _2026_05_01=talk, _2026_05_02="- Ben: My favourite dish is stew.\n- Ben: Bye.\n")
-    assert texts(search(ws, "What is Anna's favourite dish?", 1, NOW)) == ["Anna: My favourite dish is rice."]
+def test_less_of_a_message_will_do_when_it_is_about_the_own_affairs(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- rain all day and night\n- a recipe from Lviv\n- bread and butter for tea\n")
+    assert recall(ws, "What is the recipe for gnocchi?") == []
+    assert texts(recall(ws, "Where is my recipe for gnocchi?")) == ["a recipe from Lviv"]
 
 
 def test_recalled_notes_keep_to_their_length_and_budget(tmp_path: Path) -> None:

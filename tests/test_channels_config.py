@@ -1,0 +1,53 @@
+"""What is missing for a configured chat app is said before anything is served."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.app import chat_channels
+from nanoclaw.config import load
+from nanoclaw.errors import ConfigError
+from nanoclaw.parts import person_clock
+
+MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'
+EMAIL = (
+    '[channels.email]\naddress = "a@b.test"\nimap_host = "localhost"\nsmtp_host = "localhost"\npassword = "secret12"\n'
+)
+
+
+def made(home: Path, text: str) -> list[str]:
+    (home / "config.toml").write_text(text)
+    config = load({"NANOCLAW_HOME": str(home)})
+    return [channel.name for channel in chat_channels(config, person_clock(config))]
+
+
+def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
+    telegram = '[channels.telegram]\ntoken = "123456:abcdefghijklmnopqrstuvwxyz"\n'
+    assert made(tmp_path, telegram + MATRIX + EMAIL) == ["telegram", "matrix", "email"]
+
+
+@pytest.mark.parametrize(
+    ("text", "library", "extra"), [(MATRIX, "nio", "matrix"), (EMAIL, "imap_tools", "email")], ids=["matrix", "email"]
+)
+def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, library: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as Python marks what cannot be imported
+    with pytest.raises(ConfigError, match=rf"pip install 'nanoclaw-assistant\[{extra}\]'"):
+        made(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (MATRIX.replace("user", "#"), "user"),
+        (EMAIL.replace("imap_host", "#"), "imap_host"),
+        (EMAIL.replace("password", "#"), "NANOCLAW_EMAIL_PASSWORD"),
+    ],
+)
+def test_a_key_that_a_chat_app_needs_is_named(tmp_path: Path, text: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        made(tmp_path, text)
