@@ -214,6 +214,7 @@ class App:
             most_bytes,
             holder=self._channels.get,
             image_type=image_type,
+            is_guests=lambda inbound: standing.role_of(inbound) == "guest",
             said=outbox.sent_text,
             transcribe=transcriber(config),
         )

@@ -119,7 +119,8 @@ def approve(config: Config, channel: str, text: str) -> str:
     if found is None:
         raise ConfigError(f"nobody waits by the code {text[:40]!r} on {channel}; nanoclaw link --list shows who does.")
     who = printable(found.name) or "they"
-    return f"{who} (id {printable(found.sender)}) may talk to the assistant on {channel} now, as a guest: tell them so."
+    whom = f"{who} (id {printable(found.sender)})"
+    return f"{whom} may talk to the assistant on {found.address.channel} now, as a guest: tell them so."
 
 
 def remove(config: Config, account: str) -> str:
@@ -355,7 +356,7 @@ def _store(config: Config) -> Iterator[Store | None]:
 
 
 def _time(when: datetime) -> str:
-    return f"{when.astimezone():%H:%M}"
+    return f"{when:%H:%M}"
 
 
 def _say(sentence: str) -> None:

@@ -58,13 +58,14 @@ class Arrivals:
         image_type: Callable[[bytes], str],
         said: Callable[[Address, str], str],
         transcribe: Transcribe | None = None,
+        is_guests: Callable[[Inbound], bool] = lambda inbound: False,
         fetch_seconds: float = FETCH_SECONDS,
     ) -> None:
         """`holder(name)` is the channel of that name, which holds the files; `image_type` tells the type of a picture
         from its content, '' for anything else; `said(address, id)` is what we have said there under that id."""
         self._media, self._most = media, most_bytes
         self._holder, self._image_type, self._said = holder, image_type, said
-        self._transcribe, self._fetch_seconds = transcribe, fetch_seconds
+        self._transcribe, self._is_guests, self._fetch_seconds = transcribe, is_guests, fetch_seconds
 
     async def take(self, inbound: Inbound, tell: Callable[[str], None]) -> Arrived:
         """Never fails: of what cannot be had there is a remark, and `tell` gets a sentence for the person."""
@@ -107,7 +108,8 @@ class Arrivals:
     async def _fetched(self, inbound: Inbound, number: int, file: Attachment) -> Attachment:
         """The file in the workspace, where it may lie since an earlier try. Raises ChannelError and WorkspaceError."""
         address, at = inbound.address, inbound.message.at
-        path = self._media.place(at, file.name, file.mime, f"{address.channel} {inbound.external_id}/{number}")
+        identity, is_guests = f"{address.channel} {inbound.external_id}/{number}", self._is_guests(inbound)
+        path = self._media.place(at, file.name, file.mime, identity, is_guests=is_guests)
         if not self._media.has(path):
             data = await self._bytes(address.channel, file)
             await asyncio.to_thread(self._media.save, path, data)

@@ -13,10 +13,7 @@ from nanoclaw.silence import may_become_silence, spoken
 Check = Callable[[str], str]
 """From a path in the workspace to the real one of a file that may be sent; raises ToolError."""
 
-CAPABILITY = (
-    "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it. With nothing to "
-    "say, answer NO_REPLY alone."
-)
+CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
 """What the prompt says of it."""
 
 MOST_FILES = 10

@@ -71,6 +71,10 @@ class Desk:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
         if self._only and (target != self._only or wish.may_schedule):
             raise ScheduleError("Only the owner can do that: here jobs are for this conversation. Nothing was set.")
+        if self._only and wish.kind == "task":
+            raise ScheduleError(
+                "Tasks, which ask the model, are for the owner alone, and not in a group; a reminder can be set."
+            )
         if self._only and self._jobs.count(self._only) >= MOST_OF_A_GUEST:
             raise ScheduleError(f"There are {MOST_OF_A_GUEST} jobs in this conversation: remove some first.")
         if not self._is_known(target):

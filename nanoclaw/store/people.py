@@ -157,19 +157,19 @@ class People:
             db.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", (channel,))
 
     def link(self, channel: str) -> Link | None:
-        """None where no code was ever made."""
+        """None where no code was ever made. Its times are in the person's zone."""
         row = self._row(channel)
         if row is None:
             return None
-        now, until = self._clock(), datetime.fromisoformat(row.until)
+        now = self._clock()
+        until = datetime.fromisoformat(row.until).astimezone(now.tzinfo)
         wrong = row.wrong if row.counts(now) else 0
         is_locked, is_over = wrong >= TRIES, now >= until
         state: LinkState = row.state
         if state == "open" and (is_locked or is_over):
             state = "locked" if is_locked else "expired"
-        return Link(
-            state, until, wrong, datetime.fromisoformat(row.wrong_until) if is_locked else None, row.sender, row.name
-        )
+        locked_until = datetime.fromisoformat(row.wrong_until).astimezone(now.tzinfo) if is_locked else None
+        return Link(state, until, wrong, locked_until, row.sender, row.name)
 
     def try_code(self, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """What the text that may be a code comes to. A right one links its sender if it `may_link`; a wrong one counts,

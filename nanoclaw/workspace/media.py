@@ -31,11 +31,12 @@ class Media:
         self._folder = workspace.media
         self._root = workspace.root
 
-    def place(self, at: datetime, name: str, mime: str, identity: str) -> Path:
-        """Where a file is kept that came at that time: always the same for the same `identity`."""
+    def place(self, at: datetime, name: str, mime: str, identity: str, *, is_guests: bool = False) -> Path:
+        """Where a file is kept that came at that time: always the same for the same `identity`; what guests send is
+        kept apart."""
         stem, ending = _safe(name, mime)
         mark = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:8]
-        return self._folder / f"{at:%Y-%m}" / f"{stem}-{mark}{ending}"
+        return self._folder / f"{'guests-' if is_guests else ''}{at:%Y-%m}" / f"{stem}-{mark}{ending}"
 
     def has(self, path: Path) -> bool:
         """Whether it was saved before; what was is whole."""

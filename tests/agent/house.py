@@ -351,6 +351,7 @@ async def house(
         1_000_000,
         holder=channels.get,
         image_type=image_type,
+        is_guests=lambda inbound: standing.role_of(inbound) == "guest",
         said=outbox.sent_text,
         transcribe=transcribe,
     )

@@ -313,20 +313,30 @@ def test_a_guests_jobs_are_bounded(tmp_path: Path) -> None:
     story(tmp_path, play)
 
 
-@pytest.mark.parametrize("who", [OWNER, GUEST])
-def test_a_task_runs_with_the_rights_of_whoever_asked_for_it(tmp_path: Path, who: str) -> None:
+def test_a_task_runs_with_the_rights_of_the_owner_who_asked_for_it(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         private(chat)
-        assert "Job 1" in await chat.ask(who, "/cron add task tomorrow at 9: look around")
+        assert "Job 1" in await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.home.schedule.tick(chat.clock())
         sent = await chat.channel.sent.get()
-        assert (sent.address.chat, sent.text) == (who, "Done.")
+        assert (sent.address.chat, sent.text) == (OWNER, "Done.")
 
     model = story(tmp_path, play, "Done.")
-    names = {spec.name for spec in model.requests[0].tools}
-    assert ("read_file" in names) == (who == OWNER)
-    assert ("SECRET" in seen(model.requests[0])) == (who == OWNER)
+    assert "read_file" in {spec.name for spec in model.requests[0].tools}
+    assert "SECRET" in seen(model.requests[0])
+
+
+def test_a_guest_sets_no_task_that_would_ask_the_model_again_and_again(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        said = await chat.ask(GUEST, "/cron add task every 1 minute: tell a joke")
+        assert said.startswith("Tasks, which ask the model, are for the owner alone")
+        assert await chat.ask(GUEST, "tell me a joke each minute") == "I can't."
+        assert chat.home.jobs.all() == []
+
+    adding = (("cron", {"action": "add", "when": "every 1 minute", "text": "joke", "kind": "task"}),)
+    model = story(tmp_path, play, Say("", calls=adding), "I can't.")
+    assert results(model.requests[-1].history)[0].is_error
 
 
 def test_the_rights_of_a_task_end_with_those_of_its_maker(tmp_path: Path) -> None:
@@ -384,9 +394,10 @@ def test_a_heartbeat_speaks_where_the_owner_did_last_not_where_others_do(tmp_pat
     story(tmp_path, play, *["hi"] * 4)
 
 
-def test_a_job_that_a_guests_task_would_make_is_refused(tmp_path: Path) -> None:
+def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_refused(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        await chat.ask(GUEST, "/cron add task tomorrow at 9: look around")
+        await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
+        chat.home.people.remove("telegram", OWNER)
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.home.schedule.tick(chat.clock())
         await chat.answer()
@@ -552,14 +563,9 @@ def test_in_a_group_the_owner_too_is_answered_as_if_others_read_it(tmp_path: Pat
         await chat.say(OWNER, "/jobs", mention=True)
         assert "SECRET" not in await chat.answer()
         await chat.say(OWNER, "/cron add task tomorrow at 9: look around", mention=True)
-        await chat.answer()
-        chat.home.jobs.set_state(1, "removed", None)
-        chat.clock.now = NOON + timedelta(hours=21)
-        await chat.home.schedule.tick(chat.clock())
-        assert await chat.answer() == "Looked."
+        assert "not in a group" in await chat.answer()
 
-    answered, ran = story(tmp_path, play, "Nothing.", "Looked.").requests
-    for request in (answered, ran):
+    for request in story(tmp_path, play, "Nothing.").requests:
         assert "SECRET" not in seen(request)
         assert "read_file" not in {spec.name for spec in request.tools}
 
