@@ -147,9 +147,12 @@ class App:
         sent, most_bytes = Sent(self.store, sessions, now), config.media.megabytes * 1_000_000
         check_file = Sendable(workspace.root, config.home, most_bytes)
         approvals = Approvals(
-            place=lambda address: self._where_owner_is(people, address),
+            place=lambda address: self._where_owner_is(people, _reports_to(jobs, address)),
             say=self._tell,
             number=partial(next_number, flags),
+            last=outbox.last_said,
+            message=outbox.sent_row,
+            show=self._show,
         )
         post = Post(
             sent,

@@ -17,7 +17,7 @@ def approval_commands(approvals: Approvals) -> dict[str, Answer]:
         number = said.argument.strip().removeprefix("#")
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             word = "yes" if is_yes else "no"
-            return approvals.hear(word, said.place) or f"Which question? Say /{word} and its number."
+            return approvals.hear(word, said.place) or approvals.which(is_yes, said.place)
         return approvals.answer(int(number), is_yes)
 
     return {"yes": lambda said: answer(said, True), "no": lambda said: answer(said, False)}
@@ -29,7 +29,7 @@ def approval_reaction(approvals: Approvals, is_owner: Callable[[Inbound], bool])
     def react(inbound: Inbound) -> Ending | None:
         if inbound.message.origin != "person" or inbound.attachments or not is_owner(inbound):
             return None
-        said = approvals.hear(inbound.message.text, inbound.address)
+        said = approvals.hear(inbound.message.text, inbound.address, inbound.quoted)
         return Ending(said) if said else None
 
     return react

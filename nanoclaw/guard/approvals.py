@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nanoclaw.events import Event, Notice
 from nanoclaw.messages import Address, Button, Outbound
 
 SECONDS = 300.0
 """So long a question is open."""
 
+HEAD, TAIL = 2_000, 1_000
+"""Of a longer text so many characters are shown to be judged."""
+
 YES = frozenset(
     {
         *("yes", "y", "yep", "yeah", "ja", "jo", "jawohl", "oui", "ouais", "sí", "si", "sì", "sim", "да", "tak"),
-        *("ano", "evet", "はい", "是", "是的", "好", "好的", "可以", "نعم", "👍", "✅"),
+        *("ano", "evet", "はい", "是", "是的", "好", "好的", "可以", "نعم", "👍", "✅", "yes please", "ja bitte"),
     }
 )
 NO = frozenset(
     {
         *("no", "n", "nope", "nein", "nee", "non", "não", "nao", "нет", "nie", "hayır", "いいえ", "不", "不要"),
-        *("不行", "否", "لا", "👎", "❌"),
+        *("不行", "否", "لا", "👎", "❌", "no thanks", "nein danke"),
     }
 )
+
+Mark = tuple[int, int]
+"""The newest message to a chat and the newest turn begun there, by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One that waits for its answer, and where it was asked."""
+    """One that waits for its answer: for a turn at `asker`, asked at `place`, where it was the last thing said as long
+    as `mark` holds; its first number is the question's own."""
 
+    asker: Address
     place: Address
+    mark: Mark
     answer: asyncio.Future[bool]
 
 
@@ -40,11 +51,16 @@ class Approvals:
         place: Callable[[Address], Address | None],
         say: Callable[[Outbound], None],
         number: Callable[[], int],
+        last: Callable[[Address], Mark],
+        message: Callable[[Address, str], int | None],
+        show: Callable[[Address, Event], None],
         seconds: float = SECONDS,
     ) -> None:
-        """`place(address)` is where the owner can be asked about what goes on in a conversation, None for nowhere;
-        `number` gives one that no earlier question had, not even before a restart."""
+        """`place(address)` is where the owner can be asked about what goes on at an address, None for nowhere;
+        `number` gives one that no earlier question had, not even before a restart; `last(address)` tells what was said
+        and begun there last, and `message(address, id)` which message to it has the platform's id."""
         self._place, self._say, self._number, self._seconds = place, say, number, seconds
+        self._last, self._message, self._show = last, message, show
         self._open: dict[int, Question] = {}
 
     async def ask(self, question: str, address: Address) -> bool:
@@ -53,13 +69,18 @@ class Approvals:
         if place is None:
             return False
         number = self._number()
-        self._open[number] = Question(place, asyncio.get_running_loop().create_future())
+        origin = "" if place == address else f"\n\n(This comes from {address}, not from this chat.)"
+        how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
+        buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
+        self._say(Outbound(place, f"{question}{origin}\n\n{how}", buttons=buttons))
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._open[number] = Question(address, place, self._last(place), answer)
         try:
-            how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no.)"
-            buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
-            self._say(Outbound(place, f"{question}\n\n{how}", buttons=buttons))
+            if place != address or address.channel == "terminal":  # `nanoclaw -m` shows what answers it, no more
+                waiting = f"waiting for the owner's answer to question {number}, asked in {place}"
+                self._show(address, Notice(waiting))
             async with asyncio.timeout(self._seconds):
-                return await self._open[number].answer
+                return await answer
         except TimeoutError:
             return False
         finally:
@@ -73,10 +94,44 @@ class Approvals:
         question.answer.set_result(is_yes)
         return "Yes: it goes on." if is_yes else "No: it is not done."
 
-    def hear(self, text: str, place: Address) -> str | None:
-        """A bare yes or no of the owner, said where exactly one question is open; None for any other words."""
-        word = text.strip().rstrip(".!").casefold()
+    def hear(self, text: str, place: Address, quoted: str = "") -> str | None:
+        """A bare yes or no of the owner: to the question that it quotes, else to the one that is open there and was the
+        last thing said. None for any other words, and where it may be meant for something else."""
+        word = " ".join(text.replace(",", " ").split()).rstrip(".!").casefold()
         if word not in YES and word not in NO:
             return None
+        is_yes = word in YES
+        here = {number: one for number, one in self._open.items() if one.place == place and not one.answer.done()}
+        if not here:
+            return None
+        if quoted:
+            message = self._message(place, quoted)
+            return next((self.answer(number, is_yes) for number, one in here.items() if one.mark[0] == message), None)
+        last = self._last(place)
+        is_last = any(one.mark == last for one in here.values())
+        if is_last and len(here) == 1:
+            return self.answer(next(iter(here)), is_yes)
+        # where the chat's own turn waits for the answer, nobody else would hear the word
+        return self.which(is_yes, place) if is_last or any(one.asker == place for one in here.values()) else None
+
+    def which(self, is_yes: bool, place: Address) -> str:
+        """What is said to a yes or no that does not tell which question it answers."""
+        word = "yes" if is_yes else "no"
         here = [number for number, one in self._open.items() if one.place == place and not one.answer.done()]
-        return self.answer(here[0], word in YES) if len(here) == 1 else None
+        return (
+            f"Which question? Say {' or '.join(f'/{word} {number}' for number in here) or f'/{word} and its number'}."
+        )
+
+
+def exactly(text: str) -> str:
+    """A text for the owner to judge: a code block, so that none of its Markdown is rendered and no link hides. How long
+    it is, and that its middle is left out, is said of one that is too long."""
+    if len(text) <= HEAD + TAIL:
+        return _block(text)
+    left_out = f"({len(text):,} characters in all; {len(text) - HEAD - TAIL:,} of them are not shown here)"
+    return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
+
+
+def _block(text: str) -> str:
+    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
+    return f"{fence}\n{text}\n{fence}"

@@ -20,6 +20,8 @@ ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
 TRIES = 5
 """Wrong codes on a channel until no code is looked at any more, for as long as it is LOCKED."""
+LOOKS = 20
+"""As many codes are compared with one that is over while as long passes."""
 
 ASKING = timedelta(days=1)
 """So long the owner may let a stranger in who was told a code."""
@@ -91,6 +93,7 @@ class People:
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store, self._clock = store, clock
+        self._looks: list[datetime] = []
 
     # --- who is linked -----------------------------------------------------------------------------------------------
 
@@ -173,22 +176,23 @@ class People:
 
     def try_code(self, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """What the text that may be a code comes to. A right one links its sender if it `may_link`; a wrong one counts,
-        whoever wrote it."""
+        whoever wrote it, while there is one to be typed: at other times nobody could be kept from linking by it."""
         channel, now = address.channel, self._clock()
         row = self._row(channel)
         if row is None or now >= datetime.fromisoformat(row.until) + VALID:
             return "none"
+        if row.state != "open" or now >= datetime.fromisoformat(row.until):
+            if not self._may_look(now) or not hmac.compare_digest(_digest(code, row.salt), row.sha256):
+                return "none"
+            if row.state == "used" and row.sender == sender:
+                return "again"
+            return "expired" if row.state == "open" else "used"
         wrong = row.wrong if row.counts(now) else 0
         if wrong >= TRIES:
             return "locked"
         if not hmac.compare_digest(_digest(code, row.salt), row.sha256):
             self._count(channel, wrong + 1, row.wrong_until if wrong else "", now)
             return "wrong"
-        if row.state == "used" and row.sender == sender:
-            return "again"
-        if row.state != "open" or now >= datetime.fromisoformat(row.until):
-            self._count(channel, wrong + 1, row.wrong_until if wrong else "", now)
-            return "expired" if row.state == "open" else "used"
         outcome: Outcome = "linked" if may_link else "exposed"
         with self._store.transaction() as db:
             sql = "UPDATE links SET state = ?, sender = ?, name = ?, wrong = 0 WHERE channel = ? AND state = 'open'"
@@ -198,6 +202,14 @@ class People:
             if outcome == "linked":
                 _admit(db, Person(channel, sender, "owner", name, now))
         return outcome
+
+    def _may_look(self, now: datetime) -> bool:
+        """Whether one more code that opens nothing is compared: that is slow on purpose, and anybody can ask for it."""
+        self._looks = [then for then in self._looks if now - then < LOCKED]
+        if len(self._looks) >= LOOKS:
+            return False
+        self._looks.append(now)
+        return True
 
     def _count(self, channel: str, wrong: int, until: str, now: datetime) -> None:
         """The first wrong code is forgotten after an hour with those that follow it; the last one locks for an hour."""

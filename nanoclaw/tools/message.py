@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from nanoclaw.errors import Refused, ToolError
+from nanoclaw.guard.approvals import exactly
 from nanoclaw.messages import Address, Deed, Message, Outbound, ToolExample
 from nanoclaw.silence import spoken
 from nanoclaw.store.sent import Progress, Sent
@@ -55,7 +56,7 @@ class Post:
         paths = tuple(dict.fromkeys(map(self.check_file, files)))
         if target != here and not self.is_open(target):
             question = f"May I send this to {target}?\n\n{_shown(text, files)}"
-            if not await self.ask(question, here):
+            if not await self.ask(question, context.address):
                 raise Refused(
                     f"the owner did not say yes to a message to {target}, or was not there to be asked, so nothing was "
                     "sent. Tell the person."
@@ -143,6 +144,6 @@ def _outcome(progress: Progress, where: str) -> str:
 
 
 def _shown(text: str, files: Sequence[str]) -> str:
-    """All of it, as the owner is to judge it."""
-    quoted = "\n".join(f"> {line}" for line in text.splitlines())
-    return "\n\n".join(part for part in (quoted, f"Files: {', '.join(files)}" if files else "") if part)
+    """As the owner is to judge it."""
+    named = "Files:\n" + exactly("\n".join(files)) if files else ""
+    return "\n\n".join(part for part in (exactly(text) if text else "", named) if part)

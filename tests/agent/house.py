@@ -267,7 +267,14 @@ async def house(
         flags.set("asked", str(int(flags.get("asked") or 0) + 1))
         return int(flags.get("asked") or 0)
 
-    approvals = Approvals(place=lambda address: MAIN, say=post, number=number)
+    approvals = Approvals(
+        place=lambda address: MAIN,
+        say=post,
+        number=number,
+        last=outbox.last_said,
+        message=outbox.sent_row,
+        show=channel.show,
+    )
     if messaging is not None:
         usual: dict[str, Any] = {
             "sent": sent,

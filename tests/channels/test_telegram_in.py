@@ -147,6 +147,19 @@ async def test_a_press_says_the_text_of_the_button_in_its_place(talk: Talk) -> N
 
 
 @talking
+async def test_buttons_are_gone_once_one_was_pressed(talk: Talk) -> None:
+    await talk.send("**Run** it?", buttons=(Button("Yes", "/yes 3"), Button("No", "/no 3")))
+    question = talk.server.sent(talk.anna)[-1]
+    before = (question.text, question.fields["entities"])
+    talk.server.press(question, "No", talk.anna)
+    talk.server.press(question, "Yes", talk.anna)  # before they are gone
+    assert [(await talk.next()).message.text for _ in range(2)] == ["/no 3", "/yes 3"]
+    await talk.server.until(lambda: not question.buttons)
+    assert (question.text, question.fields["entities"]) == before
+    assert (await talk.said("still there?")).message.text == "still there?"
+
+
+@talking
 async def test_a_press_in_a_topic_is_of_who_pressed_it(talk: Talk) -> None:
     forum, ben = talk.server.group(GROUP, "Garden", forum=True), talk.server.person(1002, "Ben")
     topic = talk.server.topic(forum, "Roses", talk.anna)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.agent.approving import approval_reaction
-from nanoclaw.guard.approvals import Approvals
+from nanoclaw.channels.markup import telegram
+from nanoclaw.events import Event, Notice
+from nanoclaw.guard.approvals import Approvals, exactly
 from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.agent.house import LETS_IN, MAIN, NOON, FakeChannel, house
@@ -20,12 +22,21 @@ class Gate:
 
     def __init__(self, place: Address | None = MAIN, seconds: float = 60.0) -> None:
         self.said: asyncio.Queue[Outbound] = asyncio.Queue()
+        self.shown: list[tuple[Address, Event]] = []
         self._number = 6
+        self.turn = 1  # the newest one at the place
         self.approvals = Approvals(
-            place=lambda address: place, say=self.said.put_nowait, number=self._next, seconds=seconds
+            place=lambda address: place,
+            say=self.said.put_nowait,
+            number=self._next,
+            last=lambda address: (self._number, self.turn),
+            message=lambda address, id: int(id),
+            show=lambda address, event: self.shown.append((address, event)),
+            seconds=seconds,
         )
 
     def _next(self) -> int:
+        """Of a question, and of the message that asks it."""
         self._number += 1
         return self._number
 
@@ -78,17 +89,114 @@ def test_other_words_answer_nothing(words: str) -> None:
     asyncio.run(story())
 
 
-def test_where_two_questions_are_open_a_bare_word_is_not_enough() -> None:
+def test_where_two_questions_are_open_a_bare_word_is_told_to_name_one() -> None:
     async def story() -> None:
         gate = Gate()
         first, _ = await gate.ask()
         second, _ = await gate.ask()
-        assert gate.approvals.hear("yes", MAIN) is None
+        assert gate.approvals.hear("yes", MAIN) == "Which question? Say /yes 7 or /yes 8."
+        assert gate.approvals.hear("No, thanks!", MAIN) == "Which question? Say /no 7 or /no 8."
+        assert not first.done() and not second.done()
         gate.approvals.answer(8, True)
         gate.approvals.answer(7, False)
         assert (await first, await second) == (False, True)
 
     asyncio.run(story())
+
+
+def test_a_bare_word_goes_elsewhere_once_a_turn_has_begun_there_and_a_quote_still_answers() -> None:
+    async def story() -> None:
+        gate = Gate()
+        task, _ = await gate.ask()
+        gate.turn += 1
+        assert gate.approvals.hear("yes", MAIN) is None
+        assert gate.approvals.hear("yes", MAIN, "6") is None
+        assert not task.done()
+        assert gate.approvals.hear("yes", MAIN, "7") == "Yes: it goes on."
+        assert await task is True
+
+    asyncio.run(story())
+
+
+def test_a_yes_to_what_was_said_after_a_question_reaches_the_model(tmp_path: Path) -> None:
+    """The question came from elsewhere, and says so."""
+
+    async def story() -> None:
+        chat = FakeChannel("chat")
+        to_anna = call("message", {"text": "Hello.", "to": "chat:555"})
+        provider = ScriptedProvider(to_anna, "Shall I water the plants?", "Watered.", "Not sent.")
+        async with house(tmp_path, provider, others=(chat,), messaging={}) as home:
+            home.sessions.of(Address("chat", "555"))
+            await home.say("tell Anna", chat="other")
+            question = await home.channel.sent.get()
+            assert question.address == MAIN
+            assert "(This comes from terminal:other, not from this chat.)" in question.text
+            assert await home.ask("hello") == "Shall I water the plants?"
+            assert await home.ask("yes") == "Watered."
+            assert chat.sent.empty()
+            assert await home.ask("/yes") == "Which question? Say /yes 1."
+            await home.say("no", quoted="id-1")
+            assert {await home.answer(), await home.answer()} == {"No: it is not done.", "Not sent."}
+            assert chat.sent.empty()
+
+    asyncio.run(story())
+
+
+def test_any_message_after_a_question_ends_what_a_bare_word_means(tmp_path: Path) -> None:
+    """In the chat whose own turn waits for the answer the word is told to name the question, as nobody else hears it."""
+
+    async def story() -> None:
+        chat = FakeChannel("chat")
+        provider = ScriptedProvider(call("message", {"text": "Hello.", "to": "chat:555"}), "Sent.")
+        async with house(tmp_path, provider, others=(chat,), messaging={}) as home:
+            home.sessions.of(Address("chat", "555"))
+            assert "This comes from" not in (await home.channel_question("tell Anna")).text
+            assert "nanoclaw under test" in await home.ask("/status")
+            assert await home.ask("Yes, please!") == "Which question? Say /yes 1."
+            assert chat.sent.empty()
+            assert await home.ask("/yes 1") == "Yes: it goes on."
+            assert (await chat.sent.get()).text == "Hello."
+            assert await home.answer() == "Sent."
+
+    asyncio.run(story())
+
+
+def test_whoever_waits_for_an_answer_elsewhere_sees_where_it_was_asked() -> None:
+    """In the chat that asked and is asked, the question itself is seen; but a terminal may be `nanoclaw -m`."""
+
+    async def story() -> None:
+        gate = Gate()
+        task, _ = await gate.ask()
+        waits = Notice("waiting for the owner's answer to question 7, asked in terminal:main")
+        await asyncio.sleep(0)
+        assert gate.shown == [(Address("chat", "1"), waits)]
+        task.cancel()
+        here = Gate(place=Address("chat", "1"))
+        task, _ = await here.ask()
+        await asyncio.sleep(0)
+        assert here.shown == []
+        task.cancel()
+
+    asyncio.run(story())
+
+
+HARMLESS = "second [bank.com](http://evil.example/x) **bold** https://a.example <b>x</b>"
+
+
+@pytest.mark.parametrize(
+    "text", [HARMLESS, f"```\n```\n{HARMLESS}\n`````", f"~~~\n> {HARMLESS}\n    - x\n\n\n{HARMLESS}"]
+)
+def test_the_text_to_be_judged_is_shown_letter_by_letter(text: str) -> None:
+    shown, entities = telegram(f"May I?\n\n{exactly(text)}\n\n(so)")
+    assert text in shown
+    assert [entity["type"] for entity in entities] == ["pre"]
+
+
+def test_of_a_long_text_both_ends_are_shown_and_how_much_is_not() -> None:
+    shown = exactly("a" * 5_000 + "`" * 4 + "z" * 7_346)
+    assert "(12,350 characters in all; 9,350 of them are not shown here)" in shown
+    assert shown.startswith("```\n" + "a" * 2_000 + "\n```\n")
+    assert shown.endswith("\n```\n" + "z" * 1_000 + "\n```")
 
 
 def test_nobody_there_and_no_answer_in_time_are_a_no() -> None:

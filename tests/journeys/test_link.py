@@ -171,7 +171,7 @@ def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: Home, 
             await start("gateway").expect("serves terminal, telegram")
             linking = start("link", "telegram")
             code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
-            assert "@nano_test_bot in Telegram" in linking.text
+            await linking.expect("@nano_test_bot in Telegram")
             anna = chats.person(ANNA, "Anna")
             chats.say(anna, f"/link {code}")
             await linking.expect(rf"linked: Anna \(id {ANNA}\)")

@@ -110,7 +110,7 @@ def test_another_chat_hears_it_once_the_owner_says_yes_and_remembers_it(tmp_path
             met(home)
             question = await home.channel_question("tell Anna when the party is")
             assert "May I send this to chat:555?" in question.text
-            assert "> The party is at 8." in question.text
+            assert "```\nThe party is at 8.\n```" in question.text
             assert [(button.label, button.text) for button in question.buttons] == [("Yes", "/yes 1"), ("No", "/no 1")]
             assert chat.sent.empty()
             assert await home.ask("yes") == "Yes: it goes on."

@@ -218,11 +218,17 @@ class Telegram:
         await deliver(inbound)
 
     async def _answer_press(self, update: updates.Fields) -> None:
-        """The button stops turning."""
+        """The button stops turning, and goes with those beside it: what it said need not be said twice."""
         press = update.get("callback_query")
         if isinstance(press, dict) and isinstance(press.get("id"), str):
             with suppress(ChannelError):  # it stops by itself
                 await self._api.call("answerCallbackQuery", seconds=POLL_GRACE_SECONDS, callback_query_id=press["id"])
+        if below := updates.pressed(update):
+            chat, message = below
+            with suppress(ChannelError):  # they are gone already, or their message is
+                await self._api.call(
+                    "editMessageReplyMarkup", seconds=POLL_GRACE_SECONDS, chat_id=chat, message_id=message
+                )
 
     async def _remove_webhook(self) -> None:
         from nanoclaw.log import logger

@@ -60,6 +60,13 @@ def album_of(update: Fields) -> str:
     return _text(_table(update.get("message")).get("media_group_id"))
 
 
+def pressed(update: Fields) -> tuple[int, int] | None:
+    """The chat and the number of the message below which a button was pressed."""
+    message = _table(_table(update.get("callback_query")).get("message"))
+    chat, number = _table(message.get("chat")).get("id"), message.get("message_id")
+    return (chat, number) if isinstance(chat, int) and isinstance(number, int) else None
+
+
 def joined(parts: Sequence[Inbound]) -> Inbound:
     """The parts of an album as one message, which has the id of the first."""
     said = dict.fromkeys(part.message.text for part in parts if part.message.text)
