@@ -182,6 +182,7 @@ class App:
             remark=builder.remark,
             start=lambda row, inbound: self.assistant.start(row, inbound),
             wake=self.delivery.wake,
+            may_run=standing.may_run,
             is_frozen=lambda: frozen_at(flags) is not None,
             is_served=self._fires_for,
             ticked=(config.home / TICK).touch,

@@ -78,6 +78,12 @@ class Standing:
         is_for_group = job.target.channel != TERMINAL and Place.of(job.target.chat).person
         return "guest" if is_for_group else self._access.role(*account(job.creator)) or "guest"
 
+    def may_run(self, job: Job) -> bool:
+        """Whether whoever made a job may talk to the assistant still, where it is heard."""
+        channel, sender = account(job.creator)
+        place = Place.of(job.target.chat)
+        return channel == TERMINAL or self._access.hears(channel, sender, place.chat if place.person else "")
+
     def conversation(self, inbound: Inbound) -> Address:
         """What somebody else says under the owner's address, as in a forged e-mail, is not part of the owner's."""
         address = inbound.address

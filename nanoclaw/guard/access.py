@@ -61,6 +61,13 @@ class Access:
             return "in"
         return "pairing" if rules.policy == "pairing" and is_sure(inbound.sender) else "refused"
 
+    def hears(self, channel: str, sender: str, group: str = "") -> bool:
+        """Whether the assistant talks to somebody, in a group or alone."""
+        rules = self.rules(channel)
+        if group:
+            return rules.groups != "off" and group in rules.allow_groups
+        return self.role(channel, sender) is not None or rules.policy == "open"
+
     def _in_group(self, inbound: Inbound, rules: Rules, role: Role | None, group: str) -> Verdict:
         if rules.groups == "off":
             return "refused"

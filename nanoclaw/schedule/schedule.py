@@ -48,15 +48,16 @@ class Schedule:
         wake: Callable[[str], None],
         is_frozen: Callable[[], bool] = lambda: False,
         is_served: Callable[[Address], bool] = lambda address: True,
+        may_run: Callable[[Job], bool] = lambda job: True,
         ticked: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`start(row, inbound)` has the assistant answer a message that is in the inbox; `wake(channel)` tells delivery
-        of a new row. Jobs whose target is not served stay due. `ticked` is called at each tick."""
+        of a new row. Jobs whose target is not served stay due, and those that may not run any more are paused. `ticked` is called at each tick."""
         self._jobs, self._clock, self._remark = jobs, clock, remark
         self._start, self._wake, self._ticked = start, wake, ticked
-        self._is_frozen, self._is_served = is_frozen, is_served
+        self._is_frozen, self._is_served, self._may_run = is_frozen, is_served, may_run
         self._sleep, self._monotonic = sleep, monotonic
         self._news = asyncio.Event()
         self._seen: tuple[datetime, float] | None = None  # wall and monotonic time of the last tick
@@ -135,7 +136,7 @@ class Schedule:
                 self._try(partial(self._fire_for, target, now))
                 await asyncio.sleep(0)
         for occurrence, job in self._jobs.again(now):
-            if self._is_served(job.target):
+            if self._is_served(job.target) and not self._is_over(job):
                 self._try(partial(self._fire, [Due(job, occurrence.due, occurrence=occurrence)]))
                 await asyncio.sleep(0)
 
@@ -155,6 +156,8 @@ class Schedule:
         """What fires for a conversation; repeats that were missed are noted, or fire once, as their jobs say."""
         dues = []
         for job in self._jobs.due(now, target):
+            if self._is_over(job):
+                continue
             try:
                 due = catch_up(job, now)
             except ScheduleError as error:  # a zone that the machine no longer knows
@@ -166,6 +169,16 @@ class Schedule:
             else:
                 dues.append(due)
         return dues
+
+    def _is_over(self, job: Job) -> bool:
+        """Whether a job is paused here, as whoever made it may not talk to the assistant any more."""
+        if self._may_run(job):
+            return False
+        from nanoclaw.log import logger
+
+        logger.warning("{} is paused: {} may not talk to the assistant any more", _name(job), job.creator)
+        self._jobs.set_state(job.id, "paused", None)
+        return True
 
     def _fire_for(self, target: Address, now: datetime) -> None:
         self._fire(self._dues(target, now))

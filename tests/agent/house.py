@@ -327,6 +327,7 @@ async def house(
         remark=builder.remark,
         start=lambda row, inbound: assistant.start(row, inbound),
         wake=delivery.wake,
+        may_run=standing.may_run,
         is_frozen=lambda: flags.get(PANIC) is not None,
         **(waking or {}),
     )

@@ -342,13 +342,26 @@ def test_a_guest_sets_no_task_that_would_ask_the_model_again_and_again(tmp_path:
 def test_the_rights_of_a_task_end_with_those_of_its_maker(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
-        chat.home.people.remove("telegram", OWNER)
+        chat.home.store.db.execute("UPDATE people SET role = 'guest'")
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.home.schedule.tick(chat.clock())
         await chat.answer()
 
     model = story(tmp_path, play, "Done.")
     assert "read_file" not in {spec.name for spec in model.requests[0].tools}
+
+
+def test_jobs_of_somebody_who_may_not_talk_to_it_any_more_are_paused(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.ask(OWNER, "/remind every minute: stand up")
+        await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
+        chat.home.people.remove("telegram", OWNER)
+        chat.clock.now = NOON + timedelta(hours=21)
+        await chat.home.schedule.tick(chat.clock())
+        assert [job.state for job in chat.home.jobs.all()] == ["paused", "paused"]
+        assert chat.channel.sent.empty()
+
+    assert story(tmp_path, play).requests == []
 
 
 def test_what_a_task_of_the_owners_sets_has_the_owners_rights_too(tmp_path: Path) -> None:
@@ -397,7 +410,7 @@ def test_a_heartbeat_speaks_where_the_owner_did_last_not_where_others_do(tmp_pat
 def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_refused(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
-        chat.home.people.remove("telegram", OWNER)
+        chat.home.store.db.execute("UPDATE people SET role = 'guest'")
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.home.schedule.tick(chat.clock())
         await chat.answer()

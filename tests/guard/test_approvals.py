@@ -17,6 +17,19 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.agent.house import LETS_IN, MAIN, NOON, FakeChannel, house
 
 
+class Numbering(FakeChannel):
+    """Gives each message an id of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    async def send(self, outbound: Outbound) -> str:
+        await super().send(outbound)
+        self._count += 1
+        return f"message-{self._count}"
+
+
 class Gate:
     """An owner at one place, and what is asked there."""
 
@@ -124,8 +137,8 @@ def test_a_yes_to_what_was_said_after_a_question_reaches_the_model(tmp_path: Pat
     async def story() -> None:
         chat = FakeChannel("chat")
         to_anna = call("message", {"text": "Hello.", "to": "chat:555"})
-        provider = ScriptedProvider(to_anna, "Shall I water the plants?", "Watered.", "Not sent.")
-        async with house(tmp_path, provider, others=(chat,), messaging={}) as home:
+        provider = ScriptedProvider(to_anna, "Shall I water the plants?", "Watered.", "Which one?", "Not sent.")
+        async with house(tmp_path, provider, channel=Numbering(), others=(chat,), messaging={}) as home:
             home.sessions.of(Address("chat", "555"))
             await home.say("tell Anna", chat="other")
             question = await home.channel.sent.get()
@@ -135,7 +148,9 @@ def test_a_yes_to_what_was_said_after_a_question_reaches_the_model(tmp_path: Pat
             assert await home.ask("yes") == "Watered."
             assert chat.sent.empty()
             assert await home.ask("/yes") == "Which question? Say /yes 1."
-            await home.say("no", quoted="id-1")
+            await home.say("no", quoted="message-2")
+            assert await home.answer() == "Which one?"
+            await home.say("no", quoted="message-1")
             assert {await home.answer(), await home.answer()} == {"No: it is not done.", "Not sent."}
             assert chat.sent.empty()
 
@@ -143,7 +158,7 @@ def test_a_yes_to_what_was_said_after_a_question_reaches_the_model(tmp_path: Pat
 
 
 def test_any_message_after_a_question_ends_what_a_bare_word_means(tmp_path: Path) -> None:
-    """In the chat whose own turn waits for the answer the word is told to name the question, as nobody else hears it."""
+    """In the chat whose own turn waits for the answer a word is told to name the question: nobody else hears it."""
 
     async def story() -> None:
         chat = FakeChannel("chat")
