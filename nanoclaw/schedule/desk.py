@@ -374,7 +374,8 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
         when = _when(job, now)
     outcome = f"; last {_outcome(last)}" if last else ""
     skips = ", skipped when missed" if job.on_miss == "skip" else ""
-    return f"- {job.id}: {job.kind} “{_short(job.text)}”, {when}{skips}{outcome}"
+    where = f" for {job.target}" if job.target.channel != "terminal" else ""
+    return f"- {job.id}: {job.kind} “{_short(job.text)}”{where}, {when}{skips}{outcome}"
 
 
 def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:

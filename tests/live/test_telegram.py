@@ -231,15 +231,67 @@ async def test_commands_and_their_menu(one: Journey) -> None:
 
 @journey
 async def test_remind(one: Journey) -> None:
-    """Set in the chat, sent on time, put off by one button and done by the other, which says so once."""
+    """Set in the chat, sent on time, put off by a button, which is then gone, and done by a word."""
     assert "drink water" in await one.says("/remind in 1 minute: drink water")
     reminder = await one.server.next(one.anna, 90)
     assert "drink water" in reminder.text
-    for button in ("Snooze 1 h", "Done"):
-        id = one.server.press(reminder, button, one.anna)
-        assert "drink water" in (await one.server.next(one.anna, SECONDS)).text
-        assert one.server.callbacks[id] is not None
+    id = one.server.press(reminder, "Snooze 1 h", one.anna)
+    assert "drink water" in (await one.server.next(one.anna, SECONDS)).text
+    await one.server.until(lambda: not reminder.buttons, SECONDS)
+    assert one.server.callbacks[id] is not None
+    assert "drink water" in await one.says("done 1")
     assert one.model.asked == []
+
+
+# --- approvals -------------------------------------------------------------------------------------------------------
+
+
+@journey
+async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(one: Journey) -> None:
+    """The command says where; in the chat a yes to something else is none to that; buttons go with their use, and one
+    from before a restart says that it is too late."""
+    await one.end()
+    one.configure('allow_from = ["777"]')
+    ben = one.server.person(777, "Ben")
+    await one.start()
+    assert "Model" in await one.says("/status")  # so that it is known where she is
+    secret = "see [bank.com](http://evil.example/x) **now**"
+    one.model.script(calls("message", text=secret, to="telegram:777"))
+    asking = one.home.start("-m", "tell Ben")
+    try:
+        first = await one.server.next(one.anna, SECONDS)
+        assert secret in first.text
+        assert [entity["type"] for entity in first.fields["entities"]] == ["pre"]
+        assert "This comes from terminal:main" in first.text
+        assert asking.stderr
+        said = await asyncio.to_thread(asking.stderr.readline)
+        assert f"question 1, asked in telegram:{ANNA}" in said
+        one.model.script(says("Shall I water the plants?"), says("Watered."))
+        assert await one.says("hello") == "Shall I water the plants?"
+        assert await one.says("yes") == "Watered."
+        assert one.server.sent(ben) == []
+        one.model.script(says("Sent."))
+        one.server.press(first, "Yes", one.anna)
+        assert (await one.server.next(one.anna, SECONDS)).text == "Yes: it goes on."
+        assert (await one.server.next(ben, SECONDS)).text == "see bank.com (http://evil.example/x) now"
+        out, _ = await asyncio.to_thread(asking.communicate, None, SECONDS)
+        assert out == "Sent.\n"
+        await one.server.until(lambda: not first.buttons, SECONDS)
+    finally:
+        asking.kill()
+    one.model.script(calls("message", text="Again.", to="telegram:777"))
+    one.server.say(one.anna, "tell Ben again")
+    second = await one.server.next(one.anna, SECONDS)
+    assert await one.says("yes", reply_to=first) != "Yes: it goes on."
+    await one.end()
+    one.model.script(says("It was not sent."), says("So be it."))
+    await one.start()
+    one.server.press(second, "Yes", one.anna)
+    await one.server.until(
+        lambda: any("no open question 2" in message.text for message in one.server.sent(one.anna)), SECONDS
+    )
+    await one.server.until(lambda: not second.buttons, SECONDS)
+    assert len(one.server.sent(ben)) == 1
 
 
 @journey
