@@ -104,15 +104,12 @@ class Approvals:
         here = {number: one for number, one in self._open.items() if one.place == place and not one.answer.done()}
         if not here:
             return None
-        if quoted:
-            message = self._message(place, quoted)
-            return next((self.answer(number, is_yes) for number, one in here.items() if one.mark[0] == message), None)
-        last = self._last(place)
-        is_last = any(one.mark == last for one in here.values())
-        if is_last and len(here) == 1:
-            return self.answer(next(iter(here)), is_yes)
+        mark, message = (self._last(place), None) if not quoted else (None, self._message(place, quoted))
+        meant = [number for number, one in here.items() if one.mark == mark or one.mark[0] == message]
+        if meant and (quoted or len(here) == 1):
+            return self.answer(meant[0], is_yes)
         # where the chat's own turn waits for the answer, nobody else would hear the word
-        return self.which(is_yes, place) if is_last or any(one.asker == place for one in here.values()) else None
+        return self.which(is_yes, place) if meant or any(one.asker == place for one in here.values()) else None
 
     def which(self, is_yes: bool, place: Address) -> str:
         """What is said to a yes or no that does not tell which question it answers."""

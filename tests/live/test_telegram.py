@@ -261,7 +261,7 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
     try:
         first = await one.server.next(one.anna, SECONDS)
         assert secret in first.text
-        assert [entity["type"] for entity in first.fields["entities"]] == ["pre"]
+        assert {entity["type"] for entity in first.fields["entities"]} == {"pre", "bot_command"}
         assert "This comes from terminal:main" in first.text
         assert asking.stderr
         said = await asyncio.to_thread(asking.stderr.readline)
@@ -273,7 +273,7 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
         one.model.script(says("Sent."))
         one.server.press(first, "Yes", one.anna)
         assert (await one.server.next(one.anna, SECONDS)).text == "Yes: it goes on."
-        assert (await one.server.next(ben, SECONDS)).text == "see bank.com (http://evil.example/x) now"
+        assert (await one.server.next(ben, SECONDS)).text == "see bank.com now"
         out, _ = await asyncio.to_thread(asking.communicate, None, SECONDS)
         assert out == "Sent.\n"
         await one.server.until(lambda: not first.buttons, SECONDS)
@@ -282,7 +282,7 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
     one.model.script(calls("message", text="Again.", to="telegram:777"))
     one.server.say(one.anna, "tell Ben again")
     second = await one.server.next(one.anna, SECONDS)
-    assert await one.says("yes", reply_to=first) != "Yes: it goes on."
+    assert await one.says("yes", reply_to=first) == "Which question? Say /yes 2."
     await one.end()
     one.model.script(says("It was not sent."), says("So be it."))
     await one.start()
