@@ -152,6 +152,7 @@ class App:
             number=partial(next_number, flags),
             last=outbox.last_said,
             message=outbox.sent_row,
+            home=home.of,
             show=self._show,
         )
         post = Post(

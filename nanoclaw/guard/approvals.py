@@ -54,13 +54,15 @@ class Approvals:
         last: Callable[[Address], Mark],
         message: Callable[[Address, str], int | None],
         show: Callable[[Address, Event], None],
+        home: Callable[[Address], Address] = lambda address: address,
         seconds: float = SECONDS,
     ) -> None:
         """`place(address)` is where the owner can be asked about what goes on at an address, None for nowhere;
         `number` gives one that no earlier question had, not even before a restart; `last(address)` tells what was said
-        and begun there last, and `message(address, id)` which message to it has the platform's id."""
+        and begun there last, and `message(address, id)` which message to it has the platform's id.
+        `home(address)` is the conversation of an address, which it may share with others."""
         self._place, self._say, self._number, self._seconds = place, say, number, seconds
-        self._last, self._message, self._show = last, message, show
+        self._last, self._message, self._show, self._home = last, message, show, home
         self._open: dict[int, Question] = {}
 
     async def ask(self, question: str, address: Address) -> bool:
@@ -79,6 +81,10 @@ class Approvals:
             if place != address or address.channel == "terminal":  # `nanoclaw -m` shows what answers it, no more
                 waiting = f"waiting for the owner's answer to question {number}, asked in {place}"
                 self._show(address, Notice(waiting))
+            if self._home(address) not in (address, place):
+                self._show(
+                    self._home(address), Notice(f"question {number} waits in {place}: /yes {number} or /no {number}")
+                )
             async with asyncio.timeout(self._seconds):
                 return await answer
         except TimeoutError:
@@ -102,8 +108,8 @@ class Approvals:
             return None
         is_yes = word in YES
         here = {number: one for number, one in self._open.items() if one.place == place and not one.answer.done()}
-        if not here:
-            return None
+        if not here:  # its turn is of this conversation, where nobody else would hear the word
+            return self.which(is_yes, place) if self._in_reach(place) else None
         mark, message = (self._last(place), None) if not quoted else (None, self._message(place, quoted))
         meant = [number for number, one in here.items() if one.mark == mark or one.mark[0] == message]
         if meant and (quoted or len(here) == 1):
@@ -114,10 +120,17 @@ class Approvals:
     def which(self, is_yes: bool, place: Address) -> str:
         """What is said to a yes or no that does not tell which question it answers."""
         word = "yes" if is_yes else "no"
-        here = [number for number, one in self._open.items() if one.place == place and not one.answer.done()]
-        return (
-            f"Which question? Say {' or '.join(f'/{word} {number}' for number in here) or f'/{word} and its number'}."
-        )
+        named = " or ".join(f"/{word} {number}" for number in self._in_reach(place))
+        return f"Which question? Say {named or f'/{word} and its number'}."
+
+    def _in_reach(self, place: Address) -> list[int]:
+        """The open questions that were asked there, or about what goes on in its conversation."""
+        home = self._home(place)
+        return [
+            number
+            for number, one in self._open.items()
+            if not one.answer.done() and (one.place == place or self._home(one.asker) == home)
+        ]
 
 
 def exactly(text: str) -> str:

@@ -54,7 +54,8 @@ class Schedule:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`start(row, inbound)` has the assistant answer a message that is in the inbox; `wake(channel)` tells delivery
-        of a new row. Jobs whose target is not served stay due, and those that may not run any more are paused. `ticked` is called at each tick."""
+        of a new row. Jobs whose target is not served stay due, and those that may not run any more are paused.
+        `ticked` is called at each tick."""
         self._jobs, self._clock, self._remark = jobs, clock, remark
         self._start, self._wake, self._ticked = start, wake, ticked
         self._is_frozen, self._is_served, self._may_run = is_frozen, is_served, may_run

@@ -273,6 +273,7 @@ async def house(
         number=number,
         last=outbox.last_said,
         message=outbox.sent_row,
+        home=owners.of,
         show=channel.show,
     )
     if messaging is not None:

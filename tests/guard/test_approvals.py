@@ -36,6 +36,7 @@ class Gate:
     def __init__(self, place: Address | None = MAIN, seconds: float = 60.0) -> None:
         self.said: asyncio.Queue[Outbound] = asyncio.Queue()
         self.shown: list[tuple[Address, Event]] = []
+        self.homes: dict[Address, Address] = {}
         self._number = 6
         self.turn = 1  # the newest one at the place
         self.approvals = Approvals(
@@ -45,6 +46,7 @@ class Gate:
             last=lambda address: (self._number, self.turn),
             message=lambda address, id: int(id),
             show=lambda address, event: self.shown.append((address, event)),
+            home=lambda address: self.homes.get(address, address),
             seconds=seconds,
         )
 
@@ -307,5 +309,19 @@ def test_a_command_without_a_number_asks_for_it(tmp_path: Path, words: str) -> N
     async def story() -> None:
         async with house(tmp_path, ScriptedProvider()) as home:
             assert "Which question?" in await home.ask(words)
+
+    asyncio.run(story())
+
+
+def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which_question_waits() -> None:
+    async def story() -> None:
+        gate = Gate(place=Address("chat", "1"))
+        gate.homes[Address("chat", "1")] = MAIN
+        task, _ = await gate.ask()
+        assert gate.approvals.hear("yes", MAIN) == "Which question? Say /yes 7."
+        assert gate.approvals.hear("what?", MAIN) is None
+        assert (MAIN, Notice("question 7 waits in chat:1: /yes 7 or /no 7")) in gate.shown
+        gate.approvals.answer(7, True)
+        assert await task
 
     asyncio.run(story())
