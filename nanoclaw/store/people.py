@@ -72,7 +72,15 @@ class Asking:
 
 
 def new_code() -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    """With a digit and a letter in it, as no ordinary word has both."""
+    while True:
+        code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+        if _is_mixed(code):
+            return code
+
+
+def _is_mixed(code: str) -> bool:
+    return not code.isalpha() and not code.isdigit()
 
 
 def shown(code: str) -> str:
@@ -85,7 +93,7 @@ def code_in(text: str) -> str:
     if len(text) > 40:
         return ""
     bare = "".join(text.upper().replace("-", " ").replace("–", " ").split())
-    return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) else ""
+    return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) and _is_mixed(bare) else ""
 
 
 class People:

@@ -230,3 +230,13 @@ def test_the_owners_chats_are_theirs_as_long_as_they_are_linked(register: Regist
     assert removed and removed.role == "owner"
     assert not register.people.is_owners(HERE)
     assert register.rows() == 1  # how the link went
+
+
+@pytest.mark.parametrize("text", ["sentence", "Hey there", "remember", "MD please", "2345 6789"])
+def test_words_and_numbers_of_eight_signs_are_no_code(text: str) -> None:
+    assert code_in(text) == ""
+
+
+def test_every_new_code_is_taken_for_one() -> None:
+    codes = [new_code() for _ in range(500)]
+    assert [code_in(shown(code).lower()) for code in codes] == codes
