@@ -100,6 +100,12 @@ async def test_an_answer_to_the_bot_is_a_mention_and_carries_what_it_quotes(talk
     assert not (await talk.said("yes?", chat=group, reply_to=other)).is_mention
 
 
+def test_of_a_picture_that_is_answered_the_model_hears_that_it_is_one() -> None:
+    photo = [{"file_id": "x", "file_unique_id": "x", "width": 9, "height": 9}]
+    answered = {"message_id": 7, "caption": "older pic", "photo": photo}
+    assert read(text="what is this?", reply_to_message=answered).quote == "[photo] older pic"
+
+
 def test_of_a_quote_only_the_chosen_part_counts() -> None:
     answered = {"message_id": 7, "text": "one two three", "chat": PRIVATE, "from": FROM}
     inbound = read(text="why?", reply_to_message=answered, quote={"text": "two", "position": 4, "is_manual": True})

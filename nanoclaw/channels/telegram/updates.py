@@ -201,7 +201,12 @@ def _quoted(message: Fields, bot: Bot) -> tuple[str, str, bool]:
         return "", chosen, False
     external_id = _external_id({"chat": message.get("chat"), **answered})
     is_bots = _table(answered.get("from")).get("id") == bot.id
-    return external_id, chosen or _words(answered)[0][:_QUOTE_LENGTH], is_bots
+    kind = next((f"[{kind}]" for kind in _QUOTED_KINDS if answered.get(kind)), "")
+    return external_id, chosen or f"{kind} {_words(answered)[0]}".strip()[:_QUOTE_LENGTH], is_bots
+
+
+_QUOTED_KINDS = ("photo", "voice", "audio", "video", "video_note", "sticker", "document")
+"""What a message that is answered may be besides its words; the file itself does not come along."""
 
 
 def _forwarded(origin: Any, text: str) -> str:
