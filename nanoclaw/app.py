@@ -23,7 +23,7 @@ from nanoclaw.agent.noting import note_commands
 from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.standing import pin_commands
 from nanoclaw.agent.tokens import Calibration
-from nanoclaw.channels.base import Channel, Hints
+from nanoclaw.channels.base import Channel, Checks, Hints
 from nanoclaw.config import Channels, Config, entry
 from nanoclaw.drafts import remove_drafts
 from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError
@@ -34,7 +34,7 @@ from nanoclaw.guard.exec import end_left_over
 from nanoclaw.guard.outputs import Outputs
 from nanoclaw.guard.pinned import Pinned
 from nanoclaw.guard.sending import Sendable
-from nanoclaw.messages import Address, Inbound, Limits, Outbound
+from nanoclaw.messages import Address, Inbound, Limits, Outbound, Role
 from nanoclaw.models import LOCAL, Providers, make_budget, price_in_words, transcriber, window_in_words, window_of
 from nanoclaw.parts import (
     all_tools,
@@ -91,6 +91,7 @@ MAIN = Address("terminal", "main")
 WHILE = "It fires while nanoclaw runs, and late if it does not: `nanoclaw gateway` keeps it running."
 TICK = "schedule.tick"
 """A file in the home, touched at each tick of the schedule."""
+CHECK_SECONDS = 15.0
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
 
@@ -115,7 +116,11 @@ class App:
         self._clock = now = person_clock(config)
         self._began = now()
         people = People(self.store, now)
-        access = Access(rules(config), people.role)
+
+        def linked(channel: str, sender: str) -> Role | None:
+            return "owner" if own and channel == own.name else people.role(channel, sender)
+
+        access = Access(rules(config), linked)
         self._door = Door(access, people, self._let_in, self._tell, now)
         self._channels: dict[str, Channel] = {own.name: own} if own else {}
         if listens:
@@ -435,18 +440,45 @@ class App:
         return address.channel in self._channels if own is None else own.serves(Outbound(address, "", reply_to="any"))
 
 
+def configured(config: Config) -> list[str]:
+    """The names of the chat apps that are configured."""
+    chats = config.channels
+    needed = {"telegram": chats.telegram.token, "matrix": chats.matrix.homeserver, "email": chats.email.address}
+    return [*(name for name, value in needed.items() if value), *chats.others]
+
+
+async def logged_in(config: Config, name: str) -> str:
+    """As whom a chat app is logged in, '' for one that cannot tell. Raises ChannelError, or ConfigError for what is
+    missing."""
+    channel = next(chat_channels(config, person_clock(config), only=name), None)
+    if not isinstance(channel, Checks):
+        return ""
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await channel.check()
+    except TimeoutError:
+        raise ChannelError(
+            f"{name} did not answer within {CHECK_SECONDS:.0f} s: check the network, and addresses and ports in "
+            f"[channels.{name}] of {config.file}."
+        ) from None
+
+
 def chat_channels(
-    config: Config, now: Clock, is_known: Callable[[str, str], bool] = lambda channel, sender: False
+    config: Config,
+    now: Clock,
+    is_known: Callable[[str, str], bool] = lambda channel, sender: False,
+    *,
+    only: str = "",
 ) -> Iterator[Channel]:
-    """The chat apps that are configured. `is_known(channel, sender)` tells whose invitations are accepted. Raises
-    ConfigError for what is missing, or not installed."""
-    most = config.media.megabytes * 1_000_000
-    if (telegram := config.channels.telegram).token:
+    """The chat apps that are configured, or the one that is named. `is_known(channel, sender)` tells whose invitations
+    are accepted. Raises ConfigError for what is missing, or not installed."""
+    most, wanted = config.media.megabytes * 1_000_000, [only] if only else configured(config)
+    if (telegram := config.channels.telegram).token and "telegram" in wanted:
         from nanoclaw.channels.telegram import Telegram
 
         menu = {name: command.help for name, command in COMMANDS.items()}
         yield Telegram(telegram.token, telegram.api_base, now, menu=menu, most_bytes=most)
-    if (matrix := config.channels.matrix).homeserver:
+    if (matrix := config.channels.matrix).homeserver and "matrix" in wanted:
         _check_extra("matrix", "nio")
         _check_keys(config, "matrix", user=matrix.user)
         from nanoclaw.channels.matrix import Matrix
@@ -456,7 +488,7 @@ def chat_channels(
             most_bytes=most,
             is_known=partial(is_known, "matrix"),
         )
-    if (email := config.channels.email).address:
+    if (email := config.channels.email).address and "email" in wanted:
         _check_extra("email", "imap_tools")
         _check_keys(config, "email", imap_host=email.imap_host, smtp_host=email.smtp_host, password=email.password)
         from nanoclaw.channels.email import Email
@@ -478,7 +510,7 @@ def chat_channels(
         from importlib.metadata import entry_points
 
         for point in entry_points(group="nanoclaw.channels"):
-            if point.name in config.channels.others:
+            if point.name in config.channels.others and point.name in wanted:
                 yield point.load()(config.channels.others[point.name], config.home, now)
 
 

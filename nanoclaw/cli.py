@@ -158,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
     acts = linking.add_mutually_exclusive_group()
     acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")
     acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
-    acts.add_argument("--remove", default="", metavar="CHANNEL:ID", help="such as telegram:555")
+    acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
 
     skills = command("skills", _skills_list, "the skills that were found")
     skills.set_defaults(json=False)
@@ -940,7 +940,7 @@ def _link(config: Config, options: argparse.Namespace) -> int:
     if options.listed:
         print("\n".join(linking.listed(config)))
     elif options.remove:
-        print(linking.remove(config, options.remove))
+        print(linking.remove(config, options.remove, options.channel))
     elif options.approve:
         print(linking.approve(config, options.channel, options.approve))
     else:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from nanoclaw import app, attach, parts
@@ -79,15 +80,17 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
         )
     parts.start_logging(config)
     app.rules(config)
-    where = _where(config, channel)
     if live := attach.status(str(config.home)):
-        if channel not in [one["name"] for one in live["channels"]]:
+        served = next((one for one in live["channels"] if one["name"] == channel), None)
+        if served is None:
             raise StoreBusy(
                 f"the {live['role']} that runs (process {owner(config.home / 'state.db')}) does not serve {channel}: "
                 f"end it, and run nanoclaw link {channel} again."
             )
-        return _wait_beside(config, channel, where)
-    return asyncio.run(_serve(config, channel, where))
+        if served["trouble"]:
+            raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
+        return _wait_beside(config, channel, _where(config, channel, is_served=True))
+    return asyncio.run(_serve(config, channel, _where(config, channel)))
 
 
 def listed(config: Config) -> list[str]:
@@ -104,7 +107,7 @@ def listed(config: Config) -> list[str]:
     for one in asking:
         how = f"nanoclaw link {one.address.channel} --approve {shown(one.code)}"
         lines.append(_line(one.address.channel, one.sender, "asks", f"{one.name or 'no name'}: {how}"))
-    return lines or ["Nobody yet: nanoclaw link telegram links you."]
+    return lines or [f"Nobody yet: nanoclaw link CHANNEL ({', '.join([*HOW, *config.channels.others])}) links you."]
 
 
 def _line(channel: str, sender: str, what: str, more: str) -> str:
@@ -123,8 +126,11 @@ def approve(config: Config, channel: str, text: str) -> str:
     return f"{whom} may talk to the assistant on {found.address.channel} now, as a guest: tell them so."
 
 
-def remove(config: Config, account: str) -> str:
-    """End what an account may do. Raises ConfigError where it is not linked."""
+def remove(config: Config, account: str, channel: str = "") -> str:
+    """End what an account may do, CHANNEL:ID, or ID where the channel is given. Raises ConfigError where it is not
+    linked."""
+    if channel and not account.startswith(f"{channel}:"):
+        account = f"{channel}:{account}"
     channel, colon, sender = account.partition(":")
     if not colon or not sender:
         raise ConfigError(f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}.")
@@ -158,9 +164,7 @@ def _check(config: Config, channel: str) -> None:
 
 
 def _is_configured(config: Config, channel: str) -> bool:
-    chats = config.channels
-    needed = {"telegram": chats.telegram.token, "matrix": chats.matrix.homeserver, "email": chats.email.address}
-    return bool(needed.get(channel, True))
+    return channel in app.configured(config)
 
 
 def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Config:
@@ -173,9 +177,10 @@ def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Con
         raise ConfigError(
             "that is no token: it is a number, a colon and some 35 letters and digits. Nothing was saved."
         )
-    name = asyncio.run(_bot(token, config.channels.telegram.api_base))
+    telegram = replace(config.channels.telegram, token=token)
+    who = asyncio.run(app.logged_in(replace(config, channels=replace(config.channels, telegram=telegram)), "telegram"))
     _keep_secret(config, TOKEN, token)
-    print(f"This is @{name}; its token is kept in {config.home / 'secrets.env'}.")
+    print(f"This is {printable(who)}; its token is kept in {config.home / 'secrets.env'}.")
     return configuration.load({**environ, "NANOCLAW_HOME": str(config.home)})
 
 
@@ -187,24 +192,13 @@ def _keep_secret(config: Config, name: str, value: str) -> None:
     write_atomically(path, "\n".join([*kept, f"{name}={value}", ""]), 0o600)
 
 
-async def _bot(token: str, api_base: str) -> str:
-    """The user name of a bot. Raises ChannelError."""
-    from nanoclaw.channels.telegram.api import Api
-
-    api = Api(token, api_base)
-    try:
-        found = await api.call("getMe")
-    finally:
-        await api.aclose()
-    return printable(str(found.get("username", "")))
-
-
-def _where(config: Config, channel: str) -> str:
-    """Whom the code is to be written to. Raises ChannelError where Telegram does not know the bot."""
+def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
+    """Whom the code is to be written to. Raises ChannelError where the login does not work; that of a gateway which
+    serves the channel is not tried again, except for the name of a bot."""
+    who = asyncio.run(app.logged_in(config, channel)) if channel == "telegram" or not is_served else ""
     match channel:
         case "telegram":
-            telegram = config.channels.telegram
-            return f"@{asyncio.run(_bot(telegram.token, telegram.api_base))} in Telegram"
+            return f"{printable(who)} in Telegram"
         case "matrix":
             return f"{config.channels.matrix.user}, which you invite to a room where you two are alone"
         case "email":
@@ -249,7 +243,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
 
     try:
         door = Door(Access(app.rules(config), people.role), people, keep, tell, clock)
-        served = next(one for one in app.chat_channels(config, clock, door.is_known) if one.name == channel)
+        served = next(app.chat_channels(config, clock, door.is_known, only=channel))
         delivery = Delivery(outbox, [served], clock, served.serves)
         tasks = [asyncio.create_task(_run(served, door)), asyncio.create_task(delivery.run())]
         try:

@@ -17,7 +17,7 @@ from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.config import Config
-from nanoclaw.errors import ScheduleError, StoreError
+from nanoclaw.errors import ChannelError, ScheduleError, StoreError
 from nanoclaw.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.models import choose_model, make_provider, price_in_words
 from nanoclaw.parts import (
@@ -51,6 +51,7 @@ from nanoclaw.workspace.skills import Skill, survey
 
 def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
     """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
+    from nanoclaw import app
 
     def workspace() -> str:
         make_home(config)
@@ -100,8 +101,20 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
             raise ScheduleError(f"process {pid} has not looked at its jobs for {live['tick']} s: end it and start it")
         return f"process {pid}, {live['role']}; the schedule ticked {live['tick']} s ago"
 
+    def login(name: str) -> str:
+        live = attach.status(str(config.home))
+        served = next((one for one in live["channels"] if one["name"] == name), None) if live else None
+        if served and served["trouble"]:
+            raise ChannelError(served["trouble"])
+        if served:
+            return f"served by process {owner(config.home / 'state.db')}"
+        who = asyncio.run(app.logged_in(config, name))
+        return f"logged in as {who}" if who else "configured; it cannot be looked whether its login works"
+
     yield "store", store
     yield "running", running
+    for name in app.configured(config):
+        yield name, partial(login, name)
     yield "model", model
 
 

@@ -88,6 +88,16 @@ class Channel(Protocol):
 
 
 @runtime_checkable
+class Checks(Protocol):
+    """A channel that can look whether its login works without being run."""
+
+    async def check(self) -> str:
+        """As whom it is logged in. Raises ChannelError that says what is wrong and what to do. Leaves no connection
+        open."""
+        ...
+
+
+@runtime_checkable
 class Holds(Protocol):
     """A channel whose platform holds the files that came with a message until they are asked for."""
 

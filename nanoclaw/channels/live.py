@@ -77,12 +77,14 @@ class Live:
         pause_seconds: float,
         length: int = 0,
         units: Units = "characters",
+        left: Callable[[str, str], object] = lambda chat, id: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """A chat is written to once in `pause_seconds` at most. Of a text longer than `length` units, 0 for no limit,
-        the first piece is shown."""
+        the first piece is shown. `left(chat, id)` is told of a message that stays as it is, as its turn was stopped."""
         self._screen, self._pause, self._length, self._units = screen, pause_seconds, length, units
+        self._left = left
         self._clock, self._sleep = clock, sleep
         self._turns: dict[str, _Turn] = {}
         self._ended: OrderedDict[tuple[str, str], _Turn] = OrderedDict()
@@ -110,6 +112,8 @@ class Live:
                 self._go_on(turn)
             case Notice(_, None):  # a stream that broke off is begun anew
                 turn.saying += "\n"
+            case TurnEnded(_, "cancelled") if text := _joined(turn.said, turn.saying):
+                self._stop(turn, self._first_piece(text))
             case TurnEnded(answer):
                 self._end(turn, is_silent=not spoken(answer).strip())
             case _:
@@ -117,7 +121,8 @@ class Live:
 
     async def hand_over(self, outbound: Outbound) -> str:
         """The id of the shown message whose place this one is to take, '' for none. The same when it is asked again for
-        a message that could not be sent. A file takes no text's place: then what was shown is erased."""
+        a message that could not be sent. A file takes no text's place: then what was shown is erased. What a turn had
+        said before it was stopped stays, and what is said of that comes below it."""
         chat, reply_to = outbound.address.chat, outbound.reply_to
         if not reply_to:
             return ""
@@ -171,6 +176,12 @@ class Live:
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
+    def _stop(self, turn: _Turn, text: str) -> None:
+        if turn.task:
+            turn.task.cancel()
+        del self._turns[turn.chat]
+        self._start(self._stay(turn, text))
+
     def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -203,9 +214,12 @@ class Live:
             if not is_long:
                 return ""
             turn.told, text = now, f"working: {turn.tool} …"
-        elif self._length:
-            text = next(cut(text, self._length, self._units)).text.rstrip()
+        else:
+            text = self._first_piece(text)
         return text if text != turn.shown else ""
+
+    def _first_piece(self, text: str) -> str:
+        return next(cut(text, self._length, self._units)).text.rstrip() if self._length else text
 
     # --- the platform ------------------------------------------------------------------------------------------------
 
@@ -251,6 +265,17 @@ class Live:
             await asyncio.wait({turn.call}, timeout=_GRACE_SECONDS)
             if not turn.call.done():
                 turn.call.cancel()
+
+    async def _stay(self, turn: _Turn, text: str) -> None:
+        """A message is brought to what was said last, and left."""
+        await self._settle(turn)
+        if turn.id and text != turn.shown:
+            await self._write(turn, text)
+        if turn.id:
+            await self._call(turn, self._leave(turn))
+
+    async def _leave(self, turn: _Turn) -> None:
+        self._left(turn.chat, turn.id)
 
     async def _vanish(self, turn: _Turn) -> None:
         await self._settle(turn)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 
 from nanoclaw.channels.base import Holds, Place
 from nanoclaw.channels.email import Email, mailbox
-from nanoclaw.channels.email.channel import ANSWERS_AN_HOUR
+from nanoclaw.channels.email.channel import MAILS_AN_HOUR
 from nanoclaw.errors import ChannelError, ConfigError, Undeliverable
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.mail_server import PASSWORD, USER, MailServer
@@ -345,16 +345,63 @@ async def test_a_bounce_is_not_handed_in(post: Post) -> None:
 
 
 @in_loop
-async def test_two_programs_that_answer_each_other_end(post: Post) -> None:
-    for number in range(ANSWERS_AN_HOUR):
+async def test_a_login_can_be_looked_at_without_waiting_for_mail(post: Post) -> None:
+    assert await post.channel.check() == USER
+    post.server.refuses["AUTH"] = "535 5.7.8 wrong"
+    with pytest.raises(ChannelError, match="app password"):
+        await post.channel.check()
+    with pytest.raises(ChannelError, match="app password"):
+        await post.make(password="wrong").check()
+    assert not post.folder.exists()  # nothing is begun
+
+
+@in_loop
+async def test_a_port_that_speaks_no_tls_is_named_with_the_setting_for_it(post: Post) -> None:
+    with pytest.raises(ChannelError, match=rf"{post.server.imap[1]} is the port for channels.email.security = 'tls'"):
+        await post.make(security="tls").check()
+    with pytest.raises(ChannelError, match=rf"{post.server.smtp[1]} is the port for channels.email.security = 'tls'"):
+        await post.make(security="tls").send(Outbound(Address("email", ANN), "x"))
+
+
+@in_loop
+async def test_two_programs_that_answer_each_other_end_before_a_model_is_asked(
+    post: Post, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [mail(id=f"<{number}@lab.test>") for number in range(MAILS_AN_HOUR + 3)]
+    forged = mail(id="<forged@lab.test>", says="lab.test; none")
+    bob = mail(id="<bob@lab.test>", sender="bob@lab.test")
+    async with post.runs():
+        taken = [(await post.comes(*many, forged, bob)).external_id]
+        while taken[-1] != "<bob@lab.test>":
+            taken.append((await post.got.get()).external_id)
+        assert taken == [*(f"<{number}@lab.test>" for number in range(MAILS_AN_HOUR)), "<forged@lab.test>", taken[-1]]
+        assert capsys.readouterr().err.count("within an hour") == 1
+        post.server.put(mail(id="<later@lab.test>"))
+        post.server.mails[-1].at = "22-Nov-2026 06:31:38 +0000"
+        assert (await post.got.get()).external_id == "<later@lab.test>"
+
+
+@in_loop
+async def test_what_goes_out_is_never_refused_for_its_number(post: Post) -> None:
+    for number in range(MAILS_AN_HOUR + 1):
         await post.channel.send(Outbound(Address("email", ANN), "x", reply_to=f"<{number}@lab.test>", key=str(number)))
-    more = Outbound(Address("email", ANN), "x", reply_to="<more@lab.test>", key="more")
-    with pytest.raises(Undeliverable, match="within an hour"):
-        await post.channel.send(more)
-    await post.channel.send(Outbound(Address("email", ANN), "a reminder", key="r"))
-    await post.channel.send(Outbound(Address("email", "bob@lab.test"), "x", reply_to="<b@lab.test>", key="b"))
-    post.now += timedelta(hours=1)
-    await post.channel.send(more)
+    assert len(post.server.sent) == MAILS_AN_HOUR + 1
+
+
+@in_loop
+async def test_a_mail_in_which_there_is_nothing_is_left_alone(post: Post) -> None:
+    async with post.runs():
+        empty = mail("", subject="")
+        assert (await post.comes(empty, mail(id="<2@lab.test>"))).external_id == "<2@lab.test>"
+
+
+@in_loop
+async def test_an_empty_file_is_not_said_to_be_gone(post: Post) -> None:
+    letter = mail("See")
+    letter.add_attachment(b"", maintype="application", subtype="pdf", filename="a.pdf")
+    async with post.runs():
+        (file,) = (await post.comes(letter)).attachments
+    assert await post.channel.fetch(file, 100) == b""
 
 
 @in_loop

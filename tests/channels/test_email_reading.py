@@ -20,6 +20,8 @@ ANN = Author("ann@lab.test", "Ann", True)
     [
         ("Yes, Tuesday.", "On Mon, Nov 3, 2025 at 10:00 AM Bob <bob@x.org> wrote:\n\n> Which day?\n> Bob"),
         ("Yes.", "On Mon, Nov 3, 2025 at 10:00 AM Somebody With A Long Name\n<bob@x.org> wrote:\n\n> Which day?"),
+        ("done", "-----Original Message-----\nFrom: Bot\nSent: Monday\nTo: Ann\nSubject: Call Bob\n\nCall Bob"),
+        ("done", "On Monday Bot wrote:\n\n> Call Bob"),
         ("Ja.", "Am Mo., 3. Nov. 2025 um 10:00 Uhr schrieb Bob <bob@x.org>:\n\n> Wann?"),
         ("Oui.", "Le lun. 3 nov. 2025 à 10:00, Bob <bob@x.org> a écrit :\n\n> Quand ?"),
         ("好的。", "张三 <z@x.org> 于2025年11月3日周一 10:00写道：\n\n> 什么时候？"),

@@ -204,6 +204,30 @@ def test_what_was_shown_of_a_turn_that_says_nothing_in_the_end_is_erased() -> No
     played(scene)
 
 
+def test_what_was_said_before_a_turn_was_stopped_stays() -> None:
+    left: list[tuple[str, str]] = []
+
+    async def scene() -> None:
+        async with stage(left=lambda chat, id: left.append((chat, id))) as on:
+            await on.show(TurnBegan("in-1"), TextDelta("Herons"), seconds=1)
+            await on.show(TextDelta(" stand"), TurnEnded("Stopped.", "cancelled"))
+            assert await on.live.hand_over(answer("Stopped.")) == ""
+            assert on.chat.shown == {"m1": "Herons stand"}
+            assert left == [("1", "m1")]
+
+    played(scene)
+
+
+def test_a_line_about_tools_gives_way_to_what_is_said_of_the_stop() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), started("exec"), seconds=21)
+            await on.show(TurnEnded("Stopped.", "cancelled"))
+            assert await on.live.hand_over(answer("Stopped.")) == "m1"
+
+    played(scene)
+
+
 def test_what_cannot_be_erased_is_tried_again() -> None:
     async def scene() -> None:
         async with stage() as on:

@@ -16,6 +16,7 @@ import pytest
 from nanoclaw.channels.matrix import Matrix, client
 from nanoclaw.channels.matrix.events import Held
 from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.homeserver import ANNA, BOT, ROOM, TOKEN, Homeserver, event, homeserver, invitation, room, text
 from tests.schedule.dial import story
@@ -289,6 +290,79 @@ async def test_a_thousand_invitations_of_strangers_cost_nothing(
         assert server.paths("/join") == ["/_matrix/client/v3/join/!invited5000:localhost"]
         assert len(json.loads((tmp_path / "sync.json").read_text())["invitations"]) == 1_000
         assert capsys.readouterr().err.count("not known here") == 1
+
+
+@story
+async def test_an_invitation_that_stays_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with homeserver() as server:
+        now = NOW
+        channel = Matrix(server.url, BOT, "right", tmp_path, lambda: now, most_bytes=1)
+        for _ in range(2):
+            server.news = [{"rooms": {"invite": invitation(1, "@stranger:evil")}}, {}] if not server.asked else [{}, {}]
+            async with running(server, channel):
+                await server.until("/sync", len(server.paths("/sync")) + 3)
+            now += timedelta(minutes=2)
+        assert capsys.readouterr().err.count("not known here") == 1
+
+
+@story
+async def test_the_first_message_of_a_thread_says_what_it_is_about(tmp_path: Path) -> None:
+    thread = {
+        "rel_type": "m.thread",
+        "event_id": "$e10",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$e10"},
+    }
+    reply = {"rel_type": "m.thread", "event_id": "$e10", "m.in_reply_to": {"event_id": "$e11"}}
+
+    def within(number: int, words: str, relation: dict[str, Any] = thread) -> dict[str, Any]:
+        return event(number, {"msgtype": "m.text", "body": words, "m.relates_to": relation})
+
+    async with homeserver() as server:
+        server.news = [
+            room(),
+            room(text(10, "The boiler")),
+            room(within(11, "Explain"), within(12, "More"), within(13, "This", reply)),
+        ]
+        said = await heard(server, tmp_path)
+    assert [one.quote for one in said] == ["", "The boiler", "", "Explain"]
+
+
+@story
+async def test_what_a_stopped_turn_had_said_stays_after_a_restart(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [room()]
+        channel, place = make(server, tmp_path), Address("matrix", ROOM)
+        async with running(server, channel):
+            channel.show(place, TurnBegan("$e1"))
+            channel.show(place, TextDelta("A heron stands"))
+            await server.until("/send/m.", 1)
+            channel.show(place, TurnEnded("Stopped.", "cancelled"))
+            await channel.send(Outbound(place, "Stopped.", reply_to="$e1", key="1.0"))
+        assert [body["body"] for body in server.bodies("/send/m.")] == ["A heron stands", "Stopped."]
+        server.news = [room()]
+        await heard(server, tmp_path)
+        assert not server.paths("/redact/")
+
+
+@story
+async def test_a_login_can_be_looked_at_without_running(tmp_path: Path) -> None:
+    """It is made once, kept, and made anew when it was revoked and there is a password."""
+    async with homeserver() as server:
+        assert await make(server, tmp_path).check() == BOT
+        assert await make(server, tmp_path, password="").check() == BOT
+        assert len(server.paths("/login")) == 1
+        server.refusals["/whoami"] = [UNKNOWN_TOKEN]
+        assert await make(server, tmp_path).check() == BOT
+        assert len(server.paths("/login")) == 2
+        server.refusals["/whoami"] = [UNKNOWN_TOKEN, (404, {})]
+        no_password = make(server, tmp_path, password="")
+        with pytest.raises(ChannelError, match="Set NANOCLAW_MATRIX_PASSWORD"):
+            await no_password.check()
+        server.refusals["/login"] = [(403, {"errcode": "M_FORBIDDEN", "error": "no"})]
+        with pytest.raises(ChannelError, match="refuses @nano:localhost with this password"):
+            await make(server, tmp_path, password="wrong").check()
+        assert not server.paths("/sync")
 
 
 @story

@@ -18,6 +18,7 @@ import pytest
 from nanoclaw.store.db import Store
 from nanoclaw.store.people import People
 from tests.agent.house import REPOSITORY
+from tests.channels.mail_server import PASSWORD, USER, MailServer
 from tests.journeys.command import Home
 from tests.live.telegram_server import TelegramServer
 from tests.model_server import ModelServer, says
@@ -265,11 +266,16 @@ def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelSer
         (("email",), "[channels.email]"),
         (("--remove", "555"), "such as telegram:555"),
         (("--remove", "telegram:555"), "is not linked"),
+        (("matrix", "--remove", "@x:host"), "matrix:@x:host is not linked"),
         (("telegram", "--approve", "nonsense"), "nobody waits by the code"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Home, arguments: tuple[str, ...], sentence: str) -> None:
     assert sentence in home.run("link", *arguments, check=2).err
+
+
+def test_an_empty_list_says_how_to_link(home: Home) -> None:
+    assert "nanoclaw link CHANNEL (telegram, matrix, email) links you" in home.run("link", "--list").out
 
 
 def test_a_name_in_place_of_an_id_is_an_error_that_says_why(home: Home, server: ModelServer) -> None:
@@ -294,6 +300,55 @@ def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, se
                 assert not (home.root / "secrets.env").exists()
 
     play(story())
+
+
+def configured_for_mail(home: Home, model: ModelServer, mail: MailServer) -> None:
+    """With a Matrix account, too, that cannot work."""
+    (imap_host, imap_port), (smtp_host, smtp_port) = mail.imap, mail.smtp
+    home.configure(
+        model.base,
+        more='[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "wrong"\n'
+        f'[channels.email]\naddress = "{USER}"\nimap_host = "{imap_host}"\nimap_port = {imap_port}\n'
+        f'smtp_host = "{smtp_host}"\nsmtp_port = {smtp_port}\nsecurity = "none"\ntrusts = "lab.test"\n',
+    )
+
+
+def test_no_code_is_shown_where_the_login_does_not_work(home: Home, server: ModelServer) -> None:
+    mail = MailServer()
+    try:
+        configured_for_mail(home, server, mail)
+        home.environment["NANOCLAW_EMAIL_PASSWORD"] = "wrong-one"
+        ended = home.run("link", "email", check=1)
+        assert "Code:" not in ended.out
+        assert f"127.0.0.1 refuses the login of {USER}" in ended.err
+
+        async def story() -> None:
+            home.environment["NANOCLAW_EMAIL_PASSWORD"] = PASSWORD
+            linking = Typing(home, "link", "email")
+            try:
+                await linking.expect(r"Code: (\w{4}-\w{4})")
+            finally:
+                linking.close()
+
+        play(story())
+    finally:
+        mail.stop()
+
+
+def test_doctor_looks_at_the_login_of_each_chat_app(home: Home, server: ModelServer) -> None:
+    mail = MailServer()
+    server.script(says("hello"), says("hello"))
+    try:
+        configured_for_mail(home, server, mail)
+        home.environment["NANOCLAW_EMAIL_PASSWORD"] = PASSWORD
+        found = home.run("doctor", check=1).out
+        assert f"ok    email: logged in as {USER}" in found
+        assert "wrong matrix: channels.matrix.user must be a whole id" in found
+        assert "telegram" not in found
+        home.environment["NANOCLAW_EMAIL_PASSWORD"] = "wrong-one"
+        assert f"wrong email: 127.0.0.1 refuses the login of {USER}" in home.run("doctor", check=1).out
+    finally:
+        mail.stop()
 
 
 def test_a_token_is_not_taken_from_a_pipe(home: Home) -> None:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     import ssl
 
 INSTALL = "pip install 'nanoclaw-assistant[email]'"
-ANSWERS_AN_HOUR = 20
-"""More mails an hour of one address are not answered: two programs that answer each other end here at last."""
+MAILS_AN_HOUR = 60
+"""More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
+last."""
 
 _LENGTH = 200_000
 _T = TypeVar("_T")
@@ -52,7 +53,8 @@ class Email:
 
     Where it stopped is kept in `folder`, not in the mailbox, whose mails stay as they are: who looks at it with another
     program takes nothing away. Of mails by programs, lists and mail servers none is handed in. A mail with several
-    recipients is answered to its author alone, at the address of its From header.
+    recipients is answered to its author alone, at the address of its From header. A mail in which there is nothing at
+    all, neither a subject nor words nor a file, is left alone.
 
     A mail that is sent again, because it was not certain that it went out, has the same Message-ID: most mail programs
     show it once.
@@ -84,7 +86,8 @@ class Email:
         self._clock, self._trusts, self._most_bytes = clock, trusts.strip(), most_bytes
         self._mark_file = folder / "mailbox.json"
         self._threads = Threads(folder / "threads")
-        self._answers: dict[str, deque[tuple[datetime, str]]] = {}
+        self._taken: deque[tuple[datetime, str]] = deque()
+        self._over: dict[str, datetime] = {}
         self._alive: datetime | None = None
         self.hints = Hints(
             length=_LENGTH,
@@ -120,10 +123,21 @@ class Email:
         finally:
             box.close()
 
+    async def check(self) -> str:
+        """Log in for mail that comes and for mail that goes; the address. Raises ChannelError."""
+        from nanoclaw.channels.email.writing import log_in
+
+        box = await _in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
+        box.close()
+        await log_in(self._smtp, self._user, self._password)
+        return self._address
+
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """The file, over a connection of its own. Raises ChannelError for one that is larger than `most`, or gone."""
         if attachment.size is not None and attachment.size > most:
             raise ChannelError(_too_large(attachment, most))
+        if attachment.size == 0:
+            return b""
         try:
             validity, uid, section, encoding = attachment.ref.split("/")
             place = int(validity), int(uid)
@@ -141,14 +155,11 @@ class Email:
         place = Place.of(outbound.address.chat)
         if not is_address(place.chat):
             raise Undeliverable(f"{place.chat!r} is not an e-mail address such as ann@example.org.")
-        self._check_rate(place.chat, outbound)
         known = await self._conversation(place, outbound)
         mail = await asyncio.to_thread(
             compose, outbound, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
         )
         await submit(mail, self._smtp, self._user, self._password)
-        if outbound.reply_to:
-            self._answers.setdefault(place.chat, deque()).append((self._clock(), outbound.reply_to))
         message_id = str(mail["Message-ID"])
         if place.thread:
             before = known or Conversation(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
@@ -193,13 +204,37 @@ class Email:
         except Exception as error:  # what strangers send breaks parsers in ways that nobody has listed
             logger.warning("E-mail: mail {} could not be read and is left alone: {}", uid, type(error).__name__)
             return False
-        if inbound.message.text.strip() or inbound.attachments:
-            chat = inbound.address.chat
-            before = self._threads.find(chat) if Place.of(chat).thread else None
-            self._threads.remember(chat, conversation.after(before) if before else conversation)
-            await deliver(inbound)
-            return True
-        return False
+        if not (inbound.message.text.strip() or inbound.attachments):
+            logger.info("E-mail: mail {} is left alone: there is nothing in it", uid)
+            return False
+        if self._is_too_many(inbound.sender, letter.at):
+            return False
+        chat = inbound.address.chat
+        before = self._threads.find(chat) if Place.of(chat).thread else None
+        self._threads.remember(chat, conversation.after(before) if before else conversation)
+        await deliver(inbound)
+        self._taken.append((letter.at, inbound.sender))
+        return True
+
+    def _is_too_many(self, sender: str, at: datetime) -> bool:
+        """Whether more mails of one sender came within an hour than a person writes. What came while nobody ran is
+        counted by when it came."""
+        since = at - timedelta(hours=1)
+        while self._taken and self._taken[0][0] <= since:
+            self._taken.popleft()
+        if sum(one == sender for _, one in self._taken) < MAILS_AN_HOUR:
+            return False
+        self._over = {one: told for one, told in self._over.items() if told > since}
+        if sender not in self._over:
+            from nanoclaw.log import logger
+
+            self._over[sender] = at
+            logger.warning(
+                "E-mail: {} mails of {} came within an hour; more are not taken in, it may be a loop.",
+                MAILS_AN_HOUR,
+                sender,
+            )
+        return True
 
     def _message(self, letter: Letter) -> tuple[Inbound, Conversation]:
         return as_message(letter, self.name, self._domain, self._trusts)
@@ -235,22 +270,6 @@ class Email:
 
     def _opened(self) -> closing[Mailbox]:
         return closing(mailboxes.open_mailbox(self._imap, self._user, self._password))
-
-    def _check_rate(self, chat: str, outbound: Outbound) -> None:
-        """Raises Undeliverable when more mails of one address were answered within an hour than a person writes."""
-        if not outbound.reply_to:
-            return
-        recent = self._answers.get(chat, deque())
-        while recent and recent[0][0] <= self._clock() - timedelta(hours=1):
-            recent.popleft()
-        if outbound.reply_to not in (answered := {reply_to for _, reply_to in recent}) and (
-            len(answered) >= ANSWERS_AN_HOUR
-        ):
-            from nanoclaw.log import logger
-
-            said = f"{len(answered)} mails of {chat} were answered within an hour; this one is not, it may be a loop."
-            logger.warning("E-mail: {}", said)
-            raise Undeliverable(said)
 
     def _keep(self, chat: str, conversation: Conversation) -> None:
         """The mail is out: that its thread cannot be kept must not send it again."""

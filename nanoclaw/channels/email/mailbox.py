@@ -231,8 +231,20 @@ def _told(server: Server) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise ChannelError(certificate_refused(server, error)) from None
     except (OSError, EOFError, imaplib.IMAP4.error, ImapToolsError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ChannelError(f"The connection to {server} broke off: {said or type(error).__name__}.") from None
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ChannelError(f"The connection to {server} broke off: {said}.{port_hint(server, error)}") from None
+
+
+def port_hint(server: Server, error: BaseException | None) -> str:
+    """What may be wrong where a server speaks no TLS, or not at once."""
+    import ssl
+
+    if not isinstance(error, ssl.SSLError):
+        return ""
+    return (
+        f" Check whether {server.port} is the port for channels.email.security = {server.security!r}: mostly 993 and "
+        "465 are for 'tls', 143 and 587 for 'starttls'."
+    )
 
 
 def certificate_refused(server: Server, error: ssl.SSLCertVerificationError) -> str:

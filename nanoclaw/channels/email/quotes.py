@@ -16,6 +16,8 @@ _FROM = (
 _HEADERS_BEGIN = re.compile(rf"^\s*\**(?:{_FROM})\s?\**[:：]\**\s*\S", re.IGNORECASE)
 _HEADER = re.compile(r"^\s*\**[^\W\d_][\w .\-]{0,24}?\s?\**[:：]\**\s*\S")
 _SEPARATOR = re.compile(r"^\s*(?:_{20,}|-{4,} ?[^-\n]{3,40} ?-{4,})\s*$")
+_ORIGINAL = re.compile(r"^\s*-{4,} ?(?:Original Message|Ursprüngliche Nachricht|Message d'origine) ?-{4,}\s*$", re.I)
+_WROTE = re.compile(r"^(?:On\b.*\bwrote|Am\b.*\bschrieb\b.*|Le\b.*\ba écrit|El\b.*\bescribió)\s?:$")
 _FORWARDED = re.compile(r"^\s*-{4,} ?(?:Forwarded message|Weitergeleitete Nachricht|Message transféré|转发)", re.I)
 _FORWARD = re.compile(r"^\s*(?:fwd?|wg|tr|rv|enc|i|vs|vb|doorst|转发|轉寄|転送)\s*[:：]", re.IGNORECASE)
 _DEVICE = re.compile(
@@ -55,22 +57,26 @@ def own_words(text: str) -> str:
 def _headers_at(lines: list[str]) -> int:
     """Where a block of headers begins that Outlook puts above what it quotes; the line of dashes belongs to it."""
     for place, line in enumerate(lines):
-        if len(line) < _LINE and _HEADERS_BEGIN.match(line) and _is_block(lines[place + 1 : place + 9]):
+        if len(line) < _LINE and _HEADERS_BEGIN.match(line):
             above = place - 1
             while above >= 0 and not lines[above]:
                 above -= 1
+            is_marked = above >= 0 and _ORIGINAL.match(lines[above][:_LINE]) is not None
+            if not _is_block(lines[place + 1 : place + 9], is_marked):
+                continue
             return above if above >= 0 and _SEPARATOR.match(lines[above][:_LINE]) else place
     return len(lines)
 
 
-def _is_block(following: list[str]) -> bool:
-    """Whether two more headers follow, blank lines between them aside, with a time or an address among them."""
+def _is_block(following: list[str], is_marked: bool) -> bool:
+    """Whether two more headers follow, blank lines between them aside, with a time or an address among them unless the
+    line above says what they are."""
     found: list[str] = []
     for line in filter(None, following):
         if len(line) >= _LINE or not _HEADER.match(line):
             break
         found.append(line)
-    return len(found) >= 2 and any(map(_TIME_OR_ADDRESS.search, found))
+    return len(found) >= 2 and (is_marked or any(map(_TIME_OR_ADDRESS.search, found)))
 
 
 def _without_end_quote(lines: list[str]) -> list[str]:
@@ -112,7 +118,7 @@ def _attribution_at(lines: list[str], end: int) -> int | None:
     for begin in range(last - 1, max(-1, last - 1 - _ATTRIBUTION_LINES), -1):
         if not lines[begin] or len(lines[begin]) > _LINE:
             break
-        if _DATE.search(lines[begin]):
+        if _DATE.search(lines[begin]) or (begin == last - 1 and _WROTE.match(lines[begin])):
             return begin
         if address is None and "@" in lines[begin]:
             address = begin

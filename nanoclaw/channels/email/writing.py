@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 from nanoclaw.channels import markup
 from nanoclaw.channels.email import threads
-from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused
+from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import Conversation
 from nanoclaw.channels.text import one_line
 from nanoclaw.errors import ChannelError, Undeliverable
@@ -51,45 +54,68 @@ def compose(
 async def submit(mail: EmailMessage, server: Server, user: str, password: str) -> None:
     """Hand the mail to the server. Raises Undeliverable when the address or the mail is refused for good, ChannelError
     when another try may help."""
+    import aiosmtplib
+
+    sender, recipient = str(mail["From"]), str(mail["To"])
+    with _told(server, user, "The mail could not be handed to"):
+        try:
+            await aiosmtplib.send(
+                mail, sender=sender, recipients=[recipient], **_connection(server, user, password, sender)
+            )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            first = error.recipients[0]
+            raise _refused(first.code, f"{server.host} does not take mail for {recipient}: {first.message}") from None
+        except aiosmtplib.SMTPSenderRefused as error:
+            raise ChannelError(
+                f"{server.host} does not let {user} send as {sender}: {one_line(error.message, 200)}"
+            ) from None
+        except aiosmtplib.SMTPDataError as error:
+            raise _refused(error.code, f"{server.host} does not take the mail: {error.message}") from None
+
+
+async def log_in(server: Server, user: str, password: str) -> None:
+    """Look whether the server would take mail from us. Raises ChannelError."""
+    import aiosmtplib
+
+    with _told(server, user, "Mail cannot be sent by"):
+        async with aiosmtplib.SMTP(**_connection(server, user, password, user)):
+            pass
+
+
+def _connection(server: Server, user: str, password: str, sender: str) -> dict[str, Any]:
+    return {
+        "hostname": server.host,
+        "port": server.port,
+        "username": user,
+        "password": password,
+        "use_tls": server.security == "tls",
+        "start_tls": server.security == "starttls",
+        "tls_context": None if server.security == "none" else server.context(),
+        "local_hostname": sender.rpartition("@")[2],
+        "timeout": _SEND_SECONDS,
+    }
+
+
+@contextmanager
+def _told(server: Server, user: str, what: str) -> Iterator[None]:
+    """Whatever goes wrong with the connection as a sentence."""
     import ssl
 
     import aiosmtplib
 
-    sender, recipient = str(mail["From"]), str(mail["To"])
     try:
-        await aiosmtplib.send(
-            mail,
-            sender=sender,
-            recipients=[recipient],
-            hostname=server.host,
-            port=server.port,
-            username=user,
-            password=password,
-            use_tls=server.security == "tls",
-            start_tls=server.security == "starttls",
-            tls_context=None if server.security == "none" else server.context(),
-            local_hostname=sender.rpartition("@")[2],
-            timeout=_SEND_SECONDS,
-        )
+        yield
     except ssl.SSLCertVerificationError as error:
         raise ChannelError(certificate_refused(server, error)) from None
     except aiosmtplib.SMTPAuthenticationError:
         raise ChannelError(login_refused(server, user), retry_after=300) from None
-    except aiosmtplib.SMTPRecipientsRefused as error:
-        first = error.recipients[0]
-        raise _refused(first.code, f"{server.host} does not take mail for {recipient}: {first.message}") from None
-    except aiosmtplib.SMTPSenderRefused as error:
-        raise ChannelError(
-            f"{server.host} does not let {user} send as {sender}: {one_line(error.message, 200)}"
-        ) from None
     except aiosmtplib.SMTPConnectError as error:
         if isinstance(cause := error.__cause__, ssl.SSLCertVerificationError):
             raise ChannelError(certificate_refused(server, cause)) from None
-        raise ChannelError(f"{server} cannot be reached: {one_line(str(error), 200)}") from None
-    except aiosmtplib.SMTPDataError as error:
-        raise _refused(error.code, f"{server.host} does not take the mail: {error.message}") from None
+        said = one_line(str(error), 200)
+        raise ChannelError(f"{server} cannot be reached: {said}.{port_hint(server, cause)}") from None
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-        raise ChannelError(f"The mail could not be handed to {server}: {one_line(str(error), 200)}") from None
+        raise ChannelError(f"{what} {server}: {one_line(str(error), 200)}.{port_hint(server, error)}") from None
 
 
 def _refused(code: int, said: str) -> ChannelError:

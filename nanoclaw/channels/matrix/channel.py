@@ -29,7 +29,7 @@ from nanoclaw.events import Event
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 
 if TYPE_CHECKING:
-    from nanoclaw.channels.matrix.client import Client
+    from nanoclaw.channels.matrix.client import Client, SignedOut
 
 POLL_SECONDS = 30.0
 TIMELINE_EVENTS = 100
@@ -95,7 +95,7 @@ class Matrix:
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
         self._typing: set[str] = set()
-        self._live = Live(self, pause_seconds=LIVE_SECONDS, length=LENGTH, units="bytes")
+        self._live = Live(self, pause_seconds=LIVE_SECONDS, length=LENGTH, units="bytes", left=self._is_left)
 
     @property
     def hints(self) -> Hints:
@@ -129,14 +129,7 @@ class Matrix:
             account = await self._logged_in(client, account)
             await self._receive(client, account, deliver)
         except SignedOut as error:
-            device = account.device if error.is_soft else ""
-            self._folder.keep_account(replace(account, device=device, token=""))
-            todo = (
-                "It logs in again with the password."
-                if self._password
-                else "Set NANOCLAW_MATRIX_PASSWORD to log in again."
-            )
-            raise ChannelError(f"{error} {todo}", None if self._password else 60) from None
+            raise self._signed_out(error) from None
         except asyncio.CancelledError:
             self._is_over = True
             raise
@@ -144,6 +137,39 @@ class Matrix:
             self._ready.clear()
             self._client = None
             await client.close()
+
+    async def check(self) -> str:
+        """As whom it is logged in, where need be with the password. Raises ChannelError."""
+        from nanoclaw.channels.matrix.client import SignedOut
+
+        self._folder.make()
+        try:
+            await self._look()
+        except SignedOut as error:
+            told = self._signed_out(error)
+            if not self._password:
+                raise told from None
+            await self._look()
+        return self._user
+
+    async def _look(self) -> None:
+        from nanoclaw.channels.matrix.client import Client
+
+        account = self._folder.account(self._user)
+        client = Client(self._homeserver, self._user, account.device, self._folder.path)
+        try:
+            await self._logged_in(client, account)
+            await client.see_login()
+        finally:
+            await client.close()
+
+    def _signed_out(self, error: SignedOut) -> ChannelError:
+        """Forget a login that the server no longer takes; what is said of that."""
+        account = self._folder.account(self._user)
+        self._folder.keep_account(replace(account, device=account.device if error.is_soft else "", token=""))
+        if self._password:
+            return ChannelError(f"{error} It logs in again with the password.")
+        return ChannelError(f"{error} Set NANOCLAW_MATRIX_PASSWORD to log in again.", 60)
 
     async def _logged_in(self, client: Client, account: Account) -> Account:
         """Log in with what was kept, or for the first time with the password."""
@@ -205,7 +231,7 @@ class Matrix:
 
     async def _answer_invitations(self, client: Client, news: Any) -> None:
         """Accept those of known people; the others stay, as their senders may become known."""
-        waiting = dict(self._progress.invitations)
+        waiting, before = dict(self._progress.invitations), dict(self._progress.invitations)
         for room_id in (*news.rooms.join, *news.rooms.leave):
             waiting.pop(room_id, None)
         for room_id in news.rooms.invite:
@@ -214,9 +240,10 @@ class Matrix:
             client.invited_rooms.pop(room_id)
         for room_id, inviter in list(waiting.items()):
             if not self._is_known(inviter):
-                self._remark(
-                    "stranger", f"left alone an invitation of {one_line(inviter, 100)}, who is not known here."
-                )
+                if before.get(room_id) != inviter:
+                    self._remark(
+                        "stranger", f"left alone an invitation of {one_line(inviter, 100)}, who is not known here."
+                    )
             elif self._may_try(room_id) and await self._accept(client, room_id, inviter):
                 del waiting[room_id]
         self._progress = replace(self._progress, invitations=tuple(waiting.items())[-MOST_INVITATIONS:])
@@ -321,6 +348,9 @@ class Matrix:
         client, room_id = await self._connected(), Place.of(chat).chat
         await client.redact(room_id, id)
         self._grows(room_id, id, False)
+
+    def _is_left(self, chat: str, id: str) -> None:
+        self._grows(Place.of(chat).chat, id, False)
 
     def _grows(self, room_id: str, event_id: str, does: bool) -> None:
         """Keep which answers are unfinished, for the case that this process does not come to their end."""

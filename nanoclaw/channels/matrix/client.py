@@ -271,6 +271,14 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             response = await self.send(method, f"/_matrix/client/v3/{path}", data, self._headers())
             return response.status, await self.parse_body(response)
 
+    async def see_login(self) -> None:
+        """Raises SignedOut where the login is not valid, ChannelError for what is no homeserver."""
+        status, answer = await self.ask("GET", "account/whoami")
+        if answer.get("errcode") in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
+            raise SignedOut(bool(answer.get("soft_logout")))
+        if status != 200:
+            raise ChannelError(f"the homeserver answered {answer.get('errcode') or status}.")
+
     async def download(self, mxc: str, most: int) -> bytes:
         """The bytes of a file. Raises ChannelError for more than `most`."""
         where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/"))

@@ -98,15 +98,16 @@ def without_fallback(text: str) -> str:
 
 
 def addressed(text: str, names: tuple[str, ...]) -> tuple[bool, str]:
-    """Whether a text names one of these as a word, and the text without the name where it begins with it:
-    "nano: /status" -> (True, "/status")."""
-    found = [re.escape(name) for name in sorted(names, key=len, reverse=True) if name]
+    """Whether a text calls one of these, and the text without the name where it begins with it: "nano: /status" ->
+    (True, "/status"). A name may be an ordinary word: it calls only with an @ before it, or at the beginning with a
+    colon or comma behind it."""
+    found = [re.escape(name.removeprefix("@")) for name in sorted(names, key=len, reverse=True) if name]
     if not found:
         return False, text
-    any_name = f"@?(?:{'|'.join(found)})(?![\\w.=/@:-]*\\w)"
-    if begins := re.match(rf"\s*{any_name}[:,]?\s*", text, re.IGNORECASE):
+    any_name = f"(?:{'|'.join(found)})(?![\\w.=/@:-]*\\w)"
+    if begins := re.match(rf"\s*(?:@{any_name}[:,]?|{any_name}[:,])\s*", text, re.IGNORECASE):
         return True, text[begins.end() :]
-    return re.search(rf"(?<![\w@.:/-]){any_name}", text, re.IGNORECASE) is not None, text
+    return re.search(rf"(?<![\w@.:/-])@{any_name}", text, re.IGNORECASE) is not None, text
 
 
 def when(event: Mapping[str, Any], now: datetime) -> datetime:

@@ -20,6 +20,7 @@ GAP_EVENTS = 500
 """So many messages of one room are read that came while the program was down; what is older is left out."""
 
 MOST_REMEMBERED = 300
+MOST_THREADS = 1_000
 KEY_DAYS = 7
 """So long the key of a message may come late; messages of a time before the assistant's device never get theirs."""
 
@@ -34,6 +35,7 @@ class Timeline:
         self._channel, self._user, self._clock, self._remark = channel, user, clock, remark
         self._undecrypted: OrderedDict[str, tuple[str, Any]] = OrderedDict()
         self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._threads: OrderedDict[str, str] = OrderedDict()
 
     @property
     def undecrypted(self) -> tuple[tuple[str, str], ...]:
@@ -150,9 +152,11 @@ class Timeline:
             text = rest or text
             is_mention = named or self._user in said.mentions or quoted_sender == self._user
         member = room.users.get(sender)
-        place = Place(room.room_id, said.thread, sender if is_group else "")
+        place = str(Place(room.room_id, said.thread, sender if is_group else ""))
+        if said.thread and self._is_first_of(place, event_id) and not said.quoted:
+            _, quote = await self._quoted(client, room.room_id, said.thread)
         return Inbound(
-            Address(self._channel, str(place)),
+            Address(self._channel, place),
             sender,
             event_id,
             UserMessage(text, events.when(source, self._clock())),
@@ -163,6 +167,13 @@ class Timeline:
             is_group,
             is_mention,
         )
+
+    def _is_first_of(self, place: str, event_id: str) -> bool:
+        """Whether it is the first message of somebody in a thread since the start; also when it is read again."""
+        first = self._threads.setdefault(place, event_id)
+        while len(self._threads) > MOST_THREADS:
+            self._threads.popitem(last=False)
+        return first == event_id
 
     def _names(self, room: Any) -> tuple[str, ...]:
         """What the assistant is called in a room."""

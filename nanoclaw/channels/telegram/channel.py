@@ -117,6 +117,13 @@ class Telegram:
             await self._live.aclose()
             await self._live_in_groups.aclose()
 
+    async def check(self) -> str:
+        """As whom the token lets it in. Raises ChannelError."""
+        try:
+            return f"@{(await self._who()).username}"
+        finally:
+            await self.aclose()
+
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Telegram keeps files for an hour or more after they were asked for, and gives a bot 20 MB at most."""
         if (attachment.size or 0) > most:
