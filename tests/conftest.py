@@ -66,3 +66,14 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.lower().endswith("_proxy") or name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    """What the log is told."""
+    from nanoclaw.log import logger
+
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level="DEBUG", format="{level}: {message}")
+    yield lines
+    logger.remove(sink)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -89,17 +89,6 @@ def story(
     asyncio.run(run())
     assert not model.left
     return model
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """What the log is told."""
-    from nanoclaw.log import logger
-
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="DEBUG", format="{level}: {message}")
-    yield lines
-    logger.remove(sink)
 
 
 def content(request: ModelRequest) -> str:
