@@ -43,7 +43,7 @@ def without_server(home: Home, *arguments: str) -> subprocess.CompletedProcess[s
         text=True,
         env=home.variables(),
         cwd=REPOSITORY,
-        timeout=30,
+        timeout=100,
     )
 
 

@@ -39,7 +39,8 @@ def commands(name: str) -> list[str]:
 
 def run(script: str, folder: Path, **environment: str) -> str:
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8", **environment}
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=variables, capture_output=True, text=True, timeout=30)
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done
     return done.stdout
 
@@ -88,12 +89,18 @@ def test_without_a_schedule_nothing_speaks_of_one() -> None:
 # -- tmux
 
 
+def until(shown: str) -> str:
+    """A command that ends once this is on the person's screen."""
+    return f"until tmux capture-pane -p -t work:0.0 | grep -q '^{shown}'; do sleep 0.02; done"
+
+
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Path]:
     """A folder for sockets of its own, with the person's session `work` on the default one."""
     if not shutil.which("tmux"):
         pytest.skip("no tmux here")
-    run("tmux -f /dev/null new-session -d -s work -x 100 -y 20 'sh -i'", tmp_path, TMUX_TMPDIR=str(tmp_path))
+    session = "tmux -f /dev/null new-session -d -s work -x 100 -y 20 'PS1=ready: exec sh -i'"
+    run(f"{session}; {until('ready:')}", tmp_path, TMUX_TMPDIR=str(tmp_path))
     yield tmp_path
     run("tmux kill-server", tmp_path, TMUX_TMPDIR=str(tmp_path))
 
@@ -101,7 +108,7 @@ def tmux(tmp_path: Path) -> Iterator[Path]:
 def test_tmux_looks_into_the_persons_sessions_and_types_there(tmux: Path) -> None:
     look, type_into = commands("tmux")[:2]
     assert run(look, tmux, TMUX_TMPDIR=str(tmux)).startswith("work:0.0 sh")
-    typed = type_into.replace("make test", "echo $((6*7))") + "\nsleep 0.5; " + look.splitlines()[-1]
+    typed = type_into.replace("make test", "echo $((6*7))") + f"\n{until('42')}\n" + look.splitlines()[-1]
     assert "\n42\n" in run(typed, tmux, TMUX_TMPDIR=str(tmux))
 
 

@@ -35,7 +35,7 @@ from nanoclaw.guard.sending import Sendable
 from nanoclaw.messages import Address, Attachment, Image, Inbound, Message, Outbound, ToolResult, UserMessage
 from nanoclaw.parts import image_type, job_commands, open_image
 from nanoclaw.providers.base import Provider
-from nanoclaw.schedule import heartbeat as heartbeats
+from nanoclaw.schedule import hours
 from nanoclaw.schedule.desk import Desk
 from nanoclaw.schedule.heartbeat import Heartbeat
 from nanoclaw.schedule.reminders import Answers, introduce
@@ -341,7 +341,7 @@ async def house(
         wake=delivery.wake,
         free=lambda address: assistant.free(address),
         is_frozen=lambda: flags.get(PANIC) is not None,
-        **{"settings": heartbeats.settings("30m", "08:00-22:00"), **(beating or {})},
+        **{"settings": hours.settings("30m", "08:00-22:00"), **(beating or {})},
     )
 
     def provider_for(name: str) -> Provider:
@@ -400,7 +400,7 @@ async def house(
     delivering = asyncio.create_task(delivery.run())
     assistant.resume(lambda address: True)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             yield House(
                 root,
                 assistant,

@@ -18,7 +18,7 @@ import pytest
 
 from tests.channels.screen import Screen
 
-SECONDS = 30.0  # until which what is expected must be there
+SECONDS = 100.0  # until which what is expected must be there
 ROOT = Path(__file__).parents[2]
 
 

@@ -34,7 +34,7 @@ class Homeserver:
 
     async def until(self, part: str, times: int = 1) -> None:
         """Wait until something has been asked so often."""
-        async with asyncio.timeout(20), self.changed:
+        async with asyncio.timeout(100), self.changed:
             await self.changed.wait_for(lambda: len(self.paths(part)) >= times)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:

@@ -94,7 +94,7 @@ def talking(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     def run(**more: Any) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(30), opened() as talked, talked.running():
+            async with asyncio.timeout(100), opened() as talked, talked.running():
                 await test(talked, **more)
 
         asyncio.run(whole())

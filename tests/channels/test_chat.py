@@ -209,7 +209,7 @@ def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path:
         await here.send(reply("Stopped.", hi.external_id))
         assert not face.is_busy
         face.interrupt()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 100)
 
     asyncio.run(main())
 

@@ -233,7 +233,7 @@ def run_program(redirection: str, **environment: str) -> subprocess.CompletedPro
         capture_output=True,
         text=True,
         env={"PYTHONPATH": ":".join(sys.path), **environment},
-        timeout=60,
+        timeout=100,
     )
 
 

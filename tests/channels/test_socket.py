@@ -49,7 +49,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     @functools.wraps(test)
     def run(*arguments: Any, **more: Any) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(100):
                 await test(*arguments, **more)
 
         asyncio.run(whole())
@@ -142,7 +142,7 @@ def hello(want: str = "chat", **more: Any) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

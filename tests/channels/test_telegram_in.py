@@ -454,7 +454,7 @@ async def test_numbers_that_begin_anew_after_a_week_are_followed(talk: Talk) -> 
 
 def test_updates_that_all_lack_a_number_are_no_reason_to_ask_without_a_pause() -> None:
     async def story() -> None:
-        async with asyncio.timeout(20), opened() as talk:
+        async with asyncio.timeout(100), opened() as talk:
             talk.server.raw(message(text="x"))
             talk.server.updates[-1].fields.pop("update_id")
             assert isinstance(await talk.run(), ChannelError)
@@ -464,7 +464,7 @@ def test_updates_that_all_lack_a_number_are_no_reason_to_ask_without_a_pause() -
 
 def test_what_is_not_stored_is_not_acknowledged_and_comes_again() -> None:
     async def story() -> None:
-        async with asyncio.timeout(20), opened() as talk:
+        async with asyncio.timeout(100), opened() as talk:
             talk.server.say(talk.anna, "one")
             talk.server.say(talk.anna, "two")
             talk.refuse = RuntimeError("the disk is full")

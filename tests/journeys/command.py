@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
+import select
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +18,8 @@ from pathlib import Path
 from tests.agent.house import REPOSITORY
 
 KEY = "sk-canary-7f3a9c21d84e"
+SECONDS = 100.0
+"""Until which what is expected must be there."""
 
 
 @dataclass
@@ -48,7 +56,7 @@ class Home:
             capture_output=True,
             env=self.variables(),
             cwd=REPOSITORY,
-            timeout=30,
+            timeout=SECONDS,
         )
         ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
         if check is not None:
@@ -73,3 +81,62 @@ class Ended:
     status: int
     out: str
     err: str
+
+
+class Running:
+    """A process in a pseudo-terminal of its own without cursor movement: `say` lines, `expect` words."""
+
+    def __init__(self, home: Home, *arguments: str) -> None:
+        self.text = ""
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            home.command(*arguments),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**home.variables(), "TERM": "dumb"},
+            cwd=REPOSITORY,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C in it reaches the process
+        )
+        os.close(slave)
+
+    def say(self, line: str) -> None:
+        os.write(self._master, f"{line}\n".encode())
+
+    def press_ctrl_c(self) -> None:
+        os.write(self._master, b"\x03")
+
+    def expect(self, what: str, times: int = 1) -> str:
+        """All that it has shown, once this is part of it so many times."""
+        self.match(f"(?s)(?:{re.escape(what)}.*?){{{times}}}")
+        return self.text
+
+    def match(self, pattern: str) -> re.Match[str]:
+        deadline = time.monotonic() + SECONDS
+        while not (found := re.search(pattern, self.text)):
+            assert time.monotonic() < deadline, f"{pattern!r} did not come:\n{self.text}"
+            if not self._read(0.2) and self.process.poll() is not None and not re.search(pattern, self.text):
+                raise AssertionError(f"it ended without {pattern!r}:\n{self.text}")
+        return found
+
+    def ended(self) -> int:
+        while self._read(0.05) or self.process.poll() is None:
+            pass
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._master], [], [], seconds)[0]:
+            return False
+        try:
+            piece = os.read(self._master, 65536).decode(errors="replace").replace("\r", "")
+        except OSError:  # the other side is closed
+            return False
+        self.text += piece
+        return bool(piece)

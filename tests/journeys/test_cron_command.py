@@ -8,8 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.journeys.command import Home
-from tests.journeys.test_gateway import Running
+from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, says
 
 OFF = "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)"

@@ -17,7 +17,7 @@ from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
 
 DOCUMENT = (REPOSITORY / "docs" / "channels.md").read_text(encoding="utf-8")
-SECONDS = 20.0  # until which what is expected must be there
+SECONDS = 100.0  # until which what is expected must be there
 
 
 def block(language: str, having: str) -> str:

@@ -106,7 +106,7 @@ def test_a_heartbeat_that_was_killed_is_finished_by_the_next_one(home: Home, ser
         with suppress(subprocess.TimeoutExpired):
             pytest.fail(f"it ended with {killed.wait(0.05)}")
     killed.kill()
-    killed.communicate(timeout=20)
+    killed.communicate(timeout=100)
     server.script(reports(True, "The door is open."), reports(False))
     assert "Told: The door is open." in home.run("heartbeat").out
     assert len(server.asked) == 3
@@ -144,5 +144,5 @@ def test_a_running_gateway_beats_when_it_is_told_to(home: Home, server: ModelSer
         assert "is as it was" in home.run("heartbeat").out or "under way" in home.run("heartbeat").out
     finally:
         gateway.send_signal(signal.SIGTERM)
-        gateway.communicate(timeout=20)
+        gateway.communicate(timeout=100)
     assert len(server.asked) == 1

@@ -21,7 +21,7 @@ from tests.agent.house import MAIN, NOON, REPOSITORY, assert_legal, house, resul
 
 def victim(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.journeys.victim", *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100)
 
 
 WENT_ON = "(I was interrupted in between and went on.)\n\n"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
 import re
 import signal
 import stat
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -17,77 +14,24 @@ import pytest
 
 from nanoclaw.store.db import Store
 from nanoclaw.store.people import People
-from tests.agent.house import REPOSITORY
 from tests.channels.mail_server import PASSWORD, USER, MailServer
-from tests.journeys.command import Home
+from tests.journeys.command import Home, Running
 from tests.live.telegram_server import TelegramServer
 from tests.model_server import ModelServer, says
 
-SECONDS = 20.0  # until which what is expected must be there
 ANNA, MALLORY = 1001, 666
 
 
-class Typing:
-    """A process in a pseudo-terminal, beside a server that runs in this process."""
-
-    def __init__(self, home: Home, *arguments: str) -> None:
-        self.text = ""
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            home.command(*arguments),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**home.variables(), "TERM": "dumb"},
-            cwd=REPOSITORY,
-            start_new_session=True,
-            preexec_fn=_take_the_terminal,
-        )
-        os.close(slave)
-        asyncio.get_running_loop().add_reader(self._master, self._read)
-        self._news = asyncio.Event()
-
-    def say(self, line: str) -> None:
-        os.write(self._master, f"{line}\n".encode())
-
-    def press_ctrl_c(self) -> None:
-        os.write(self._master, b"\x03")
-
-    async def expect(self, what: str) -> re.Match[str]:
-        """What matches it, once it is there."""
-        async with asyncio.timeout(SECONDS):
-            while not (found := re.search(what, self.text)):
-                self._news.clear()
-                await self._news.wait()
-        return found
-
-    async def ended(self) -> int:
-        return await asyncio.to_thread(self.process.wait, SECONDS)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        asyncio.get_running_loop().remove_reader(self._master)
-        os.close(self._master)
-
-    def _read(self) -> None:
-        try:
-            self.text += os.read(self._master, 65536).decode(errors="replace").replace("\r", "")
-        except OSError:  # the other side is closed
-            asyncio.get_running_loop().remove_reader(self._master)
-        self._news.set()
+async def shows(process: Running, pattern: str) -> re.Match[str]:
+    """What matches it, once it is there; the server beside it runs on in this thread."""
+    return await asyncio.to_thread(process.match, pattern)
 
 
-def _take_the_terminal() -> None:
-    """So that Ctrl-C in it reaches the process."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+async def ended(process: Running) -> int:
+    return await asyncio.to_thread(process.ended)
 
 
-Start = Callable[..., Typing]
+Start = Callable[..., Running]
 
 
 @asynccontextmanager
@@ -95,10 +39,10 @@ async def telegram(
     home: Home, model: ModelServer, *, with_token: bool = True
 ) -> AsyncIterator[tuple[TelegramServer, Start]]:
     """A Telegram server that the home is configured for, and how to start the program."""
-    running: list[Typing] = []
+    running: list[Running] = []
 
-    def start(*arguments: str) -> Typing:
-        running.append(Typing(home, *arguments))
+    def start(*arguments: str) -> Running:
+        running.append(Running(home, *arguments))
         return running[-1]
 
     async with TelegramServer() as server:
@@ -137,19 +81,19 @@ def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer) -> N
             (home.root / "secrets.env").write_text("# mine\nOTHER_API_KEY=sk-other\n")
             (home.root / "secrets.env").chmod(0o600)
             linking = start("link", "telegram")
-            await linking.expect("BotFather")
-            await linking.expect("Token")
+            await shows(linking, "BotFather")
+            await shows(linking, "Token")
             linking.say(chats.token)
-            await linking.expect("This is @nano_test_bot")
-            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
+            await shows(linking, "This is @nano_test_bot")
+            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
             anna, mallory = chats.person(ANNA, "Anna", "anna"), chats.person(MALLORY, "Mallory")
             chats.say(mallory, "let me in")
             chats.say(mallory, "/start ABCD2345")
-            await linking.expect("a wrong code came over telegram")
+            await shows(linking, "a wrong code came over telegram")
             chats.say(anna, code.lower().replace("-", " "))
             assert "You are linked" in (await chats.next(anna)).text
-            await linking.expect(rf"linked: Anna \(id {ANNA}\)")
-            assert await linking.ended() == 0
+            await shows(linking, rf"linked: Anna \(id {ANNA}\)")
+            assert await ended(linking) == 0
             assert chats.sent(mallory) == []
             assert chats.token not in linking.text
             secrets = home.root / "secrets.env"
@@ -169,14 +113,14 @@ def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer) -> N
 def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: Home, server: ModelServer) -> None:
     async def story() -> None:
         async with telegram(home, server) as (chats, start):
-            await start("gateway").expect("serves terminal, telegram")
+            await shows(start("gateway"), "serves terminal, telegram")
             linking = start("link", "telegram")
-            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
-            await linking.expect("@nano_test_bot in Telegram")
+            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
+            await shows(linking, "@nano_test_bot in Telegram")
             anna = chats.person(ANNA, "Anna")
             chats.say(anna, f"/link {code}")
-            await linking.expect(rf"linked: Anna \(id {ANNA}\)")
-            assert await linking.ended() == 0
+            await shows(linking, rf"linked: Anna \(id {ANNA}\)")
+            assert await ended(linking) == 0
             assert "You are linked" in (await chats.next(anna)).text
             chats.say(anna, "/model")
             assert "scripted" in (await chats.next(anna)).text
@@ -196,19 +140,19 @@ def test_a_gateway_that_ends_and_ctrl_c_end_the_waiting_and_the_code(home: Home,
     async def story() -> None:
         async with telegram(home, server) as (chats, start):
             gateway = start("gateway")
-            await gateway.expect("serves terminal, telegram")
+            await shows(gateway, "serves terminal, telegram")
             linking = start("link", "telegram")
-            await linking.expect("Waiting")
+            await shows(linking, "Waiting")
             gateway.process.send_signal(signal.SIGTERM)
-            await linking.expect("the gateway has ended")
-            assert await linking.ended() == 1
-            assert await gateway.ended() == 0
+            await shows(linking, "the gateway has ended")
+            assert await ended(linking) == 1
+            assert await ended(gateway) == 0
             alone = start("link", "telegram")
-            code = (await alone.expect(r"Code: (\w{4}-\w{4})"))[1]
-            await alone.expect("Waiting")
+            code = (await shows(alone, r"Code: (\w{4}-\w{4})"))[1]
+            await shows(alone, "Waiting")
             alone.press_ctrl_c()
-            assert await alone.ended() == 130
-            await start("gateway").expect("serves terminal, telegram")
+            assert await ended(alone) == 130
+            await shows(start("gateway"), "serves terminal, telegram")
             chats.say(chats.person(ANNA, "Anna"), code)
             await chats.until(lambda: not chats.unconfirmed)
 
@@ -224,11 +168,11 @@ def test_what_known_people_say_while_the_command_serves_is_answered_by_the_next_
             config = home.root / "config.toml"
             config.write_text(config.read_text() + f'allow_from = ["{MALLORY}"]\n')
             linking = start("link", "telegram")
-            code = (await linking.expect(r"Code: (\w{4}-\w{4})"))[1]
+            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
             guest, anna = chats.person(MALLORY, "Gus"), chats.person(ANNA, "Anna")
             chats.say(guest, "are you there?")
             chats.say(anna, code)
-            assert await linking.ended() == 0
+            assert await ended(linking) == 0
             server.script(says("Yes."))
             start("gateway")
             assert (await chats.next(guest)).text == "Yes."
@@ -241,7 +185,7 @@ def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelSer
         async with telegram(home, server) as (chats, start):
             config = home.root / "config.toml"
             config.write_text(config.read_text() + 'policy = "pairing"\n')
-            await start("gateway").expect("serves terminal, telegram")
+            await shows(start("gateway"), "serves terminal, telegram")
             gus = chats.person(MALLORY, "Gus")
             chats.say(gus, "hello")
             code = re.search(r"code: (\w{4}-\w{4})", (await chats.next(gus)).text)
@@ -293,10 +237,10 @@ def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, se
                 (f"12345:{'x' * 35}", "Telegram does not know this token"),
             ):
                 linking = start("link", "telegram")
-                await linking.expect("Token")
+                await shows(linking, "Token")
                 linking.say(token)
-                await linking.expect(said)
-                assert await linking.ended() in (1, 2)
+                await shows(linking, said)
+                assert await ended(linking) in (1, 2)
                 assert not (home.root / "secrets.env").exists()
 
     play(story())
@@ -324,9 +268,9 @@ def test_no_code_is_shown_where_the_login_does_not_work(home: Home, server: Mode
 
         async def story() -> None:
             home.environment["NANOCLAW_EMAIL_PASSWORD"] = PASSWORD
-            linking = Typing(home, "link", "email")
+            linking = Running(home, "link", "email")
             try:
-                await linking.expect(r"Code: (\w{4}-\w{4})")
+                await shows(linking, r"Code: (\w{4}-\w{4})")
             finally:
                 linking.close()
 

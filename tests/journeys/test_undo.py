@@ -172,7 +172,7 @@ def test_the_person_is_told_when_a_command_emptied_the_memory_and_undo_brings_it
 
 def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: Path) -> None:
     child = "import sys; from tests.journeys import test_undo; test_undo.die_in_a_tool(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], cwd=REPOSITORY, timeout=30)
+    done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], cwd=REPOSITORY, timeout=100)
     assert done.returncode == -signal.SIGKILL
 
     async def story(home: House, model: ScriptedProvider) -> None:

@@ -260,7 +260,7 @@ def test_cancelling_ends_pip_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     started = time.monotonic()
     asyncio.run(stop())
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 

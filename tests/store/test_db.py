@@ -300,7 +300,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     ended = subprocess.run(
-        [sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, preexec_fn=small_files, timeout=30
+        [sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, preexec_fn=small_files, timeout=100
     )
     *accepted, refused = ended.stdout.splitlines()
     assert ended.stderr == ""
