@@ -82,8 +82,8 @@ async def lateness(jobs: Jobs, schedule: Schedule, store: Store) -> list[float]:
     late: list[float] = []
     send = jobs.send
 
-    def sent(dues, compose, introduce):  # type: ignore[no-untyped-def]
-        done = send(dues, compose, introduce)
+    def sent(dues, *how):  # type: ignore[no-untyped-def]
+        done = send(dues, *how)
         late.append((now() - dues[0].due).total_seconds())
         return done
 

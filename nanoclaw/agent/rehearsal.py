@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.agent.asking import Asking
+from nanoclaw.agent.budget import Budget
 from nanoclaw.agent.context import ContextBuilder
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn
@@ -57,10 +58,18 @@ async def rehearse(
     clock: Callable[[], datetime],
     rounds: int,
     limits: Limits,
+    book: Callable[[Call], None],
+    budget: Budget | None,
 ) -> Rehearsal:
-    """Play the turn of a message that no person sent. `clock` says the time that it is played at."""
+    """Play the turn of a message that no person sent. `clock` says the time that it is played at; `book` takes each
+    request to the model, for which `budget` holds the money."""
     refused: list[str] = []
-    calls: list[Call] = []
+    requests = 0
+
+    def count(call: Call) -> None:
+        nonlocal requests
+        requests += 1
+        book(call)
 
     def refusal(name: str, changes: bool, arguments: Mapping[str, Any]) -> str:
         if not changes:
@@ -70,7 +79,7 @@ async def rehearse(
 
     frame = builder.user_messages(text, channel=address.channel, chat_id=address.chat, sender="job", origin="job")
     toolbox = Toolbox(tools, clock, redact, refusal)
-    asking = Asking(provider, Calibration(), calls.append, None, "job")
+    asking = Asking(provider, Calibration(), count, budget)
     turn = Turn(
         asking=asking,
         toolbox=toolbox,
@@ -83,4 +92,4 @@ async def rehearse(
         limits=limits,
     )
     ended = await turn.run()
-    return Rehearsal(ended, tuple(dict.fromkeys(refused)), len(calls), asking.usage, asking.model)
+    return Rehearsal(ended, tuple(dict.fromkeys(refused)), requests, asking.usage, asking.model)

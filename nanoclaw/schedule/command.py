@@ -40,13 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     upcoming.add_argument("--tz", default="", metavar="ZONE")
     upcoming.add_argument("--from", dest="start", default="", metavar="ISO", help="default: now")
     upcoming.add_argument("-n", dest="count", type=_count, default=5, metavar="N")
-    rehearsing = add_action("rehearse", "what a job would send: nothing is stored, sent or changed")
+    rehearsing = add_action("rehearse", "what a job would send: nothing is sent or changed")
     rehearsing.add_argument("id", metavar="ID")
     rehearsing.add_argument("--at", default="", metavar="WHEN", help="as if it were then; default: its next time")
 
 
 def line(options: argparse.Namespace) -> str:
     """What stands after /cron for an action that changes something."""
+    if options.action == "rehearse":
+        return f"rehearse {options.id} {options.at}"
     if options.action != "add":
         return f"{options.action} {options.id}"
     flags = [flag for flag in ("task", "skip", "may_schedule") if getattr(options, flag)]

@@ -17,6 +17,8 @@ from nanoclaw.store.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED = 10_000, 100
+WORDS_OF_A_TIME = 12
+"""So many are looked at where no colon says how far the words for the time go."""
 MOST_OF_A_GUEST = 20
 """Jobs of one conversation that is not the owner's."""
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
@@ -91,10 +93,9 @@ class Desk:
             raise ScheduleError(f"Nothing was set yet. {asked}")
         schedule, rule, zone, anchor = _kept(heard, zone, now)
         due = words.upcoming(heard, now).astimezone(UTC)
-        made = Job(wish.kind, text, wish.when, schedule, rule, zone, anchor, target, creator, due)
         job = self._jobs.add(
-            replace(
-                made,
+            Job(
+                *(wish.kind, text, wish.when, schedule, rule, zone, anchor, target, creator, due),
                 on_miss=wish.on_miss,
                 nag_seconds=nag_seconds,
                 nag_times=nag_times,
@@ -114,16 +115,16 @@ class Desk:
         return self.add(Wish(when, text, kind, at, on_miss, nag), target, creator)
 
     def parted(self, said: str, zone: str) -> list[str]:
-        """The words for the time and the text of "me tomorrow at 9 to call Anna" or "me to call Anna tomorrow at 9";
-        [] where they cannot be told apart."""
+        """The words for the time and the text of "me tomorrow at 9 to call Anna", "me to call Anna tomorrow at 9" or
+        "0 9 * * 1-5 look at my mail"; [] where they cannot be told apart."""
         now, zone = self._clock(), zone or self._zone
 
-        def is_time(words_: str) -> bool:
+        def is_time(words_: str, *, exact: bool = False) -> bool:
             try:
-                words.read(words_, now, zone)
+                heard = words.read(words_, now, zone)
             except ScheduleError:
                 return False
-            return not words_.isdecimal()  # "chapter 7"
+            return not words_.isdecimal() and not (exact and isinstance(heard, words.Unclear))  # "chapter 7"
 
         rest = _ME.sub("", said)
         if text_first := _TO.match(rest):
@@ -135,6 +136,13 @@ class Desk:
         for found in _TO.finditer(rest):
             if is_time(rest[: found.start()]):
                 return [rest[: found.start()].strip(), rest[found.end() :].strip()]
+        if quoted := _QUOTED.match(rest):
+            return [quoted[2], rest[quoted.end() :]]
+        spaces = list(re.finditer(r"\s+", rest))[:WORDS_OF_A_TIME]
+        for space in reversed(spaces):
+            when, text = rest[: space.start()], rest[space.end() :]
+            if is_time(when, exact=True):  # "friday at 9 30 eggs" may be at 9 and at 9:30
+                return [] if text[:1].isdigit() or _TWO_NUMBERS.search(when) or is_time(rest) else [when, text]
         return []
 
     def in_short(self, job: Job) -> str:
@@ -179,7 +187,7 @@ class Desk:
         if due is None:  # it failed until it was paused
             self._jobs.plan(job.id)
         self._changed()
-        return f"Goes on: {_name(job)}, {_when(replace(job, state='active', next_due=due), now) if due else 'now'}."
+        return f"Goes on: {_name(job)}, {_when(job._replace(state='active', next_due=due), now) if due else 'now'}."
 
     def run(self, id_: int) -> str:
         job = self.job(id_)
@@ -236,7 +244,7 @@ class Commands:
             "run": self._desk.run,
         }
         if action not in acts:
-            raise ScheduleError("/cron list, add, remove ID, pause ID, resume ID, run ID, next ID: not " + repr(action))
+            raise ScheduleError(f"/cron list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
         return acts[action](number(rest))
 
     def _add(self, argument: str, example: str, address: Address, sender: str) -> str:
@@ -261,9 +269,11 @@ class Commands:
                     target = address_of(value)
         if rest.endswith(":") and not _COLON.search(rest):
             raise ScheduleError(_NO_TEXT)
-        parts = [part.strip() for part in _COLON.split(rest, maxsplit=1)]
+        parts = [part.strip() for part in _COLON.split(_ME.sub("", rest), maxsplit=1)]
+        if len(parts) == 1 or _ME.match(rest):
+            parts = self._desk.parted(rest, wish.zone) or parts
         if len(parts) == 1:
-            parts = self._desk.parted(rest, wish.zone)
+            parts = [part.strip() for part in _TIGHT_COLON.split(rest, maxsplit=1)]
         if len(parts) != 2 or not all(parts):
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
         when, text = parts
@@ -276,8 +286,10 @@ _NO_TEXT = "There is no text: say what the reminder is to say, or the task to do
 _FLAG = re.compile(
     r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
 )
-_COLON = re.compile(r":(?=\s)")
+_COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
+_TWO_NUMBERS = re.compile(r"(?<![\d*])\d+\s+\d+$")
+_QUOTED = re.compile(r"""(["'])(.+?)\1\s+(?=\S)""")
 _TO = re.compile(r"(?:^|\s)(?:to|that|about)\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(r"[\s,;]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE)
 

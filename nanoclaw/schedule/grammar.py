@@ -1,18 +1,17 @@
-"""The grammar of words for a time: rows of marks become one-offs, intervals, cron expressions, or a question."""
+"""What words for a time mean: the parts of a phrase become one-offs, intervals, cron expressions, or a question."""
 
 from __future__ import annotations
 
-import re
 from calendar import monthrange
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import cache
 
 from nanoclaw.errors import ScheduleError
 from nanoclaw.schedule import cron
-from nanoclaw.schedule.lexicon import LANGUAGES, Language
-from nanoclaw.schedule.marks import Row, Unknown, row
+from nanoclaw.schedule.lexicon import LANGUAGES
+from nanoclaw.schedule.marks import Unknown, row
+from nanoclaw.schedule.phrase import Clock, Phrase, Span, calendar_day, cron_day, phrase_of
 from nanoclaw.schedule.words import DAY, At, Cron, Every, Heard, Reading, Unclear, apart, day_in_words, passed, question
 
 LATE_NIGHT = 4
@@ -31,8 +30,7 @@ def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str])
     strange: list[str] = []
     for language in LANGUAGES:
         try:
-            phrase = _phrase(row(text, language, zones), language)
-            found = _Meaning(phrase, now, zone).heard()
+            found = _Meaning(phrase_of(row(text, language, zones)), now, zone).heard()
             if found not in heard:
                 heard.append(found)
         except Unknown as error:
@@ -88,377 +86,6 @@ def _one_of(heard: list[Heard], now: datetime, zone: str | tzinfo) -> Heard:
     return Unclear(question(tuple(readings), now, zone), tuple(readings))
 
 
-# -- what is in a phrase
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """`sure` when the hour is one of twenty-four; `fixed` when it was said with am or pm."""
-
-    hour: int
-    minute: int
-    sure: bool = False
-    fixed: bool = False
-    midnight: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    seconds: int = 0
-    days: int = 0
-    months: int = 0
-
-
-@dataclass(slots=True)
-class _Phrase:
-    """The parts that a phrase has, in whatever order they were said."""
-
-    spans: list[_Span] = field(default_factory=list)
-    ago: bool = False
-    every: list[_Span] = field(default_factory=list)
-    rough_gap: bool = False
-    repeats: bool = False
-    weekdays: list[str] = field(default_factory=list)
-    nth_weekday: str = ""
-    alternate: bool = False
-    habit: bool = False
-    last_day: bool = False
-    of_month: bool = False
-    days: list[int] = field(default_factory=list)
-    weeks: list[int] = field(default_factory=list)
-    weekday: list[tuple[str, int]] = field(default_factory=list)
-    dates: list[str] = field(default_factory=list)
-    month_days: list[int] = field(default_factory=list)
-    clocks: list[_Clock] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    zones: list[str] = field(default_factory=list)
-    vague: bool = False
-    swapped: bool = False
-    untils: list[str] = field(default_factory=list)
-    bounds: list[str] = field(default_factory=list)
-
-
-_SPAN = r"(?:[nA][fh]?[uU][fh]?(?:&?n[uU])*|[oO][uU]|[uU][fh]?|H)"
-
-
-@cache
-def _rules() -> tuple[tuple[re.Pattern[str], Callable[[_Phrase, Row, Language], None]], ...]:
-    """The grammar: at each place of the row the first rule that fits takes its marks."""
-    rules: tuple[tuple[str, Callable[[_Phrase, Row, Language], None]], ...] = (
-        ("ncnug", _before_hour),
-        (f"i{_SPAN}g?|{_SPAN}g", _in_span),
-        (f"e{_SPAN}|{_SPAN}G", _every_span),
-        ("e?F?[wv][r<a][wv]r?", _weekday_range),
-        ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*B)", _nth_weekday),
-        ("e?[Ool]w", _alternate_weekday),
-        ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
-        ("e?W", _weekday_group),
-        ("L", _last_day),
-        ("Kw|wK", _weekday_of_week),
-        ("j?w[xkt]|[xktj]w|w", _weekday),
-        ("K", _week),
-        ("nmn(?![uUcY])", _swapped),
-        ("j?[nO]mY?|m[nO](?![cuU>])Y?", _day_and_month),
-        ("DY?", _date),
-        ("jn(?![cuU])|j?O", _month_day),
-        ("M|aM", _midnight),
-        ("a?C(?:c|U)?", _said_clock),
-        ("a?H", _said_clock),
-        ("a?(?:h>n|hn|[qT][<>]?n|[nh]u?[<>]hn|nu?[><]n)c?", _minutes_first),
-        ("<[qn]u?nc", _minutes_first),
-        ("(?:a?n|aA)[cU]?[fQR]|a?n[cU][hqT]|a?n[cU]?<n|an&n(?![uUcm])|a?n[cU]nu?(?![cUm])", _hour_first),
-        ("a?[nA]c|an[cU]?|aAU?|n(?=p)", _hour),
-        ("a?nn(?![uUcm])", _digits_spoken),
-        ("nU", _hour_of_day),
-        ("p", lambda phrase, marks, language: phrase.parts.append(marks.values[0])),
-        ("d", lambda phrase, marks, language: phrase.days.append(int(marks.values[0]))),
-        ("z", lambda phrase, marks, language: phrase.zones.append(marks.values[0])),
-        ("~", lambda phrase, marks, language: setattr(phrase, "vague", True)),
-        ("e", lambda phrase, marks, language: setattr(phrase, "repeats", True)),
-        ("B", lambda phrase, marks, language: setattr(phrase, "of_month", True)),
-        (_SPAN + "$", _bare_span),
-        ("r", lambda phrase, marks, language: phrase.untils.append(marks.values[0])),
-        ("[XF]", lambda phrase, marks, language: phrase.bounds.append(marks.values[0])),
-        ("[a&j]", lambda phrase, marks, language: None),
-        ("n", _hour),
-    )
-    return tuple((re.compile(pattern), take) for pattern, take in rules)
-
-
-def _phrase(marks: Row, language: Language) -> _Phrase:
-    """Raises Unknown when a mark has no place in the grammar."""
-    kept = [(letter, value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter != "."]
-    letters, values = "".join(letter for letter, _ in kept), tuple(value for _, value in kept)
-    phrase = _Phrase()
-    at = 0
-    while at < len(letters):
-        for pattern, take in _rules():
-            if found := pattern.match(letters, at):
-                take(phrase, Row(found[0], values[at : found.end()]), language)
-                at = found.end()
-                break
-        else:
-            raise Unknown(values[at] or "that")
-    return phrase
-
-
-# -- rules: spans and repeats
-
-
-def _in_span(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.spans.append(_span(marks))
-    phrase.ago |= any(letter == "g" and value for letter, value in zip(marks.letters, marks.values, strict=True))
-
-
-def _bare_span(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.spans.append(_span(marks))
-
-
-def _every_span(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.every.append(_span(marks))
-    phrase.rough_gap |= marks.values[0] == "~" and marks.letters[0] == "e"
-
-
-def _span(marks: Row) -> _Span:
-    """The sum of counted units; a half or a quarter after a unit is a part of that unit."""
-    seconds, days, months = 0.0, 0.0, 0.0
-    count, size = 1.0, 0.0
-    for place, (letter, value) in enumerate(zip(marks.letters, marks.values, strict=True)):
-        if letter in "nA":
-            count = float(value)
-        elif letter in "oO":
-            count = float(value or 2)
-        elif letter == "H":
-            hours, minutes = value.split(":")
-            seconds += int(hours) * 3600 + int(minutes) * 60
-        elif letter in "fh":
-            if "U" in marks.letters[place:] or "u" in marks.letters[place:]:
-                count += 0.5
-            else:
-                seconds += size / 2
-        elif letter in "uU":
-            kind, number = (value[0], int(value[1:])) if letter == "u" else ("s", 3600)
-            size = number * {"s": 1, "d": 86400, "w": 604800}.get(kind, 0)
-            if kind == "s":
-                seconds += count * number
-            elif kind in "dw":
-                days += count * number * (7 if kind == "w" else 1)
-            else:
-                months += count * number * (12 if kind == "y" else 1)
-            count = 1.0
-    whole = int(days)
-    if months != int(months):
-        raise Unknown("half a month")
-    return _Span(round(seconds + (days - whole) * 86400), whole, int(months))
-
-
-def _weekday_range(phrase: _Phrase, marks: Row, language: Language) -> None:
-    first, last = (int(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "wv")
-    phrase.weekdays.append(f"{_cron_day(first)}-{last + 1}" if first < last else _round_week(first, last))
-    phrase.repeats = True
-    if marks.letters[-1] == "r" and language.name != "ja":  # there "to" is said after the last day
-        phrase.untils.append(marks.values[-1])
-
-
-def _round_week(first: int, last: int) -> str:
-    return ",".join(_cron_day(day % 7) for day in range(first, last + 8))
-
-
-def _nth_weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
-    place = 1 if marks.letters[0] in "ej" else 0
-    letter, which = marks.letters[place], marks.values[place]
-    if letter in "ou":  # "second" also counts time, and every other
-        which = "2" if which in ("", "s1") else "no"
-    if letter != "l" and which not in ("1", "2", "3", "4", "5"):
-        raise Unknown(which)
-    day = _cron_day(int(marks.values[place + 1]))
-    phrase.nth_weekday = f"L{day}" if letter == "l" else f"{day}#{which}"
-    phrase.of_month = "B" in marks.letters or phrase.of_month
-    phrase.repeats |= "e" in marks.letters
-
-
-def _alternate_weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
-    """ "every 2nd friday" is of every month only where that is said."""
-    if any(span == _Span(months=1) for span in phrase.every):
-        _nth_weekday(phrase, marks, language)
-    elif "l" in marks.letters:
-        raise Unknown("last")
-    else:
-        phrase.alternate = True
-
-
-def _repeated_weekdays(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.weekdays += [
-        _cron_day(int(value)) for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "wv"
-    ]
-    phrase.repeats = True
-
-
-def _weekday_group(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.weekdays.append(marks.values[-1])
-    phrase.repeats = True
-
-
-def _cron_day(weekday: int) -> str:
-    return str((weekday + 1) % 7)
-
-
-def _last_day(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.last_day = True
-
-
-# -- rules: days
-
-
-def _weekday_of_week(phrase: _Phrase, marks: Row, language: Language) -> None:
-    week, day = marks.values if marks.letters == "Kw" else marks.values[::-1]
-    phrase.weekday.append((f"K{week}", int(day)))
-
-
-def _weekday(phrase: _Phrase, marks: Row, language: Language) -> None:
-    place = marks.letters.index("w")
-    kind = marks.letters.replace("w", "")
-    if kind == "j" and language.name == "fr":
-        phrase.habit = True
-    phrase.weekday.append((kind.replace("j", ""), int(marks.values[place])))
-
-
-def _week(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.weeks.append(int(marks.values[0]))
-
-
-def _swapped(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.swapped = True
-
-
-def _day_and_month(phrase: _Phrase, marks: Row, language: Language) -> None:
-    said = dict(zip(marks.letters, marks.values, strict=True))
-    phrase.dates.append(f"{said.get('Y', '')}-{said['m']}-{_whole(said.get('n') or said['O'])}")
-
-
-def _date(phrase: _Phrase, marks: Row, language: Language) -> None:
-    day = marks.values[0]
-    if len(marks.values) > 1:
-        year, month, number = _calendar_day(day)
-        if year or "|" in day:
-            raise Unknown(marks.values[1])
-        day = f"{marks.values[1]}-{month}-{number}"
-    phrase.dates.append(day)
-
-
-def _month_day(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.month_days.append(_whole(marks.values[-1]))
-
-
-# -- rules: the time of the day
-
-
-def _midnight(phrase: _Phrase, marks: Row, language: Language) -> None:
-    phrase.clocks.append(_Clock(0, 0, True, False, True))
-
-
-def _said_clock(phrase: _Phrase, marks: Row, language: Language) -> None:
-    letter, value = next(pair for pair in zip(marks.letters, marks.values, strict=True) if pair[0] in "CH")
-    hour, minute = value.rstrip("!").split(":")
-    sure = letter == "H" or "!" in value or int(hour) > 12 or value == "12:00"
-    phrase.clocks.append(_clock(int(hour), int(minute), sure, value.endswith("!!")))
-
-
-def _before_hour(phrase: _Phrase, marks: Row, language: Language) -> None:
-    hour, minutes = (int(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter == "n")
-    phrase.clocks.append(_less(hour, minutes))
-
-
-def _minutes_first(phrase: _Phrase, marks: Row, language: Language) -> None:
-    """ "half past six", "quarter to 7", "halb acht", "fünf vor halb acht", "dreiviertel acht", 差一刻八点."""
-    letters = marks.letters
-    numbers = [_whole(value) for letter, value in zip(letters, marks.values, strict=True) if letter == "n"]
-    hour = numbers[-1]
-    if "h" in letters and (letters[-2:] == "hn" or letters[-3:] == "hnc"):
-        if not language.half_is_before:
-            raise Unknown("half")
-        aside = (numbers[0] if len(numbers) > 1 else 0) * (-1 if "<" in letters else 1)
-        phrase.clocks.append(_less(hour, 30 - aside))
-        return
-    if "T" in letters and not {"<", ">"} & set(letters):
-        phrase.clocks.append(_less(hour, 15))
-        return
-    if not {"<", ">"} & set(letters):
-        raise Unknown("quarter")
-    minutes = 30 if "h" in letters else 15 if "q" in letters else numbers[0]
-    if language.name in ("fr", "es", "it", "pt") and len(numbers) > 1:
-        hour, minutes = numbers
-    if language.name == "en" and letters.endswith("n<n") and minutes not in _SPOKEN_MINUTES:
-        raise Unknown("to")  # "9 to 5" is a stretch of hours
-    phrase.clocks.append(_less(hour, minutes) if "<" in letters else _clock(hour, minutes))
-
-
-def _hour_first(phrase: _Phrase, marks: Row, language: Language) -> None:
-    """ "six heures et demie", "las ocho menos cuarto", "8 Uhr 30", 三点半."""
-    letters = marks.letters
-    numbers = [_whole(value) for letter, value in zip(letters, marks.values, strict=True) if letter in "nA"]
-    after = next((size for mark, size in (("f", 30), ("h", 30), ("q", 15), ("Q", 15), ("T", 45)) if mark in letters), 0)
-    if "U" in letters and language.name not in ("fr", "es", "pt"):
-        raise Unknown("hours")
-    if "R" in letters or "<" in letters:
-        phrase.clocks.append(_less(numbers[0], 15 if "R" in letters else numbers[1]))
-    elif letters == "an&n" and not (language.name in ("es", "it", "pt") and numbers[1] in _SPOKEN_MINUTES):
-        phrase.clocks += [_clock(number, 0) for number in numbers]
-    else:
-        phrase.clocks.append(_clock(numbers[0], after or (numbers[1] if len(numbers) > 1 else 0)))
-
-
-_SPOKEN_MINUTES = (5, 10, 20, 25)
-"""Said beside the hour: "ten to six" is 5:50 and "las nueve y diez" 9:10; "9 to 5" and "las 9 y 17" are two hours."""
-
-
-def _digits_spoken(phrase: _Phrase, marks: Row, language: Language) -> None:
-    """ "seven thirty"."""
-    hour, minute = (_whole(value) for letter, value in zip(marks.letters, marks.values, strict=True) if letter == "n")
-    if language.name != "en" or minute < 10:
-        raise Unknown(str(minute))
-    phrase.clocks.append(_clock(hour, minute))
-
-
-def _hour(phrase: _Phrase, marks: Row, language: Language) -> None:
-    said = next(value for letter, value in zip(marks.letters, marks.values, strict=True) if letter in "nA")
-    if "." in said:
-        hour, minute = said.split(".")
-        if len(minute) != 2 or ("c" not in marks.letters and "a" not in marks.letters):
-            raise Unknown(said)
-        phrase.clocks.append(_clock(int(hour), int(minute), language.digital))
-        return
-    if "U" in marks.letters and language.name == "en":
-        raise Unknown("hours")
-    phrase.clocks.append(_clock(int(said), 0))
-
-
-def _hour_of_day(phrase: _Phrase, marks: Row, language: Language) -> None:
-    """ "demain neuf heures": an hour of the clock only where hours are said so."""
-    if language.name != "fr" or not (phrase.days or phrase.weekday or phrase.weekdays or phrase.every or phrase.dates):
-        phrase.spans.append(_span(marks))
-        return
-    phrase.clocks.append(_clock(_whole(marks.values[0]), 0))
-
-
-def _whole(value: str) -> int:
-    if "." in value:
-        raise Unknown(value)
-    return int(value)
-
-
-def _less(hour: int, minutes: int) -> _Clock:
-    if minutes > 60:
-        raise ScheduleError(f"An hour has no {minutes} minutes.")
-    return _clock((hour - 1) % 24 or (12 if hour == 13 or hour == 1 else 0), 60 - minutes)
-
-
-def _clock(hour: int, minute: int, sure: bool = False, fixed: bool = False) -> _Clock:
-    if hour > 24 or not 0 <= minute <= 59 or (hour == 24 and minute):
-        raise ScheduleError(f"There is no {hour}:{minute:02} on a clock.")
-    return _Clock(hour, minute, sure or hour == 0 or hour > 12, fixed)
-
-
 # -- what a phrase means
 
 
@@ -469,7 +96,7 @@ class _Ask(Exception):
 class _Meaning:
     """One phrase, said at one time."""
 
-    def __init__(self, phrase: _Phrase, now: datetime, zone: str | tzinfo) -> None:
+    def __init__(self, phrase: Phrase, now: datetime, zone: str | tzinfo) -> None:
         self.phrase = phrase
         self.home = zone
         self.zone: str | tzinfo = phrase.zones[0] if phrase.zones else zone
@@ -482,12 +109,9 @@ class _Meaning:
         try:
             if len(set(phrase.zones)) > 1:
                 raise _Ask("More than one time zone is named. Which one?")
-            if phrase.swapped:
-                raise _Ask("Which number is the day, and which the hour? Say it like '3 May at 8:00'.")
-            if phrase.repeats or phrase.every or phrase.weekdays or phrase.alternate:
-                readings = self._repeats()
-            else:
-                readings = self._one_offs()
+            if phrase.asks:
+                raise _Ask(phrase.asks[0])
+            readings = self._repeats() if phrase.repeats or phrase.every or phrase.weekdays else self._one_offs()
         except _Ask as ask:
             return Unclear(str(ask))
         why = ""
@@ -501,13 +125,14 @@ class _Meaning:
 
     def _one_offs(self) -> tuple[Reading, ...]:
         phrase = self.phrase
-        if bounds := [*phrase.bounds, *phrase.untils]:
+        if bounds := phrase.bounds:
             raise Unknown(bounds[0])
-        if phrase.habit and len(phrase.weekday) == 1 and phrase.clocks and not (phrase.dates or phrase.weeks):
+        other_days = phrase.dates or phrase.weeks or phrase.days or phrase.month_days or phrase.spans
+        if phrase.habit and len(phrase.weekday) <= 1 and phrase.clocks and not other_days:
             once = self._dated(self._options())
-            day = _cron_day(phrase.weekday[0][1])
+            day = cron_day(phrase.weekday[0][1]) if phrase.weekday else "*"
             return (*once, *(self._cron(clock, "*", "*", day) for clock in self._daily(phrase.clocks[0])))
-        if (phrase.of_month or phrase.last_day) and phrase.clocks:
+        if (phrase.of_month or phrase.last_day) and phrase.clocks and not phrase.months:
             return (*self._dated(self._options()), *self._repeats())
         if phrase.spans and not phrase.clocks:
             return (self._after(),)
@@ -521,7 +146,7 @@ class _Meaning:
         if phrase.ago:
             when = self.now - timedelta(days=span.days + 30 * span.months, seconds=span.seconds)
             raise passed(when, self.now, self.home)
-        if span == _Span():
+        if span == Span():
             raise ScheduleError("That is now. Name a later time.")
         if not (span.days or span.months):
             return self._home(At(self.now.astimezone(UTC) + timedelta(seconds=span.seconds)))
@@ -531,7 +156,7 @@ class _Meaning:
 
     def _named_days(self) -> bool:
         phrase = self.phrase
-        other = phrase.last_day or phrase.nth_weekday or phrase.of_month
+        other = phrase.last_day or phrase.nth_weekday or phrase.of_month or phrase.months
         return bool(phrase.days or phrase.weekday or phrase.weeks or phrase.dates or phrase.month_days or other)
 
     def _options(self) -> list[tuple[date, ...]] | None:
@@ -545,6 +170,10 @@ class _Meaning:
             found.append([tuple(self._month_days(0))])
         if phrase.nth_weekday:
             found.append([tuple(self._nth_weekdays())])
+        if phrase.months:
+            if len(found) != 1:
+                raise _Ask("On which day of that month, and at what time?")
+            found = [self._in_month(found[0])]
         if phrase.spans:
             span = phrase.spans[0]
             if len(phrase.spans) > 1 or span.seconds or phrase.ago:
@@ -559,6 +188,14 @@ class _Meaning:
         if not found and not weekdays:
             return None
         return self._same_days(found, weekdays)
+
+    def _in_month(self, options: list[tuple[date, ...]]) -> list[tuple[date, ...]]:
+        """Those days of the month that is named, such as next month."""
+        first = _months_later(self.today.replace(day=1), self.phrase.months[0])
+        days = tuple(day for day in options[0] if (day.year, day.month) == (first.year, first.month))
+        if not days:
+            raise ScheduleError(f"There is no such day to come in {first:%B %Y}. Name the date.")
+        return [days]
 
     def _same_days(
         self, found: list[list[tuple[date, ...]]], weekdays: list[list[tuple[date, ...]]]
@@ -586,8 +223,6 @@ class _Meaning:
         coming = self.today + timedelta(days=(weekday - self.today.weekday()) % 7)
         monday = self.today - timedelta(days=self.today.weekday())
         week = timedelta(weeks=1)
-        if kind.startswith("K"):
-            return [(monday + timedelta(weeks=int(kind[1:]), days=weekday),)]
         if kind == "x":
             coming = coming if coming > self.today else coming + week
             following = monday + week + timedelta(days=weekday)
@@ -599,7 +234,7 @@ class _Meaning:
     def _written(self, text: str) -> list[tuple[date, ...]]:
         options = []
         for one in text.removeprefix("?").split("|"):
-            options.append(tuple(self._in_years(*_calendar_day(one))))
+            options.append(tuple(self._in_years(*calendar_day(one))))
         return [option for option in options if option] or [_no_such(text)]
 
     def _in_years(self, year: int, month: int, day: int) -> Iterator[date]:
@@ -635,10 +270,12 @@ class _Meaning:
         """The first future moment of each option and each meaning of the hour."""
         phrase = self.phrase
         if not phrase.clocks:
+            if options and max(max(option) for option in options) < self.today:
+                raise passed(datetime.combine(options[0][0], time(23, 59), self.there), self.now, self.home)
             raise self._no_time(options)
-        if len(set(phrase.clocks)) > 1:
+        if len({(clock.hour, clock.minute) for clock in phrase.clocks}) > 1:
             raise _Ask("That names two times. Set a reminder for each, or say only one.")
-        clock = phrase.clocks[0]
+        clock = max(phrase.clocks, key=lambda clock: clock.sure)
         open_day = options is None or (phrase.days == [0] and len(options) == 1)
         if options is None:
             options = [(self.today, self.today + timedelta(days=1))]
@@ -658,17 +295,17 @@ class _Meaning:
 
     def _no_time(self, options: list[tuple[date, ...]] | None) -> _Ask:
         if self.phrase.dates and self.phrase.dates[0].startswith("?") and not self.phrase.weekday:
-            _, month, day = _calendar_day(self.phrase.dates[0])
+            _, month, day = calendar_day(self.phrase.dates[0])
             return _Ask(f"Is {day}.{month}. the {_said_day(options)}, or {day}:{month:02}? Say date and time.")
         return _Ask(f"At what time on {_said_day(options)}?" if options else "On which day, and at what time?")
 
     def _is_night(self, hours: list[int]) -> bool:
         return "night" in self.phrase.parts and all(hour % 24 < EARLY for hour in hours)
 
-    def _loose(self, clock: _Clock) -> bool:
+    def _loose(self, clock: Clock) -> bool:
         return not clock.sure and not self.phrase.parts
 
-    def _hours(self, clock: _Clock, open_day: bool) -> list[int]:
+    def _hours(self, clock: Clock, open_day: bool) -> list[int]:
         """The hours of the day that are meant; 24 and more belong to the next day."""
         phrase = self.phrase
         if phrase.parts:
@@ -708,22 +345,20 @@ class _Meaning:
 
     def _repeats(self) -> tuple[Reading, ...]:
         phrase = self.phrase
-        if bounds := [*phrase.bounds, *phrase.untils]:
+        if bounds := phrase.bounds:
             raise _Ask(
                 f"What {bounds[0]!r} says cannot be kept: a repeat goes on until it is removed. Say it without, or set "
                 "each time as a reminder of its own."
             )
         if phrase.of_month and not (phrase.nth_weekday or phrase.last_day or phrase.month_days):
             raise _Ask("On which day of the month? Say 'every first monday of the month at 9'.")
-        if phrase.alternate:
-            raise _Ask("Every second week, or the second one of each month? Say 'every 2 weeks on friday' or the date.")
         if phrase.rough_gap and any(span.days for span in phrase.every):
             raise _Ask("How many days apart? Say 'every 2 days'.")
         if len(phrase.every) > 1 and len(set(phrase.every)) > 1:
             raise _Ask("That names two intervals. Which one?")
-        if phrase.days or phrase.spans or phrase.weeks:
+        if phrase.days or phrase.spans or phrase.weeks or phrase.months:
             raise _Ask("That names one time and a repeat. Say only one of them.")
-        span = phrase.every[0] if phrase.every else _Span()
+        span = phrase.every[0] if phrase.every else Span()
         if span.seconds or (span.days and span.days not in (1, 7)) or (span.days == 7 and span.months):
             return (self._interval(span),)
         if span.months > 1 and span.months != 12:
@@ -733,7 +368,7 @@ class _Meaning:
             raise _Ask("At what time?")
         return tuple(self._cron(hours, *fields) for hours in self._daily_all())
 
-    def _interval(self, span: _Span) -> Every:
+    def _interval(self, span: Span) -> Every:
         phrase = self.phrase
         seconds = span.seconds + span.days * 86400
         if span.months or (not span.days and (phrase.clocks or self._named_days() or phrase.weekdays or phrase.parts)):
@@ -757,10 +392,10 @@ class _Meaning:
             raise _Ask("At what time? Say it like 15:30, and on which day it begins.")
         return Every(seconds, starts[0].when, starts[0].note, "" if seconds % DAY else self.zone)
 
-    def _day_fields(self, span: _Span) -> tuple[str, str, str]:
+    def _day_fields(self, span: Span) -> tuple[str, str, str]:
         """The cron fields for day of the month, month and weekday."""
         phrase = self.phrase
-        weekdays = [*phrase.weekdays, *(_cron_day(day) for _, day in phrase.weekday)]
+        weekdays = [*phrase.weekdays, *(cron_day(day) for _, day in phrase.weekday)]
         kinds = [bool(weekdays), bool(phrase.nth_weekday), phrase.last_day, bool(phrase.month_days), bool(phrase.dates)]
         if sum(kinds) > 1 or len(phrase.dates) > 1 or any(kind for kind, _ in phrase.weekday):
             raise _Ask("Cron takes weekdays or dates, not both. Say only one of them.")
@@ -782,7 +417,7 @@ class _Meaning:
         if phrase.dates:
             if "|" in phrase.dates[0]:
                 raise _Ask("On which day of which month, each year?")
-            year, month, day = _calendar_day(phrase.dates[0])
+            year, month, day = calendar_day(phrase.dates[0])
             if year or not (1 <= month <= 12 and 1 <= day <= monthrange(2024, month)[1]):
                 raise _Ask("On which day of which month, each year?")
             return str(day), str(month), "*"
@@ -800,7 +435,7 @@ class _Meaning:
             return [[one[0][0] for one in each]]
         return each[0]
 
-    def _daily(self, clock: _Clock) -> list[list[tuple[int, int]]]:
+    def _daily(self, clock: Clock) -> list[list[tuple[int, int]]]:
         on_any_day = not (self.phrase.weekdays or self.phrase.weekday or self.phrase.dates or self.phrase.month_days)
         on_any_day = on_any_day and not self.phrase.nth_weekday and not self.phrase.last_day
         hours = self._hours(clock, False)
@@ -819,7 +454,7 @@ class _Meaning:
         return Cron(expression, self.zone, note)
 
 
-def _in_part(clock: _Clock, part: str) -> int:
+def _in_part(clock: Clock, part: str) -> int:
     """The hour within a part of the day; 24 is the midnight at its end."""
     hour = clock.hour
     if clock.fixed or hour > 12 or hour == 0:
@@ -855,12 +490,6 @@ _PARTS = {
 def _no_such(text: str) -> tuple[date, ...]:
     *_, month, day = text.split("|")[0].split("-")
     raise ScheduleError(f"No calendar has a day {day} in month {month.strip('?')} of that year.")
-
-
-def _calendar_day(written: str) -> tuple[int, int, int]:
-    """Year (0 when none was said), month and day of a date mark such as "2027-5-3" or "?5-12"."""
-    *year, month, day = written.removeprefix("?").split("-")
-    return int(year[0] if year and year[0] else 0), int(month), int(day)
 
 
 def _months_later(day: date, months: int) -> date:

@@ -1,15 +1,16 @@
-"""The words of time in eight languages, each as the marks that the grammar of `words` reads."""
+"""The words of time in eight languages, each as the marks that the rules of `phrase` read."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-# One letter for each kind of mark; the grammar is written in these letters.
+# One letter for each kind of mark; the rules are written in these letters.
 #   n number   A "an"      O ordinal  Y year   C time of day   H "17h30"    D date    w weekday  v "mondays"
-#   W weekdays, weekend    m month    u unit   U hour          d day from today       K week from this one
+#   W weekdays, weekends   E weekend  m month  u unit  U hour  d day from today  K week, N month from this one
 #   p part of the day      z zone     i in     g from now      e every      x next    k coming   t this
 #   l last     L last day of the month         B of the month  o other      a at      j the (before a day)
 #   c o'clock  M midnight  r until    h half   q quarter       T three quarters       f and a half
@@ -19,16 +20,13 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`digital` where 9:00 is said of the morning only; `half_is_before` where "half eight" is 7:30."""
+    """`entries` are marks and the phrases that stand for them; names are parted by "|", days begin with Monday."""
 
     name: str
     entries: str
     weekdays: str
     months: str
     numbers: tuple[str, ...]
-    digital: bool = True
-    half_is_before: bool = False
-    month_first: bool = False
 
     @property
     def is_cjk(self) -> bool:
@@ -45,17 +43,18 @@ def lexicon(language: Language) -> Mapping[str, tuple[Mark, ...]]:
     found: dict[str, tuple[Mark, ...]] = {}
     for number, names in enumerate(language.numbers):
         for name in names.split("|"):
-            found.setdefault(name, (("n", str(number)),))
+            for spelling in _spellings(name):
+                found.setdefault(spelling, (("n", str(number)),))
     for letter, table in (("w", language.weekdays), ("m", language.months)):
         for number, names in enumerate(table.split(), letter == "m"):
             for name in names.split("|"):
-                found[name.replace("_", " ")] = ((letter, str(number)),)
+                found |= dict.fromkeys(_spellings(name.replace("_", " ")), ((letter, str(number)),))
     for line in language.entries.strip().splitlines():
         marks, _, phrases = line.strip().partition(" = ")
         value = tuple(_mark(one) for one in marks.split())
         for phrase in phrases.split("|"):
-            phrase = counted(phrase.strip()) if language.is_cjk else phrase.strip()
-            found[phrase] = ((marks, phrase),) if marks in _BOUNDS else value
+            for spelling in _spellings(counted(phrase.strip()) if language.is_cjk else phrase.strip()):
+                found[spelling] = ((marks, spelling),) if marks in _BOUNDS else value
     if language.name == "zh":
         found |= _glued(found)
     if language.name == "de":
@@ -63,11 +62,26 @@ def lexicon(language: Language) -> Mapping[str, tuple[Mark, ...]]:
     return found
 
 
+def _spellings(phrase: str) -> set[str]:
+    """As it is folded, and as it is written where the keyboard has no umlauts."""
+    return {phrase} if phrase.isascii() else {folded(phrase), phrase.translate(_TWO_LETTERS)}
+
+
+_TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+
+
+def folded(text: str) -> str:
+    """Small letters, no accents, plain digits and spaces."""
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
+    text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", text))
+    return " ".join(text.replace("’", "'").split())
+
+
 def _glued_parts(found: Mapping[str, tuple[Mark, ...]]) -> dict[str, tuple[Mark, ...]]:
     """Sonntagabend is one word."""
     parts = {"morgen": "morning", "vormittag": "morning", "nachmittag": "afternoon", "abend": "evening"}
     return {
-        phrase + ending: (*marks, ("p", part))
+        phrase + ending: (*marks, ("p", f"{part}s" if ending.endswith("s") else part))
         for phrase, marks in found.items()
         if marks[0][0] == "w" and len(phrase) > 2
         for word, part in parts.items()
@@ -108,13 +122,14 @@ ENGLISH = Language(
     "en",
     """
     i = in
-    g = from now|later|hence
+    g = from now|from today|later|hence
     g- = ago
-    e = every|each
+    e = every|each|every single
     e ud1 = daily|everyday
     e U = hourly
     e o = every second|each second
     e uw1 = weekly
+    e uw2 = fortnightly
     e um1 = monthly
     e uy1 = yearly|annually
     d0 = today
@@ -127,11 +142,13 @@ ENGLISH = Language(
     d0 pevening = this evening
     d1 pnight = tomorrow night
     x = next
-    k = coming|upcoming
+    k = coming|upcoming|this coming
     t = this
     l = last
     K0 = this week
     K1 = next week
+    N0 = this month
+    N1 = next month
     L = last day|last day of the month|last day of this month|last day of month|end of the month|end of month
     L e = last day of every month|last day of each month|end of every month|end of each month
     B = of the month|in the month
@@ -144,10 +161,15 @@ ENGLISH = Language(
     & = and
     a = at
     . = on|the|of|please|sharp|exactly
-    pmorning = morning|mornings|in the morning
-    pafternoon = afternoon|afternoons|in the afternoon
-    pevening = evening|evenings|in the evening
-    pnight = night|nights|at night|in the night
+    pmorning = morning|in the morning
+    pmornings = mornings|in the mornings
+    pafternoon = afternoon|in the afternoon
+    pafternoons = afternoons|in the afternoons
+    pevening = evening|in the evening
+    pevenings = evenings|in the evenings
+    pnight = night|at night|in the night
+    pnights = nights
+    e ud1 pnight = nightly
     pam = am|a m
     ppm = pm|p m
     C12:00 = noon|midday|12 noon
@@ -170,8 +192,9 @@ ENGLISH = Language(
     r = through|thru|till|until
     X = except|excluding|only|but not|for|for the next|starting|beginning|ending|since|between|during|without
     F = from
-    W1-5 = weekday|weekdays|workday|workdays|working day|working days|business day|business days
-    W6,0 = weekend|weekends
+    W1-5 = weekday|weekdays|workday|workdays|work day|work days|working day|working days|business day|business days
+    E6,0 = weekend
+    W6,0 = weekends
     v0 = mondays
     v1 = tuesdays
     v2 = wednesdays
@@ -201,8 +224,6 @@ ENGLISH = Language(
         "twenty thirty forty fifty",
         "{ten} {one}",
     ),
-    digital=False,
-    month_first=True,
 )
 
 GERMAN = Language(
@@ -211,35 +232,42 @@ GERMAN = Language(
     i = in
     g- = vor
     e = jeden|jede|jedes|jeder|alle
-    e ud1 = taglich
+    e ud1 = täglich
     e ud1 pmorning = jeden morgen
-    e U = stundlich
-    e uw1 = wochentlich
+    e U = stündlich
+    e uw1 = wöchentlich
     e um1 = monatlich
-    e uy1 = jahrlich
+    e uy1 = jährlich
     d0 = heute
     d1 = morgen
-    d2 = ubermorgen
+    d2 = übermorgen
     d-1 = gestern
-    d0 pmorning = heute morgen|heute fruh|heute vormittag
+    d0 pmorning = heute morgen|heute früh|heute vormittag
     d0 pafternoon = heute nachmittag
     d0 pevening = heute abend
     d0 pnight = heute nacht
-    d1 pmorning = morgen fruh|morgen vormittag
-    pmorning = morgens|fruh|vormittags|am morgen|am vormittag|in der fruh|vormittag
-    pnoon = mittags
-    pafternoon = nachmittags|am nachmittag|nachmittag
-    pevening = abends|am abend|abend
-    pnight = nachts|in der nacht|nacht
+    d1 pmorning = morgen früh|morgen vormittag
+    pmorning = früh|am morgen|am vormittag|in der früh|vormittag
+    pmornings = morgens|vormittags
+    pnoons = mittags
+    pafternoon = am nachmittag|nachmittag
+    pafternoons = nachmittags
+    pevening = am abend|abend
+    pevenings = abends
+    pnight = in der nacht|nacht
+    pnights = nachts
     C12:00 = mittag|zu mittag
     M = mitternacht
-    x = nachsten|nachste|nachster|nachstes
+    x = nächsten|nächste|nächster|nächstes
     k = kommenden|kommende|kommender
     t = diesen|diese|dieser|dieses
     l = letzten|letzte|letzter
     K0 = diese woche|dieser woche
-    K1 = nachste woche|nachster woche|kommende woche
-    L = letzten tag des monats|letzter tag des monats|monatsende|ende des monats
+    K1 = nächste woche|nächster woche|kommende woche
+    N0 = diesen monat|dieses monats
+    N1 = nächsten monat|nächster monat|nächsten monats|kommenden monat|kommenden monats
+    L = letzten tag|letzter tag|letzten tag des monats|letzter tag des monats|letzten tag im monat|letzter tag im monat
+    L = monatsletzten|monatsende|ende des monats
     L e = letzten tag jedes monats|letzten tag jeden monats
     B = des monats|im monat
     B e = jeden monats|jedes monats|jeden monat
@@ -252,7 +280,7 @@ GERMAN = Language(
     a = um
     . = am|an|den|dem|der|die|das|des|genau|punkt|bitte|im|von|dann
     c = uhr
-    ~ = irgendwann|gegen|circa|ca|etwa|ungefahr|oder so|so gegen
+    ~ = irgendwann|gegen|circa|ca|etwa|ungefähr|oder so|so gegen
     us1 = sekunde|sekunden
     us60 = minute|minuten|min
     U = stunde|stunden|std|h
@@ -268,9 +296,10 @@ GERMAN = Language(
     n3.5 = dreieinhalb
     o = zweiten|zweite|zweiter
     r = bis
-    X = ausser|nur|ab|seit|ohne|nicht|wahrend|zwischen
+    X = außer|nur|ab|seit|ohne|nicht|während|zwischen
     W1-5 = werktag|werktags|arbeitstag|wochentag|wochentags|werktagen|werktage
-    W6,0 = wochenende|wochenenden
+    E6,0 = wochenende
+    W6,0 = wochenenden
     v0 = montags
     v1 = dienstags
     v2 = mittwochs
@@ -284,15 +313,14 @@ GERMAN = Language(
     O4 = vierten
     """,
     "montag|mo dienstag mittwoch|mi donnerstag freitag|fr samstag|sonnabend|sa sonntag",
-    "januar|jan|janner februar|feb marz april|apr mai juni|jun juli|jul august|aug september|sep|sept oktober|okt "
+    "januar|jan|jänner februar|feb märz april|apr mai juni|jun juli|jul august|aug september|sep|sept oktober|okt "
     "november|nov dezember|dez",
     _composed(
-        "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn "
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
         "siebzehn achtzehn neunzehn",
-        "zwanzig dreissig|dreizig vierzig funfzig",
+        "zwanzig dreißig|dreizig vierzig fünfzig",
         "{one}und{ten}",
     ),
-    half_is_before=True,
 )
 
 FRENCH = Language(
@@ -312,10 +340,13 @@ FRENCH = Language(
     d0 pafternoon = cet apres midi|cet aprem
     d0 pevening = ce soir
     d0 pnight = cette nuit
-    pmorning = matin|du matin|le matin|matins
+    pmorning = matin|du matin|le matin
+    pmornings = matins
     pafternoon = apres midi|de l apres midi|l apres midi
-    pevening = soir|du soir|le soir|soirs
-    pnight = de la nuit|la nuit|nuit|nuits
+    pevening = soir|du soir|le soir
+    pevenings = soirs
+    pnight = de la nuit|la nuit|nuit
+    pnights = nuits
     C12:00 = midi
     M = minuit
     x = prochain|prochaine
@@ -323,6 +354,8 @@ FRENCH = Language(
     l = dernier|derniere
     K0 = cette semaine
     K1 = semaine prochaine|la semaine prochaine
+    N0 = ce mois ci
+    N1 = mois prochain|du mois prochain
     L = dernier jour du mois|fin du mois
     L e = dernier jour de chaque mois
     B = du mois
@@ -352,7 +385,9 @@ FRENCH = Language(
     X = sauf|seulement|uniquement|pendant|a partir|depuis|excepte|hors|entre|pas
     W1-5 = jour ouvrable|jours ouvrables|jour de semaine|jours de semaine
     W1-5 = jour ouvre|jours ouvres|jours de la semaine|en semaine
-    W6,0 = week end|week ends|weekend|weekends
+    E6,0 = week end|weekend
+    W6,0 = week ends|weekends
+    e W1-5 = tous les jours ouvrables|tous les jours ouvres|tous les jours de semaine|tous les jours de la semaine
     v0 = lundis
     v1 = mardis
     v2 = mercredis
@@ -361,7 +396,7 @@ FRENCH = Language(
     v5 = samedis
     v6 = dimanches
     A1 = un|une
-    O1 = premier|1er
+    O1 = premier|premiers|1er
     O3 = troisieme
     O4 = quatrieme
     """,
@@ -386,6 +421,8 @@ SPANISH = Language(
     e ud1 pmorning = todas las mananas|cada manana
     e ud1 pnight = todas las noches|cada noche
     e ud1 pafternoon = todas las tardes|cada tarde
+    e ud1 a = cada dia a|cada dia a las|cada dia a la
+    e W1-5 = todos los dias laborables|todos los dias habiles
     e uw1 = todas las semanas|semanalmente
     e um1 = mensualmente|todos los meses
     d0 = hoy
@@ -397,6 +434,9 @@ SPANISH = Language(
     d0 pnight = esta noche
     d1 pmorning = manana por la manana
     pmorning = de la manana|por la manana
+    pmornings = por las mananas
+    pafternoons = por las tardes
+    pnights = por las noches
     pafternoon = de la tarde|por la tarde|tarde
     pnight = de la noche|por la noche|noche
     pdawn = de la madrugada|de madrugada
@@ -408,6 +448,8 @@ SPANISH = Language(
     l = ultimo
     K0 = esta semana
     K1 = proxima semana|la proxima semana|la semana que viene|semana que viene
+    N0 = este mes|de este mes
+    N1 = proximo mes|el proximo mes|del proximo mes|mes que viene|el mes que viene|del mes que viene
     L = ultimo dia del mes|fin de mes|final de mes
     L e = ultimo dia de cada mes
     B = del mes
@@ -437,7 +479,8 @@ SPANISH = Language(
     X = excepto|salvo|menos los|menos el|solo|solamente|durante|por|a partir|entre|no
     F = desde
     W1-5 = dia laborable|dias laborables|dia habil|dias habiles|entre semana
-    W6,0 = fin de semana|fines de semana
+    E6,0 = fin de semana
+    W6,0 = fines de semana
     v0 = los lunes
     v1 = los martes
     v2 = los miercoles
@@ -470,6 +513,7 @@ ITALIAN = Language(
     g- = fa
     e = ogni|tutti i|tutte le
     e ud1 = quotidianamente|ogni giorno|tutti i giorni
+    e W1-5 = tutti i giorni feriali|ogni giorno feriale
     d0 = oggi
     d1 = domani
     d2 = dopodomani
@@ -488,6 +532,7 @@ ITALIAN = Language(
     x = prossimo|prossima
     t = questo|questa
     l = ultimo
+    N1 = prossimo mese|il prossimo mese|del prossimo mese|mese prossimo|del mese prossimo
     L = ultimo giorno del mese|fine mese
     L e = ultimo giorno di ogni mese
     B = del mese
@@ -497,13 +542,13 @@ ITALIAN = Language(
     R = meno un quarto
     < = meno
     & = e
-    a = a|alle|all|alle ore|ore
+    a = a|alle|all|alle ore
     j = il
     . = di|l|del|in punto|la|i
     ~ = verso|verso le|circa
     us1 = secondo|secondi
     us60 = minuto|minuti|min
-    U = ora
+    U = ora|ore
     ud1 = giorno|giorni
     uw1 = settimana|settimane
     um1 = mese|mesi
@@ -515,7 +560,7 @@ ITALIAN = Language(
     X = tranne|eccetto|salvo|solo|soltanto|per|durante|a partire
     F = dal|da
     W1-5 = giorno feriale|giorni feriali|giorno lavorativo
-    W6,0 = fine settimana
+    E6,0 = fine settimana
     """,
     "lunedi|lun martedi mercoledi|mer giovedi|gio venerdi|ven sabato|sab domenica|dom",
     "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
@@ -534,6 +579,7 @@ PORTUGUESE = Language(
     g- = ha
     e = cada|todo|toda|todos os|todas as
     e ud1 = diariamente|todos os dias|todo dia
+    e W1-5 = todos os dias uteis|todo dia util
     d0 = hoje
     d1 = amanha
     d2 = depois de amanha
@@ -552,6 +598,7 @@ PORTUGUESE = Language(
     k = que vem
     t = este|esta
     l = ultimo
+    N1 = proximo mes|do proximo mes|no proximo mes|mes que vem|do mes que vem
     L = ultimo dia do mes|fim do mes
     L e = ultimo dia de cada mes
     B = do mes
@@ -577,7 +624,8 @@ PORTUGUESE = Language(
     X = exceto|menos|salvo|so|somente|apenas|por|durante|a partir
     F = desde
     W1-5 = dia util|dias uteis
-    W6,0 = fim de semana|fins de semana
+    E6,0 = fim de semana
+    W6,0 = fins de semana
     """,
     "segunda|segunda_feira terca|terca_feira quarta|quarta_feira quinta|quinta_feira sexta|sexta_feira sabado domingo",
     "janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro",
@@ -622,6 +670,9 @@ CHINESE = Language(
     K0 = 这周|这个星期|本周|这星期|這週|本週|这礼拜
     K1 = 下周|下个星期|下星期|下週|下個星期|下礼拜|下个礼拜
     K2 = 下下周|下下星期|下下个星期
+    N0 = 这个月|本月|這個月
+    N1 = 下个月|下月|下個月
+    N1 L = 下个月底|下月底|下個月底|下个月最后一天|下個月最後一天
     k = 这|這
     L = 月底|本月最后一天|这个月最后一天|月末
     L e = 每月最后一天|每个月最后一天|每月底|每个月底|每月的最后一天|每个月的最后一天|每月最後一天
@@ -649,7 +700,7 @@ CHINESE = Language(
     us2700 = 三刻钟
     w6 = 星期天|周天|礼拜天|礼拜日|週日|星期日
     W1-5 = 工作日
-    W6,0 = 周末|週末
+    E6,0 = 周末|週末|这个周末|这周末|本周末|下周末|下个周末
     e W6,0 = 每个周末|每周末
     O1 = 第一个|第一個
     O2 = 第二个|第二個
@@ -671,6 +722,10 @@ JAPANESE = Language(
     g- = 前
     e = 毎
     G = ごと|ごとに
+    G~ = おき|おきに
+    U G = 時間毎|時間毎に
+    us60 G = 分毎|分毎に
+    ud1 G = 日毎|日毎に
     e ud1 = 毎日|日々
     e ud1 pmorning = 毎朝
     e ud1 pevening = 毎晩
@@ -697,6 +752,9 @@ JAPANESE = Language(
     K0 = 今週
     K1 = 来週
     K2 = 再来週
+    N0 = 今月
+    N1 = 来月
+    N1 L = 来月末|来月の最終日
     L = 月末|月の最終日|今月末|今月の最終日
     L e = 毎月末|毎月末日|毎月最終日|毎月の最終日|毎月の最後の日
     k = 次|今度
@@ -716,13 +774,16 @@ JAPANESE = Language(
     uy1 = 年
     us1800 = 半時間
     W1-5 = 平日
-    W6,0 = 週末|土日
+    E6,0 = 週末|今週末|来週末
+    W6,0 = 土日
+    e W6,0 = 毎週末
     O1 = 第一|第1
     O2 = 第二|第2
     O3 = 第三|第3
     O4 = 第四|第4
     l = 最後の
-    e ud2 = 一日おき|隔日
+    e ud2 = 一日おき|一日おきに|隔日
+    e uw2 = 隔週
     """,
     "月曜日|月曜 火曜日|火曜 水曜日|水曜 木曜日|木曜 金曜日|金曜 土曜日|土曜 日曜日|日曜",
     "",

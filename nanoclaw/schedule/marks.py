@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,17 +15,19 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`letters` has one letter for each mark, for the grammar's patterns; `values` what each stands for."""
+    """`letters` has one letter for each mark, for the grammar's patterns; `values` what each stands for in the
+    `language`."""
 
     letters: str
     values: tuple[str, ...]
+    language: str
 
+    def of(self, letters: str) -> list[str]:
+        """The values of these letters, in order."""
+        return [value for letter, value in zip(self.letters, self.values, strict=True) if letter in letters]
 
-def folded(text: str) -> str:
-    """Small letters, no accents, plain digits and spaces."""
-    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
-    text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", text))
-    return " ".join(text.replace("’", "'").split())
+    def between(self, start: int, end: int) -> Row:
+        return Row(self.letters[start:end], self.values[start:end], self.language)
 
 
 def row(text: str, language: Language, zones: Mapping[str, str]) -> Row:
@@ -42,7 +43,8 @@ def row(text: str, language: Language, zones: Mapping[str, str]) -> Row:
         if not step:
             raise Unknown(text[at:].split()[0])
         at += step
-    return Row("".join(letter for letter, _ in marks), tuple(value for _, value in marks))
+    said = [mark for mark in marks if mark[0] != "."]
+    return Row("".join(letter for letter, _ in said), tuple(value for _, value in said), language.name)
 
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -82,7 +84,7 @@ def _phrase(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], marks: li
     if text[at] == "-":
         marks.append(("r", "-"))
         return 1
-    if text[at] in "@/":
+    if text[at] in "@/&":
         marks.append(("a" if text[at] == "@" else "&", ""))
         return 1
     ends: list[tuple[str, int]] = []
@@ -124,7 +126,7 @@ def _dotted(found: re.Match[str], language: Language) -> Mark | None:
 
 
 def _exact(hour: str, language: Language) -> str:
-    return "!" if language.digital or hour.startswith("0") or int(hour) > 12 else ""
+    return "!" if language.name != "en" or hour.startswith("0") or int(hour) > 12 else ""
 
 
 def _french(found: re.Match[str], language: Language) -> Mark | None:
@@ -149,9 +151,9 @@ def _slashed(found: re.Match[str], language: Language) -> Mark | None:
     day_first, month_first = f"{year}-{second}-{first}", f"{year}-{first}-{second}"
     if language.is_cjk:
         return "D", month_first
-    if language.month_first and first != second and first <= 12 and second <= 12:
+    if language.name == "en" and first != second and first <= 12 and second <= 12:
         return "D", f"{day_first}|{month_first}"
-    return "D", month_first if language.month_first and second > 12 else day_first
+    return "D", month_first if language.name == "en" and second > 12 else day_first
 
 
 def _year(text: str | None) -> str:
@@ -169,12 +171,12 @@ _LITERALS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Language], Mark
     (re.compile(r"(\d{1,2})/(\d{1,2})(?:/(\d{4}|\d\d))?(?![\d:/])"), _slashed),
     (re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号號]?"), _eastern),
     (re.compile(r"(\d{1,2})(?:[:.]([0-5]\d))? ?([ap])\.? ?m\b\.?"), _twelve),
-    (re.compile(r"(\d{1,2}):([0-5]\d)(?::00)?(?![\d:])"), _clock),
+    (re.compile(r"(\d{1,2}):(\d\d)(?::00)?(?![\d:])"), _clock),
     (re.compile(r"(\d{1,2})\.([0-5]\d)(?= ?(?:uhr|h\b))"), _dotted),
     (re.compile(r"(\d{1,2}) ?h(?: ?([0-5]\d)(?: ?m(?:in)?\b)?)?(?![a-z\d])"), _french),
     (re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|re|º)\b"), lambda found, language: ("O", found[1])),
     (re.compile(r"(\d{1,2})\.(?= |$)"), lambda found, language: ("O", found[1]) if language.name == "de" else None),
-    (re.compile(r"(\d{1,2})[日号號](?![後后間间おご前])"), lambda found, language: ("O", found[1])),
+    (re.compile(r"(\d{1,2})[日号號](?![後后間间おご前毎])"), lambda found, language: ("O", found[1])),
     (re.compile(r"([12]\d{3})(?![\d:]|[.,]\d)"), lambda found, language: ("Y", found[1])),
     (re.compile(r"(\d{1,6}[.,]\d{1,2})(?![\d.,:])"), lambda found, language: ("n", found[1].replace(",", "."))),
     (re.compile(r"(\d{1,6})(?![\d:])"), lambda found, language: ("n", found[1])),

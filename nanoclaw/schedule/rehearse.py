@@ -7,9 +7,16 @@ from datetime import datetime, timedelta
 
 from nanoclaw.errors import ScheduleError
 from nanoclaw.schedule import words
+from nanoclaw.schedule.desk import number
 from nanoclaw.schedule.reminders import compose
 from nanoclaw.silence import spoken
 from nanoclaw.store.jobs import Firing, Job
+
+
+def asked(argument: str) -> tuple[int, str]:
+    """A job's number and the words for a time, of "3", "3 Mon 08:00" or "3 --at Mon 08:00". Raises ScheduleError."""
+    id_, _, at = argument.strip().partition(" ")
+    return number(id_), at.strip().removeprefix("--at").strip()
 
 
 def moment(job: Job, at: str, now: datetime) -> datetime:
@@ -39,4 +46,4 @@ def of_task(
 
 def _head(job: Job, when: datetime) -> str:
     there = words.in_words(when, when, job.zone).rpartition(",")[0]
-    return f"To {job.target}, as if it were {there} (nothing is stored or sent):"
+    return f"To {job.target}, as if it were {there} (nothing is sent or changed):"

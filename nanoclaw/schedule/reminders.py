@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from nanoclaw.channels.base import Place
 from nanoclaw.errors import ScheduleError
-from nanoclaw.messages import AssistantMessage, Button, Inbound, Message, UserMessage
+from nanoclaw.messages import Address, AssistantMessage, Button, Inbound, Message, UserMessage
 from nanoclaw.schedule import cron, words
 from nanoclaw.store.inbox import Ending
 from nanoclaw.store.jobs import Firing, Job, Jobs, Occurrence
@@ -99,13 +100,14 @@ class Answers:
         found = _ANSWER.fullmatch(inbound.message.text.strip().rstrip(".!"))
         if found is None or inbound.message.origin != "person":
             return None
-        verb, rest = found["verb"].lower(), (found["rest"] or "").strip()
+        verb, number, rest = found["verb"].lower(), found["number"], (found["rest"] or "").strip()
         if rest and verb != "snooze":
             return None
-        number = found["number"]
+        if rest and length(f"{number} {rest}"):  # snooze 10 minutes
+            number, rest = None, f"{number} {rest}"
         chosen = self._meant(inbound, number, bool(found["all"]))
         if not chosen:
-            return Ending(f"There is no open reminder {number}. /jobs lists them.") if number else None
+            return Ending(self._not_theirs(number, inbound.address)) if number else None
         if len(chosen) > 1 and not found["all"]:
             listed = ", ".join(f"{one.number} ({_short(job.text)})" for one, job in chosen)
             return Ending(f"Which one? {listed}. Say “{verb} {chosen[0][0].number}{' ' + rest if rest else ''}”.")
@@ -118,8 +120,9 @@ class Answers:
         here = inbound.address
         everywhere = here.channel == "terminal"
         near = [(one, job) for one, job in self._jobs.open() if everywhere or job.target == here]
-        if number:
-            return [(one, job) for one, job in near if one.number == int(number)]
+        if number:  # in whichever thread of their chat they say it
+            numbered = [(one, job) for one, job in self._jobs.open() if one.number == int(number)]
+            return [(one, job) for one, job in numbered if everywhere or _person(job.target) == _person(here)]
         if inbound.quoted:
             told_of = self._jobs.open(quoted=(here.channel, inbound.quoted))
             return [(one, job) for one, job in told_of if everywhere or job.target == here]
@@ -127,6 +130,17 @@ class Answers:
             return near
         since = self._clock() - RECENT
         return [(one, job) for one, job in near if one.fired and one.fired >= since]
+
+    def _not_theirs(self, number: str, here: Address) -> str:
+        """Why a number cannot be answered here: in a group all see the reminder of one of them."""
+        place = Place.of(here.chat)
+        for one, job in self._jobs.open():
+            other = Place.of(job.target.chat)
+            is_here = (job.target.channel, other.chat) == (here.channel, place.chat)
+            if one.number == int(number) and is_here and other.person:
+                whose = _short(self._jobs.name_in(job.target)) or "Somebody else"
+                return f"Reminder {number} is not yours: {whose} asked for it, and answers it."
+        return f"There is no open reminder {number}. /jobs lists them."
 
     def _acknowledge(self, inbound: Inbound, chosen: list[tuple[Occurrence, Job]], *, stop: bool) -> Ending:
         repeats = [job for _, job in chosen if job.state in ("active", "paused")]
@@ -166,6 +180,12 @@ class Answers:
                 self._changed()
 
         return Ending(text, write, after)
+
+
+def _person(address: Address) -> tuple[str, str, str]:
+    """Whose conversation it is, without its thread."""
+    place = Place.of(address.chat)
+    return address.channel, place.chat, place.person
 
 
 def _until(rest: str, now: datetime, zone: str) -> datetime | str:

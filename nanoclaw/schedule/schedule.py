@@ -25,6 +25,9 @@ RESTART = 5.0
 """Seconds until a loop that died is started again."""
 JUMP = timedelta(seconds=5)
 
+AT_A_STRETCH = 0.05
+"""Seconds of firing after which others have their turn."""
+
 AT_ONCE = 3
 """More reminders than that for one conversation come as one list."""
 MISSED = timedelta(minutes=5)
@@ -132,14 +135,22 @@ class Schedule:
         for job, occurrence in self._jobs.broken_off():
             self._jobs.end(self._failed(job, occurrence, "It was stopped.", is_final=True))
             self._wake(job.target.channel)
+        begun = self._monotonic()
         for target in self._jobs.targets(now):
             if self._is_served(target):
                 self._try(partial(self._fire_for, target, now))
-                await asyncio.sleep(0)
+                begun = await self._share(begun)
         for occurrence, job in self._jobs.again(now):
             if self._is_served(job.target) and not self._is_over(job):
                 self._try(partial(self._fire, [Due(job, occurrence.due, occurrence=occurrence)]))
-                await asyncio.sleep(0)
+                begun = await self._share(begun)
+
+    async def _share(self, begun: float) -> float:
+        """Others have their turn now and then; after each firing, many busy chats would make the last one late."""
+        if self._monotonic() - begun < AT_A_STRETCH:
+            return begun
+        await asyncio.sleep(0)
+        return self._monotonic()
 
     def _try(self, work: Callable[[], None]) -> None:
         """Whatever is wrong with one job keeps no other from firing."""
@@ -233,8 +244,9 @@ class Schedule:
             reason = "It was stopped." if ended.reason == "cancelled" else ended.answer
             return self._failed(job, occurrence, reason, is_final=touched or ended.reason != "failed")
         said, lateness = spoken(ended.answer), _was_due(job, occurrence)
-        text = f"{said}\n({lateness})" if said and lateness else said
-        return self._ended(job, occurrence, "", None, "active" if job.next_due else "done", [text] if text else [])
+        text, files = f"{said}\n({lateness})" if said and lateness else said, ended.files
+        state: JobState = "active" if job.next_due else "done"
+        return self._ended(job, occurrence, "", None, state, [text] if text or files else [], files)
 
     def _failed(self, job: Job, occurrence: Occurrence, reason: str, *, is_final: bool) -> Ending:
         """The person gets the task's text and the reason at the first time in a row; then one word at the second, and
@@ -261,11 +273,13 @@ class Schedule:
         again: datetime | None,
         state: JobState,
         texts: Iterable[str],
+        files: tuple[str, ...] = (),
     ) -> Ending:
         def introduce(text: str) -> Sequence[Message]:
-            return reminders.introduce(self._remark, self._clock, f"From task {job.id} ({job.text[:80]}).", text)
+            said = text or f"({len(files)} file{'s' if len(files) > 1 else ''} without words)"
+            return reminders.introduce(self._remark, self._clock, f"From task {job.id} ({job.text[:80]}).", said)
 
-        ending = self._jobs.ending(job, occurrence, error, again, state, list(texts), introduce)
+        ending = self._jobs.ending(job, occurrence, error, again, state, list(texts), introduce, files)
 
         def after() -> None:
             ending.after()

@@ -70,7 +70,7 @@ def read(words: str, now: datetime, zone: str | tzinfo) -> Heard:
     the first moment after, one that they repeat the first of both.
     """
     from nanoclaw.schedule import grammar
-    from nanoclaw.schedule.marks import folded
+    from nanoclaw.schedule.lexicon import folded
 
     now = now.astimezone(cron.zone_named(zone))
     if len(words) > LONGEST:
@@ -99,7 +99,8 @@ def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
         other = datetime.fromisoformat(iso.strip())
         other = other.replace(tzinfo=other.tzinfo or there).astimezone(there)
         mine = upcoming(reading, now)
-        if abs(apart(mine, other)) <= timedelta(minutes=1):
+        at_the_minute = mine.replace(second=0, microsecond=0)  # a model is told the time without seconds
+        if min(abs(apart(mine, other)), abs(apart(at_the_minute, other))) <= timedelta(minutes=1):
             return ""
     except (ValueError, OverflowError):
         raise ScheduleError(f"Not an ISO time: {_shown(iso)}. Write it like '2026-11-27T17:05+01:00'.") from None
@@ -316,10 +317,10 @@ def _from_library(words: str, text: str, now: datetime, strange: str) -> Heard:
         raise ScheduleError("That is now. Name a later time.")
     if when is None or (not _CLOCK.search(text) and _follows_now(words, when, now)):
         raise unknown(_as_written(strange, words))
-    if apart(when, now) <= timedelta():
-        raise passed(when, now, now.tzinfo or UTC)
     if re.search(r"\b[A-Z]{2,4}T\b", words):  # EST, CEST: the library takes them for any zone
         raise unknown(_as_written(strange, words))
+    if apart(when, now) <= timedelta():
+        raise passed(when, now, now.tzinfo or UTC) if _all_used(words, when, now) else unknown(words)
     if not _CLOCK.search(text):
         return Unclear(f"Is {_shown(words)} the {date_and_time(when, now.tzinfo or UTC)}? Say it with date and time.")
     at = At(when)
@@ -340,7 +341,7 @@ def _follows_now(words: str, when: datetime, now: datetime) -> bool:
 
 def _as_written(strange: str, words: str) -> str:
     """A folded word, or all of the phrase, as it was said."""
-    from nanoclaw.schedule.marks import folded
+    from nanoclaw.schedule.lexicon import folded
 
     words = unicodedata.normalize("NFC", " ".join(words.split()))
     said = [word.strip(",;.!?") for word in words.split()]

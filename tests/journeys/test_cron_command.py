@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -62,24 +64,37 @@ def test_the_next_times_of_an_expression_and_of_a_job(home: Home) -> None:
     assert "give the number of a job" in home.run("cron", "next", check=2).err
 
 
-def test_a_rehearsal_shows_what_would_be_sent_and_changes_nothing(home: Home, server: ModelServer) -> None:
+def kept(home: Home) -> dict[str, list[Any]]:
+    """What a home holds of jobs, of what they said, and of what it cost."""
+    with closing(sqlite3.connect(home.root / "state.db")) as db:
+        return {
+            table: db.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("jobs", "occurrences", "inbox", "outbox", "sessions", "messages", "usage")
+        }
+
+
+def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_for(
+    home: Home, server: ModelServer
+) -> None:
     home.run("cron", "add", "every day at 8", "take the pills")
     shown = home.run("cron", "rehearse", "1", "--at", "Mon 08:00").out
     assert "Mon " in shown
-    assert "08:00 Europe/Berlin (nothing is stored or sent):" in shown
+    assert "08:00 Europe/Berlin (nothing is sent or changed):" in shown
     assert "Reminder 1: take the pills" in shown
     assert server.asked == []
     home.run("cron", "add", "every day at 8", "write the report", "--task")
     write = json.dumps({"path": "report.txt", "content": "x"})
     server.script(events(call_delta(0, "c1", "write_file", write), delta("tool_calls")), says("The report is written."))
-    before = (home.root / "state.db").read_bytes()
+    before = kept(home)
     shown = home.run("cron", "rehearse", "2", "--at", "Mon 08:00").out
     assert "The report is written." in shown
     assert "Not done, as this is a rehearsal:\n- write_file path='report.txt'" in shown
     assert "2 calls of the model" in shown
     assert "08:00 (Monday)" in server.asked[0].body.decode()
     assert not (home.workspace / "report.txt").exists()
-    assert (home.root / "state.db").read_bytes() == before
+    after = kept(home)
+    assert len(after.pop("usage")) == len(before.pop("usage")) + 2
+    assert after == before
 
 
 def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> None:
@@ -90,6 +105,10 @@ def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> No
         assert OFF not in made.err
         with closing(Running(home)) as terminal:
             terminal.expect("attached")
+            terminal.say("/cron rehearse 1 tomorrow at 9")
+            terminal.expect("09:00")
+            terminal.expect("nothing is sent or changed")
+            assert "Reminder 1: call mum" in home.run("cron", "rehearse", "1").out
             assert "Runs now" in home.run("cron", "run", "1").out
             terminal.expect("Reminder 1: call mum")
             terminal.say("done 1")

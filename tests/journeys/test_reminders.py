@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.events import Receipt
-from nanoclaw.messages import AssistantMessage, Message
+from nanoclaw.guard.access import Rules
+from nanoclaw.messages import Address, AssistantMessage, Inbound, Message, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.schedule.desk import Wish
 from nanoclaw.schedule.reminders import important
-from tests.agent.house import MAIN, NOON, House, assert_legal, results
+from tests.agent.house import MAIN, NOON, FakeChannel, House, assert_legal, results
 from tests.schedule.dial import Dial, story
 from tests.schedule.test_schedule import job, sent, ticking
 
@@ -100,7 +101,42 @@ async def test_a_snoozed_reminder_comes_again_under_its_number(tmp_path: Path) -
         await dial.pass_(days=1)
         assert sent(home) == []
         assert "Not snoozed." in await heard(home, dial, "snooze 2 blue")
+        assert "in 2 hours: 2: water" in await heard(home, dial, "snooze 2 2 hours")
         assert "Sun 8 Mar 2026, 09:00" in await heard(home, dial, "snooze 2 until tomorrow at 9")
+
+
+@pytest.mark.parametrize("said", ["snooze 10 minutes", "snooze for 10 minutes", "Snooze 10m", "snooze"])
+@story
+async def test_a_length_after_snooze_is_no_number_of_a_reminder(tmp_path: Path, said: str) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.jobs.add(job("call Anna", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        sent(home)
+        answer = await heard(home, dial, said)
+        assert answer == "Again Fri 6 Mar 2026, 12:12 Europe/Berlin, in 10 minutes: 1: call Anna"
+
+
+@story
+async def test_in_a_group_a_reminder_is_answered_by_whom_it_is_for_and_others_hear_whose_it_is(tmp_path: Path) -> None:
+    dial = Dial()
+
+    async def says(home: House, name: str, text: str, group: str = "-5", topic: str = "") -> str:
+        address, number = Address("chat", f"{group}/{topic}/{name.lower()}"), str(len(chat.fetched))
+        chat.fetched.append(text)
+        message = UserMessage(text, dial())
+        await home.assistant.deliver(Inbound(address, name.lower(), number, message, name=name, is_group=True))
+        await dial.settle()
+        return chat.sent.get_nowait().text
+
+    chat = FakeChannel("chat")
+    async with ticking(tmp_path, dial, others=(chat,), rules={"chat": Rules(allow_groups=frozenset({"-5"}))}) as home:
+        await says(home, "Anna", "/remind in 5 minutes: water the plants")
+        await dial.pass_(minutes=6)
+        assert chat.sent.get_nowait().text.startswith("Reminder 1: water the plants")
+        assert await says(home, "Bob", "done 1") == "Reminder 1 is not yours: Anna asked for it, and answers it."
+        assert await says(home, "Bob", "done 1", "-6") == "There is no open reminder 1. /jobs lists them."
+        assert await says(home, "Anna", "done 1", topic="8") == "Done: water the plants."
 
 
 @story
@@ -334,17 +370,34 @@ async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: P
 
 
 @story
-async def test_a_reminder_can_be_said_without_a_colon(tmp_path: Path) -> None:
+async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> None:
     dial = Dial()
     async with ticking(tmp_path, dial) as home:
         for said, text in (
             ("me tomorrow at 9 to call Anna", "call Anna"),
             ("me to meet Ben at the station tomorrow at 9", "meet Ben at the station"),
             ("me that the rent is due tomorrow at 9", "the rent is due"),
+            ("me tomorrow at 9: talk to Ben about lunch", "talk to Ben about lunch"),
+            ("me tomorrow at 9 to tell Ben: bring cake", "tell Ben: bring cake"),
+            ("tomorrow at 9:call Anna", "call Anna"),
+            ("明天早上9点：吃药", "吃药"),
+            ("me tomorrow at 9 to read http://example.org/", "read http://example.org/"),
+            ("tomorrow at 9 call Anna about the car", "call Anna about the car"),
+            ("'tomorrow at 9' 30 push-ups", "30 push-ups"),
+            ("0 9 * * 1-5 look at the mail", "look at the mail"),
+            ("2026-11-27T09:00 pay the rent", "pay the rent"),
         ):
             answer = await heard(home, dial, f"/remind {said}")
             assert ("09:00" in answer, f"“{text}”" in answer) == (True, True), answer
-        assert "a colon and a text" in await heard(home, dial, "/remind me to read chapter 7")
+        for unclear in (
+            "me to read chapter 7",
+            "tomorrow at 9",
+            "20 minutes",
+            "friday at 9 30 eggs",
+            "9 30 eggs",
+            "tomorrow tea",
+        ):
+            assert "a colon and a text" in await heard(home, dial, f"/remind {unclear}")
 
 
 @story

@@ -17,7 +17,7 @@ from nanoclaw.messages import Address, AssistantMessage, UserMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.schedule import heartbeat as heartbeats
-from nanoclaw.schedule.heartbeat import settings
+from nanoclaw.schedule.hours import settings
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import Flags
 from nanoclaw.store.scrub import scrub

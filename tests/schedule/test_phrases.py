@@ -113,6 +113,14 @@ def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
         ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("domani alle 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("amanhã às 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("fra due ore", "Wed 18 Nov 2026, 12:00 Europe/Berlin, in 2 hours"),
+        ("tra due ore e mezza", "Wed 18 Nov 2026, 12:30 Europe/Berlin, in 2 hours 30 minutes"),
+        ("domani ore 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("next month on the 3rd at 9", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
+        ("first monday of next month at 9", "Mon 7 Dec 2026, 09:00 Europe/Berlin, in 18 days"),
+        ("am 3. nächsten Monats um 9", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
+        ("下个月底下午6点", "Thu 31 Dec 2026, 18:00 Europe/Berlin, in 43 days"),
+        ("来月3日9時", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
         ("*/5 9-17 * * 1-5", "cron */5 9-17 * * 1-5 Europe/Berlin, next: Wed 18 Nov 2026, 10:05, in 5 minutes"),
     ],
 )
@@ -145,6 +153,11 @@ def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str,
         ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
         ("9 on may 3", ["Which number is the day"]),
         ("next week", ["On which day"]),
+        ("next month at 9", ["On which day"]),
+        ("every day next month at 9", ["one time and a repeat"]),
+        ("the weekend at 10", ["Saturday", "Sunday", "every weekend"]),
+        ("1h", ["Wed 18 Nov 2026, 11:00", "Thu 19 Nov 2026, 01:00"]),
+        ("heute Mittag um 1", ["two times"]),
     ],
 )
 def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
@@ -274,6 +287,14 @@ def test_words_and_a_models_date_must_be_within_a_minute(words: str, iso: str, q
     heard = read(words, NOW, BERLIN)
     assert not isinstance(heard, Unclear)
     assert agree(heard, iso, NOW, BERLIN) == question
+
+
+def test_a_model_that_took_a_while_may_count_from_the_minute_that_it_was_told() -> None:
+    now = NOW.replace(minute=1, second=20)  # it was told 10:00 half a minute ago
+    heard = read("in 20 minutes", now, BERLIN)
+    assert not isinstance(heard, Unclear)
+    assert agree(heard, "2026-11-18T10:20:00+01:00", now, BERLIN) == ""
+    assert "Which one?" in agree(heard, "2026-11-18T10:19:00+01:00", now, BERLIN)
 
 
 @pytest.mark.parametrize("iso", ["", "tomorrow", "2026-13-01", "9999-12-31T23:59-23:59", "\0"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nanoclaw.messages import AssistantMessage
+from nanoclaw.messages import Address, AssistantMessage
 from nanoclaw.providers.base import Provider
 from nanoclaw.schedule.desk import Wish
 from nanoclaw.schedule.schedule import catch_up
@@ -25,7 +24,7 @@ def job(text: str, due: datetime, **values: Any) -> Job:
     """A reminder for once, unless told otherwise."""
     utc = due.astimezone(UTC)
     made = Job("reminder", text, "as asked", "at", utc.isoformat(), "Europe/Berlin", utc, MAIN, "me", utc)
-    return replace(made, **values)
+    return made._replace(**values)
 
 
 @asynccontextmanager
@@ -313,3 +312,24 @@ def test_the_newest_missed_time_is_found_quickly_even_after_years() -> None:
         assert found.next_due
         assert found.due <= NOON < found.next_due
     assert found.due.year == 2026
+
+
+@story
+async def test_reminders_that_are_due_together_do_not_wait_for_busy_chats_one_by_one(tmp_path: Path) -> None:
+    dial, turns = Dial(), 0
+
+    async def busy() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with house(tmp_path, clock=dial, waking={"sleep": dial.sleep, "monotonic": dial.monotonic}) as home:
+        for number in range(20):
+            home.jobs.add(job("water", NOON, target=Address("terminal", str(number))))
+        others = asyncio.create_task(busy())
+        await dial.settle()
+        before = turns
+        await home.schedule.tick(dial())
+        assert (turns - before, home.jobs.targets(dial())) == (0, [])
+        others.cancel()

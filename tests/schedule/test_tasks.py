@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -53,6 +54,28 @@ async def test_a_task_missed_while_off_runs_once_and_its_answer_says_how_late(tm
     async with ticking(tmp_path, dial, ScriptedProvider("Two mails.")) as home:
         await dial.pass_(minutes=1)
         assert sent(home) == ["Two mails.\n(was due 09:00, 3 h late)"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "told"),
+    [
+        ("Here it is.\nMEDIA:./chart.png", "Here it is.", "Here it is."),
+        ("MEDIA:./chart.png", "", "(1 file without words)"),
+        ("MEDIA:../secret.png", "MEDIA:../secret.png", "MEDIA:../secret.png"),
+    ],
+)
+@story
+async def test_a_task_brings_the_files_that_its_answer_names(tmp_path: Path, answer: str, text: str, told: str) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial, ScriptedProvider(answer)) as home:
+        chart = home.workspace / "chart.png"
+        chart.write_bytes(b"a chart")
+        home.desk.add(Wish("in 20 minutes", "Send me the chart", kind="task"), MAIN, "me")
+        await dial.pass_(minutes=21)
+        files = [str(chart.resolve())] if told != answer else []
+        assert home.store.rows("SELECT text, files FROM outbox") == [(text, json.dumps(files))]
+        assert [m.text for m in home.history if isinstance(m, AssistantMessage)] == [told]
+        assert_legal(home.history)
 
 
 @pytest.mark.parametrize("silence", ["NO_REPLY", "**NO_REPLY**.", "[SILENT]"])

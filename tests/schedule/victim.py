@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
 from random import Random
@@ -41,13 +40,13 @@ def jobs(story: str) -> list[Job]:
     one = Job("reminder", "call Anna", "x", "at", utc.isoformat(), "Europe/Berlin", utc, MAIN, "me", utc)
     match story:
         case "repeat":
-            return [replace(one, schedule="every", rule="3600")]
+            return [one._replace(schedule="every", rule="3600")]
         case "list":
-            return [replace(one, text=f"thing {number}") for number in range(5)]
+            return [one._replace(text=f"thing {number}") for number in range(5)]
         case "nag":
-            return [replace(one, nag_seconds=1800, nag_times=1)]
+            return [one._replace(nag_seconds=1800, nag_times=1)]
         case "task":
-            return [replace(one, kind="task")]
+            return [one._replace(kind="task")]
     return [one]
 
 

@@ -1,0 +1,59 @@
+"""A job's rehearsal: what it would send, with nothing sent or changed. What the model takes for it is money all the
+same: held by the budget, and on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from nanoclaw.agent.budget import Budget
+from nanoclaw.agent.rehearsal import rehearse
+from nanoclaw.config import Config
+from nanoclaw.messages import Address, Limits
+from nanoclaw.models import choose_model, make_provider, price_in_words
+from nanoclaw.parts import all_tools, cleaner, context_builder, cron_desk, note_search, person_clock
+from nanoclaw.schedule import rehearse as words
+from nanoclaw.schedule.schedule import prompt
+from nanoclaw.store.db import Store
+from nanoclaw.store.jobs import CHANNEL
+from nanoclaw.store.pins import Pins
+from nanoclaw.store.usage import Call, record
+from nanoclaw.workspace.paths import Workspace
+
+
+async def rehearse_job(config: Config, store: Store, budget: Budget, argument: str) -> str:
+    """What a job would send; `argument` is such as "3", or "3 --at Mon 08:00". Raises ScheduleError."""
+    number, at = words.asked(argument)
+    job, now = cron_desk(config, store).job(number), person_clock(config)
+    moment = words.moment(job, at, now())
+    if job.kind == "reminder":
+        return words.of_reminder(job, moment)
+
+    def book(call: Call) -> None:
+        with store.transaction() as db:
+            record(db, [call], now())
+
+    then = replace(now, fixed=moment.astimezone(now().tzinfo))
+    notes = note_search(config, then)
+    tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
+    provider = make_provider(config, await choose_model(config))
+    try:
+        played = await rehearse(
+            prompt(job, moment, timedelta()),
+            Address(CHANNEL, str(job.id)),
+            builder=context_builder(config, tools, then, notes, Pins(store, then)),
+            tools=tools,
+            redact=cleaner(config),
+            provider=provider,
+            clock=then,
+            rounds=config.limits.rounds,
+            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
+            book=book,
+            budget=budget,
+        )
+    finally:
+        await provider.aclose()
+        notes.close()
+    cost = price_in_words(config, played.model, played.usage)
+    failed = "" if played.ended.reason == "answered" else played.ended.answer
+    return words.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
