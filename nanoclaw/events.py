@@ -67,10 +67,40 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A message came while a turn runs: it is kept, and waits. For channels that can show it by a reaction."""
+
+    external_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a message of ours asked for is answered, or over: nothing below it is to be pressed any more. `id` is the
+    platform's. For channels with buttons."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
+    """`files` are the paths of what the answer brings; what is shown of it has none."""
+
     answer: str
     reason: Reason
     usage: Usage = Usage()
+    files: tuple[str, ...] = ()
 
 
-Event = TurnBegan | TextDelta | ReasoningDelta | Notice | ToolStarted | ToolFinished | Joined | Receipt | TurnEnded
+Event = (
+    TurnBegan
+    | TextDelta
+    | ReasoningDelta
+    | Notice
+    | ToolStarted
+    | ToolFinished
+    | Joined
+    | Receipt
+    | Queued
+    | Settled
+    | TurnEnded
+)

@@ -196,6 +196,7 @@ class Inbound:
     platform's id of the message that this one answers, '' for none, and `quote` that message's text where the platform
     tells it. `sender` is the platform's stable id of a person, `name` how they call themselves: to be shown, never to
     be trusted. `is_mention`: in a group, that it is said to the assistant; `overheard` is what others said before.
+    `is_edit`: what the message of that id says now, which counts while nothing was begun of it.
     """
 
     address: Address
@@ -209,6 +210,7 @@ class Inbound:
     is_group: bool = False
     is_mention: bool = False
     overheard: str = ""
+    is_edit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.channels.base import Holds
 from nanoclaw.errors import ChannelError, NanoclawError, WorkspaceError
@@ -34,8 +35,7 @@ class Arrived:
     quote: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(NamedTuple):
     """One file: None when there is nothing to show of it; `words` are what somebody says in it."""
 
     file: Attachment | None
@@ -85,8 +85,6 @@ class Arrivals:
             tell(f"only the first {MOST_FILES} files of a message are looked at")
         files = tuple(one.file for one in taken if one.file)
         text = "\n\n".join(part for part in (*(one.words for one in taken), inbound.message.text) if part)
-        if not text and not any(file.mime.startswith("image/") for file in files):
-            text = f"(sent without words: {', '.join(file.name or file.mime or 'a file' for file in wanted)})"
         message = replace(inbound.message, text=text)
         return Arrived(replace(inbound, message=message, attachments=files), tuple(remarks), quote)
 

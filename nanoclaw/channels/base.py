@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
-from nanoclaw.events import Event
+from nanoclaw.events import Event, Queued, Settled
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 
 Deliver = Callable[[Inbound], Awaitable[None]]
@@ -17,18 +17,20 @@ Deliver = Callable[[Inbound], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the platform can show; the prompt, the splitter and delivery read it.
+    """What the platform can show; the prompt, the splitter, delivery and what shows a growing answer read it.
 
     `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
-    that a file stands alone. `file_bytes` is the largest file that can be sent, 0: none can. `remark` is what else the
-    model should know, a sentence. `stays` is False where an answer that comes much later finds nobody: one question,
-    one answer.
+    that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent, 0: none
+    can. An answer grows only where there are `edits`; each of the `threads` of a chat is a conversation of its own.
+    `remark` is what else the model should know, a sentence. `stays` is False where an answer that comes much later
+    finds nobody: one question, one answer.
     """
 
     length: int = 0
     units: Literal["characters", "utf-16", "bytes"] = "characters"
     markup: Literal["plain", "markdown"] = "plain"
     caption: int = 0
+    files: int = 1
     file_bytes: int = 0
     edits: bool = False
     threads: bool = False
@@ -36,6 +38,15 @@ class Hints:
     reactions: bool = False
     remark: str = ""
     stays: bool = True
+
+    def can_show(self, event: Event) -> bool:
+        """What only some platforms have a sign for."""
+        match event:
+            case Queued():
+                return self.reactions
+            case Settled():
+                return self.buttons
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ class Channel(Protocol):
         ...
 
     def show(self, address: Address, event: Event) -> None:
-        """Show what a turn is doing. Must not raise and must not block."""
+        """Show what a turn is doing, of what the hints say it can. Must not raise and must not block."""
         ...
 
 

@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from nanoclaw.channels.base import Hints
 from nanoclaw.channels.text import one_line
 from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Outbound
-from nanoclaw.pieces import Units, cut
+from nanoclaw.pieces import cut
 from nanoclaw.silence import may_become_silence, spoken
 
 TYPING_SECONDS = 4.0
@@ -68,22 +69,22 @@ class _Turn:
 
 
 class Live:
-    """One for each channel that can change what it has sent. Errors of the platform are logged and go no further."""
+    """One for each channel that can show what a turn does. Errors of the platform are logged and go no further."""
 
     def __init__(
         self,
         screen: Screen,
+        hints: Hints,
         *,
         pause_seconds: float,
-        length: int = 0,
-        units: Units = "characters",
         left: Callable[[str, str], object] = lambda chat, id: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """A chat is written to once in `pause_seconds` at most. Of a text longer than `length` units, 0 for no limit,
-        the first piece is shown. `left(chat, id)` is told of a message that stays as it is, as its turn was stopped."""
-        self._screen, self._pause, self._length, self._units = screen, pause_seconds, length, units
+        """A chat is written to once in `pause_seconds` at most. Of a text that is too long the first piece is shown;
+        where the hints know no edits, typing alone. `left(chat, id)` is told of a message that stays as it is, as its
+        turn was stopped."""
+        self._screen, self._hints, self._pause = screen, hints, pause_seconds
         self._left = left
         self._clock, self._sleep = clock, sleep
         self._turns: dict[str, _Turn] = {}
@@ -102,7 +103,7 @@ class Live:
             return
         match event:
             case TextDelta(text):
-                if not self._length or len(turn.saying) < 4 * self._length:
+                if self._hints.edits and not 0 < 4 * self._hints.length <= len(turn.saying):
                     turn.saying += text
                 self._go_on(turn)
             case ToolStarted(call):
@@ -118,6 +119,22 @@ class Live:
                 self._end(turn, is_silent=not spoken(answer).strip())
             case _:
                 pass
+
+    def beside(self, chat: str, sign: Coroutine[Any, Any, object]) -> None:
+        """Give a sign that no turn waits for, unless the platform asked to be left alone."""
+        if self._clock() < self._quiet_until:
+            sign.close()
+            return
+
+        async def give() -> None:
+            try:
+                await sign
+            except Exception as error:  # it is no more than a sign
+                from nanoclaw.log import logger
+
+                logger.debug("a sign in {} was not taken: {}", chat, error)
+
+        self._start(give())
 
     async def hand_over(self, outbound: Outbound) -> str:
         """The id of the shown message whose place this one is to take, '' for none. The same when it is asked again for
@@ -211,7 +228,7 @@ class Live:
         text = _joined(turn.said, turn.saying)
         if not text:
             is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
-            if not is_long:
+            if not is_long or not self._hints.edits:
                 return ""
             turn.told, text = now, f"working: {turn.tool} …"
         else:
@@ -219,7 +236,8 @@ class Live:
         return text if text != turn.shown else ""
 
     def _first_piece(self, text: str) -> str:
-        return next(cut(text, self._length, self._units)).text.rstrip() if self._length else text
+        length = self._hints.length
+        return next(cut(text, length, self._hints.units)).text.rstrip() if length else text
 
     # --- the platform ------------------------------------------------------------------------------------------------
 

@@ -26,12 +26,13 @@ may be told a code; elsewhere: the owner means the assistant in a group that is 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How a channel lets people in. `allow_from` are stable ids of guests, `allow_groups` of groups; an empty list is
-    nobody."""
+    nobody. `per_hour` is how many messages of each guest are answered, 0 for all."""
 
     allow_from: frozenset[str] = frozenset()
     policy: Policy = "silent"
     groups: Groups = "mention"
     allow_groups: frozenset[str] = frozenset()
+    per_hour: int = 0
 
 
 class Access:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from nanoclaw.events import Event, Notice
+from nanoclaw.events import Event, Notice, Settled
 from nanoclaw.messages import Address, Button, Outbound
 
 SECONDS = 300.0
@@ -33,8 +33,7 @@ Mark = tuple[int, int]
 """The newest message to a chat and the newest turn begun there, by their numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """One that waits for its answer: for a turn at `asker`, asked at `place`, where it was the last thing said as long
     as `mark` holds; its first number is the question's own."""
 
@@ -55,18 +54,20 @@ class Approvals:
         message: Callable[[Address, str], int | None],
         show: Callable[[Address, Event], None],
         home: Callable[[Address], Address] = lambda address: address,
+        sent_as: Callable[[int], str] = lambda message: "",
         seconds: float = SECONDS,
     ) -> None:
         """`place(address)` is where the owner can be asked about what goes on at an address, None for nowhere;
         `number` gives one that no earlier question had, not even before a restart; `last(address)` tells what was said
         and begun there last, and `message(address, id)` which message to it has the platform's id.
-        `home(address)` is the conversation of an address, which it may share with others."""
+        `home(address)` is the conversation of an address, which it may share with others; `sent_as(message)` is the
+        platform's id of a message of ours, '' before it has one."""
         self._place, self._say, self._number, self._seconds = place, say, number, seconds
-        self._last, self._message, self._show, self._home = last, message, show, home
+        self._last, self._message, self._show, self._home, self._sent_as = last, message, show, home, sent_as
         self._open: dict[int, Question] = {}
 
-    async def ask(self, question: str, address: Address) -> bool:
-        """Whether the owner says yes in time. Whoever is cancelled while waiting has no yes."""
+    async def ask(self, text: str, address: Address) -> bool:
+        """Whether the owner says yes in time to a question. Whoever is cancelled while waiting has no yes."""
         place = self._place(address)
         if place is None:
             return False
@@ -74,7 +75,7 @@ class Approvals:
         origin = "" if place == address else f"\n\n(This comes from {address}, not from this chat.)"
         how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
         buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
-        self._say(Outbound(place, f"{question}{origin}\n\n{how}", buttons=buttons))
+        self._say(Outbound(place, f"{text}{origin}\n\n{how}", buttons=buttons))
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._open[number] = Question(address, place, self._last(place), answer)
         try:
@@ -90,7 +91,9 @@ class Approvals:
         except TimeoutError:
             return False
         finally:
-            del self._open[number]
+            question = self._open.pop(number)
+            if shown := self._sent_as(question.mark[0]):
+                self._show(place, Settled(shown))
 
     def answer(self, number: int, is_yes: bool) -> str:
         """The owner has answered a question; what is said of that."""

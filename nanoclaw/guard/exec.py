@@ -16,9 +16,8 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 _Why = Literal["exited", "timeout", "flood"]
 
@@ -29,8 +28,7 @@ FLOOD_BYTES = 64_000_000
 """A command that writes more is stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a process ended; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
 
     why: _Why

@@ -18,7 +18,7 @@ async def test_a_poll_stays_open_and_a_message_ends_it_at_once(talk: Talk) -> No
     await talk.server.until(lambda: talk.server.asked("getUpdates"))
     poll = talk.server.asked("getUpdates")[0].parameters
     assert (poll["timeout"], "offset" in poll) == (30, False)
-    assert poll["allowed_updates"] == ["message", "callback_query", "stopped_message_generation"]
+    assert poll["allowed_updates"] == ["message", "edited_message", "callback_query", "stopped_message_generation"]
     assert (await talk.said("hello")).message.text == "hello"
     await talk.server.until(lambda: len(talk.server.asked("getUpdates")) == 2)
     assert not talk.server.unconfirmed

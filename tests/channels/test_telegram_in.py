@@ -166,6 +166,23 @@ async def test_buttons_are_gone_once_one_was_pressed(talk: Talk) -> None:
 
 
 @talking
+async def test_in_a_group_buttons_stay_for_whom_they_are_when_somebody_else_presses_one(talk: Talk) -> None:
+    group, ben = talk.server.group(GROUP, "Garden"), talk.server.person(1002, "Ben")
+    await talk.channel.send(
+        Outbound(Address("telegram", f"{GROUP}//1001"), "Roses!", buttons=(Button("Done", "done 7"),))
+    )
+    reminder = talk.server.sent(group)[-1]
+    id = talk.server.press(reminder, "Done", ben)
+    assert (await talk.next()).sender == "1002"
+    await talk.server.until(lambda: talk.server.callbacks[id] is not None)
+    assert (await talk.said("mine", chat=group)).message.text == "mine"
+    assert reminder.buttons
+    talk.server.press(reminder, "Done", talk.anna)
+    assert (await talk.next()).sender == "1001"
+    await talk.server.until(lambda: not reminder.buttons)
+
+
+@talking
 async def test_a_press_in_a_topic_is_of_who_pressed_it(talk: Talk) -> None:
     forum, ben = talk.server.group(GROUP, "Garden", forum=True), talk.server.person(1002, "Ben")
     topic = talk.server.topic(forum, "Roses", talk.anna)
@@ -184,6 +201,20 @@ async def test_a_press_below_a_deleted_message_counts(talk: Talk) -> None:
     talk.server.press(posted, "Yes", talk.anna)
     inbound = await talk.next()
     assert (inbound.message.text, inbound.quote) == ("/yes 3", "")
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
+
+
+@talking
+async def test_what_a_message_was_changed_to_comes_with_its_id_and_is_no_newer_message(talk: Talk) -> None:
+    first, second = await talk.said("by at ten"), await talk.said("or at noon")
+    talk.server.edit(talk.anna.chat.messages[1], "buy at ten")
+    changed = await talk.next()
+    assert (changed.external_id, changed.message.text) == (first.external_id, "buy at ten")
+    assert (first.is_edit, changed.is_edit) == (False, True)
+    await talk.send("noon", reply_to=second.external_id)
+    assert talk.server.sent(talk.anna)[0].reply_to is None
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -357,7 +388,10 @@ for _ in range(400):
         {"message": None},
         {"message": [1, 2]},
         {"message": DEEP},
-        {"edited_message": message(text="changed")["message"]},
+        {"edited_message": message(text="changed", media_group_id="7")["message"]},
+        {"edited_message": message(message_id=None, text="changed")["message"]},
+        {"edited_channel_post": message(text="changed")["message"]},
+        {"deleted_business_messages": {"business_connection_id": "1", "chat": {"id": ANNA}, "message_ids": [1]}},
         {"channel_post": message(text="news")["message"]},
         {"callback_query": {}},
         {"callback_query": {"id": "5", "from": FROM, "data": "/yes 3"}},

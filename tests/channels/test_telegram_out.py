@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.channels.base import Hints
+from nanoclaw.channels.telegram import Telegram
 from nanoclaw.channels.telegram import channel as module
 from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, TextDelta, TurnBegan, TurnEnded
+from nanoclaw.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound
+from tests.agent.house import NOON
 from tests.channels.telegram_talk import GROUP, Talk, opened, picture, talking
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -408,6 +411,35 @@ async def test_the_draft_of_an_answer_that_never_came_is_not_shown_again(
     talk.channel.show(inbound.address, TurnBegan("another"))
     await talk.channel.typing(inbound.address.chat)
     assert len(talk.server.drafts) == 1
+
+
+@talking
+async def test_a_message_that_waits_is_marked_as_seen(talk: Talk) -> None:
+    group = talk.server.group(GROUP, "Garden")
+    for inbound in (await talk.said("and this"), await talk.said("mine too", chat=group)):
+        talk.channel.show(inbound.address, Queued(inbound.external_id))
+    talk.channel.show(inbound.address, Queued("cb:4711"))  # a button that was pressed
+    seen = (talk.anna.chat.messages[1], group.messages[1])
+    await talk.server.until(lambda: all(message.reactions == ["👀"] for message in seen))
+    assert len(talk.server.asked("setMessageReaction")) == 2
+
+
+@talking
+async def test_buttons_go_when_what_they_ask_is_settled_elsewhere(talk: Talk) -> None:
+    sent = await talk.send("Run it?", buttons=(Button("Yes", "/yes 3"), Button("No", "/no 3")))
+    question = talk.server.sent(talk.anna)[-1]
+    for _ in range(2):  # the second time there is nothing to take away
+        talk.channel.show(Address("telegram", "1001"), Settled(sent))
+    await talk.server.until(
+        lambda: len([one for one in talk.server.asked("editMessageReplyMarkup") if one.status]) == 2
+    )
+    assert (question.buttons, question.text) == ([], "Run it?")
+
+
+def test_what_a_channel_has_no_sign_for_it_is_not_asked_to_show() -> None:
+    shy = Telegram("1:a", "http://127.0.0.1:1", lambda: NOON, menu={}, most_bytes=1, reactions=False).hints
+    assert [shy.can_show(event) for event in (Queued("1:2"), Settled("1:2"), TextDelta("x"))] == [False, True, True]
+    assert [Hints().can_show(event) for event in (Queued("1:2"), Settled("1:2"))] == [False, False]
 
 
 def test_a_channel_that_ends_leaves_nothing_running() -> None:

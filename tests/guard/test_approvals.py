@@ -10,7 +10,7 @@ import pytest
 
 from nanoclaw.agent.approving import approval_reaction
 from nanoclaw.channels.markup import telegram
-from nanoclaw.events import Event, Notice
+from nanoclaw.events import Event, Notice, Settled
 from nanoclaw.guard.approvals import Approvals, exactly
 from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -47,6 +47,7 @@ class Gate:
             message=lambda address, id: int(id),
             show=lambda address, event: self.shown.append((address, event)),
             home=lambda address: self.homes.get(address, address),
+            sent_as=lambda message: f"sent-{message}",
             seconds=seconds,
         )
 
@@ -224,6 +225,25 @@ def test_nobody_there_and_no_answer_in_time_are_a_no() -> None:
         task, _ = await hasty.ask()
         assert await task is False
         assert "no open question 7" in hasty.approvals.answer(7, True)
+
+    asyncio.run(story())
+
+
+def test_the_buttons_of_a_question_go_when_it_is_over_however_it_ends() -> None:
+    async def story() -> None:
+        gate, hasty = Gate(), Gate(seconds=0.02)
+        answered, _ = await gate.ask()
+        assert gate.shown.count((MAIN, Settled("sent-7"))) == 0
+        assert gate.approvals.hear("yes", MAIN) == "Yes: it goes on."
+        stopped, _ = await gate.ask()
+        stopped.cancel()
+        too_late, _ = await hasty.ask()
+        await asyncio.gather(answered, stopped, too_late, return_exceptions=True)
+        assert [shown for shown in gate.shown if isinstance(shown[1], Settled)] == [
+            (MAIN, Settled("sent-7")),
+            (MAIN, Settled("sent-8")),
+        ]
+        assert (MAIN, Settled("sent-7")) in hasty.shown
 
     asyncio.run(story())
 

@@ -214,7 +214,7 @@ class World:
         """The requests of one method."""
         return [one for one in self.log if one.method == method]
 
-    async def next(self, chat: Chat | Person | None = None, seconds: float = 10) -> Message:
+    async def next(self, chat: Chat | Person | None = None, seconds: float = 60) -> Message:
         """Waits for the bot's next message that was not returned before, in one chat or in any."""
 
         def unheard() -> Message | None:
@@ -226,7 +226,7 @@ class World:
         self._heard.add(message)
         return message
 
-    async def until(self, condition: Callable[[], T], seconds: float = 10) -> T:
+    async def until(self, condition: Callable[[], T], seconds: float = 60) -> T:
         """Waits until the condition holds; it is asked again after every request. Returns what it gave."""
         try:
             async with asyncio.timeout(seconds):

@@ -14,6 +14,7 @@ import pytest
 
 from nanoclaw.channels.base import Place
 from nanoclaw.channels.matrix import Matrix
+from nanoclaw.channels.matrix.client import Client
 from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Inbound, Outbound
@@ -169,6 +170,34 @@ async def test_an_answer_grows_by_edits_and_ends_as_one_message(server: str, tmp
         assert events[0]["event_id"] == sent
         assert {event["content"]["m.relates_to"]["event_id"] for event in events[1:]} == {sent}
         await anna.until(lambda: anna.typing[-1] == (room, ()))
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_a_process_that_ends_while_an_answer_begins_leaves_nothing_of_it(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
+) -> None:
+    """Even when the server had taken the message and the process did not live to hear of that."""
+    async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
+        await anna.say(room, "What is a heron?")
+        await assistant.hears("What is a heron?")
+        send, sent = Client.room_send, asyncio.Event()
+
+        async def send_and_end(*arguments: Any) -> None:
+            await send(*arguments)
+            await assistant.stop()
+            sent.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(Client, "room_send", send_and_end)
+        writing = asyncio.create_task(assistant.channel.write(room, "A heron", ""))
+        async with asyncio.timeout(SECONDS):
+            await sent.wait()
+        writing.cancel()
+        monkeypatch.undo()
+        await anna.hears(room, bot, "A heron")
+        async with running(server, tmp_path / "bot", user=bot):
+            await anna.hears(room, bot)
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

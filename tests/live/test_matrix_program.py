@@ -262,7 +262,6 @@ async def test_restart_in_the_middle(server: str, tmp_path: Path, encrypted: boo
         program.model.script(events(delta(content="A heron is"), done=False, hang=True))
         await anna.say(room, "What is a heron?")
         await anna.hears(room, program.bot, "A heron is")
-        await program.until(lambda: json.loads((program.home.root / "matrix" / "sync.json").read_text())["growing"])
         await program.end(signal.SIGKILL)
         words = [f"/zz{first}{second}" for first in "abcde" for second in "klmnopqrst"]
         for word in words:
@@ -399,4 +398,4 @@ async def test_status_shows_its_sign_of_life_and_how_much_memory_it_takes(server
         status = (await asyncio.to_thread(program.home.run, "status", check=None)).out
         assert "matrix" in status
         print(f"resident {program.resident_kb()} kB")
-        assert program.resident_kb() < 130_000
+        assert program.resident_kb() < 75_000

@@ -14,8 +14,7 @@ from nanoclaw.messages import Address
 from nanoclaw.store.db import Store
 from nanoclaw.store.jobs import Job, Jobs
 from nanoclaw.store.sessions import Sessions
-from tests.journeys.command import Home
-from tests.journeys.test_gateway import Running
+from tests.journeys.command import Home, Running
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

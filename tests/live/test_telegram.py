@@ -26,15 +26,14 @@ from nanoclaw.store.jobs import Job, Jobs
 from nanoclaw.store.sessions import Sessions
 from tests.agent.house import REPOSITORY
 from tests.channels.telegram_talk import ANNA, GROUP, picture
-from tests.journeys.command import Home
-from tests.journeys.test_gateway import Running
+from tests.journeys.command import Home, Running
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-SECONDS = 30.0  # until which what is expected must be there
+SECONDS = 100.0  # until which what is expected must be there
 TOKEN_IN_ENVIRONMENT = "NANOCLAW_TELEGRAM_TOKEN"
 
 
@@ -208,6 +207,22 @@ async def test_a_long_answer_comes_in_pieces_in_order(one: Journey) -> None:
 
 
 @journey
+async def test_a_message_that_waits_is_marked_and_may_be_changed(one: Journey) -> None:
+    answer, gate = slowly("One", " is done.")
+    one.model.script(answer, says("Bread it is."))
+    one.server.say(one.anna, "Tell me.")
+    await one.server.until(lambda: one.server.draft(one.anna), SECONDS)
+    waits = one.server.say(one.anna, "by bread")
+    await one.server.until(lambda: waits.reactions == ["👀"], SECONDS)
+    one.server.edit(waits, "buy bread")
+    await one.server.until(lambda: not one.server.unconfirmed, SECONDS)
+    gate.set()
+    answers = [(await one.server.next(one.anna, SECONDS)).text for _ in range(2)]
+    assert answers == ["One is done.", "Bread it is."]
+    assert "buy bread" in one.request() and "by bread" not in one.request()
+
+
+@journey
 async def test_silence_is_silence(one: Journey) -> None:
     one.model.script(says("NO_REPLY"), says("Yes."))
     one.server.say(one.anna, "Just so you know.")
@@ -248,8 +263,8 @@ async def test_remind(one: Journey) -> None:
 
 @journey
 async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(one: Journey) -> None:
-    """The command says where; in the chat a yes to something else is none to that; buttons go with their use, and one
-    from before a restart says that it is too late."""
+    """The command says where; in the chat a yes to something else is none to that; buttons go with their use and with
+    an answer by words, and one from before a crash says that it is too late."""
     await one.end()
     one.configure('allow_from = ["777"]')
     ben = one.server.person(777, "Ben")
@@ -283,14 +298,21 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
     one.server.say(one.anna, "tell Ben again")
     second = await one.server.next(one.anna, SECONDS)
     assert await one.says("yes", reply_to=first) == "Which question? Say /yes 2."
-    await one.end()
+    one.model.script(says("Then not."))
+    assert await one.says("no", reply_to=second) == "No: it is not done."
+    assert (await one.server.next(one.anna, SECONDS)).text == "Then not."
+    await one.server.until(lambda: not second.buttons, SECONDS)
+    one.model.script(calls("message", text="And again.", to="telegram:777"))
+    one.server.say(one.anna, "tell Ben once more")
+    third = await one.server.next(one.anna, SECONDS)
+    await one.end(signal.SIGKILL)
     one.model.script(says("It was not sent."), says("So be it."))
     await one.start()
-    one.server.press(second, "Yes", one.anna)
+    one.server.press(third, "Yes", one.anna)
     await one.server.until(
-        lambda: any("no open question 2" in message.text for message in one.server.sent(one.anna)), SECONDS
+        lambda: any("no open question 3" in message.text for message in one.server.sent(one.anna)), SECONDS
     )
-    await one.server.until(lambda: not second.buttons, SECONDS)
+    await one.server.until(lambda: not third.buttons, SECONDS)
     assert len(one.server.sent(ben)) == 1
 
 

@@ -18,7 +18,7 @@ from nanoclaw.channels.markup import telegram
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
 from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, TurnBegan
+from nanoclaw.events import Event, Queued, Settled, TurnBegan
 from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound
 
 POLL_SECONDS = 30
@@ -39,8 +39,11 @@ GROUP_PAUSE_SECONDS = 3.0
 DRAFT_SECONDS = 20.0
 """So old a draft is shown again: after 30 s it fades."""
 
-CHATS_KEPT = 1000
-"""Of so many chats it is remembered what was said last."""
+KEPT = 1000
+"""Of so many chats it is remembered what was said last, and of so many messages with buttons for whom they are."""
+
+SEEN = {"type": "emoji", "emoji": "👀"}
+"""What a message gets that has to wait."""
 
 _COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH, _BUTTON_BYTES = 100, 32, 256, 64
 _PHOTO_BYTES = 10_000_000
@@ -68,13 +71,20 @@ class _Draft:
 
 
 class Telegram:
-    """One bot. Edited messages, posts of channels and what other bots say are not delivered."""
+    """One bot. Posts of channels and what other bots say are not delivered."""
 
     def __init__(
-        self, token: str, api_base: str, clock: Callable[[], datetime], *, menu: Mapping[str, str], most_bytes: int
+        self,
+        token: str,
+        api_base: str,
+        clock: Callable[[], datetime],
+        *,
+        menu: Mapping[str, str],
+        most_bytes: int,
+        reactions: bool = True,
     ) -> None:
         """`menu` are the commands to be offered, each with its help. Of a photo the largest size of at most
-        `most_bytes` is taken."""
+        `most_bytes` is taken. With `reactions` a message that waits is marked as seen."""
         self.name = updates.NAME
         self.hints = Hints(
             length=4096,
@@ -85,16 +95,17 @@ class Telegram:
             edits=True,
             threads=True,
             buttons=True,
+            reactions=reactions,
         )
         self.alive: datetime | None = None
         self._api, self._clock, self._most_bytes = Api(token, api_base), clock, most_bytes
         self._menu: Mapping[str, str] | None = menu  # until it was told
         self._offset = 0
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
+        self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
         self._moved: dict[int, int] = {}  # groups that were given a new id
-        length, units = self.hints.length, self.hints.units
-        self._live = Live(self, pause_seconds=PAUSE_SECONDS, length=length, units=units)
-        self._live_in_groups = Live(self, pause_seconds=GROUP_PAUSE_SECONDS, length=length, units=units)
+        self._live = Live(self, self.hints, pause_seconds=PAUSE_SECONDS)
+        self._live_in_groups = Live(self, self.hints, pause_seconds=GROUP_PAUSE_SECONDS)
         self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
         self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
         self._draft_ids = itertools.count(int(clock().timestamp()) % 2**30 + 1)
@@ -217,21 +228,21 @@ class Telegram:
             return None
 
     async def _hand_in(self, inbound: Inbound, deliver: Deliver) -> None:
-        chat = str(inbound.address.chat)
-        self._newest.pop(chat, None)
-        self._newest[chat] = inbound.external_id
-        if len(self._newest) > CHATS_KEPT:
-            del self._newest[next(iter(self._newest))]
+        if not inbound.is_edit:
+            _remember(self._newest, inbound.address.chat, inbound.external_id)
         await deliver(inbound)
 
     async def _answer_press(self, update: updates.Fields) -> None:
-        """The button stops turning, and goes with those beside it: what it said need not be said twice."""
+        """The button stops turning, and goes with those beside it: what it said need not be said twice. In a group it
+        stays for the person whom it is for when somebody else presses it."""
         press = update.get("callback_query")
         if isinstance(press, dict) and isinstance(press.get("id"), str):
             with suppress(ChannelError):  # it stops by itself
                 await self._api.call("answerCallbackQuery", seconds=POLL_GRACE_SECONDS, callback_query_id=press["id"])
         if below := updates.pressed(update):
-            chat, message = below
+            chat, message, person = below
+            if chat < 0 and self._asked.get(f"{chat}:{message}") != person:
+                return
             with suppress(ChannelError):  # they are gone already, or their message is
                 await self._api.call(
                     "editMessageReplyMarkup", seconds=POLL_GRACE_SECONDS, chat_id=chat, message_id=message
@@ -264,12 +275,28 @@ class Telegram:
         else:
             sent = await self._send_text(outbound.text, more, shown)
         self._drafts.pop(chat, None)
+        if outbound.buttons and place.person:
+            _remember(self._asked, sent, place.person)
         return sent
 
     def show(self, address: Address, event: Event) -> None:
-        if isinstance(event, TurnBegan):
-            self._answering[address.chat] = event.reply_to
-        self._live_of(Place.of(address.chat)).show(address, event)
+        chat, live = address.chat, self._live_of(Place.of(address.chat))
+        match event:
+            case TurnBegan(reply_to):
+                self._answering[chat] = reply_to
+            case Queued(id) if number := _message_number(id):
+                live.beside(chat, self._react(chat, number))
+            case Settled(id) if number := _message_number(id):
+                live.beside(chat, self._take_buttons(chat, number))
+        live.show(address, event)
+
+    async def _react(self, chat: str, number: int) -> None:
+        where = self._where(Place.of(chat))["chat_id"]
+        await self._ask("setMessageReaction", chat_id=where, message_id=number, reaction=[SEEN])
+
+    async def _take_buttons(self, chat: str, number: int) -> None:
+        where = self._where(Place.of(chat))["chat_id"]
+        await self._ask("editMessageReplyMarkup", chat_id=where, message_id=number)
 
     async def typing(self, chat: str) -> None:
         draft = self._draft(chat)
@@ -372,6 +399,14 @@ class Telegram:
     def _is_far(self, place: Place, reply_to: str) -> bool:
         """Whether an answer could be taken for one to something else."""
         return _is_group(place) or self._newest.get(str(place)) != reply_to
+
+
+def _remember(table: dict[str, str], key: str, value: str) -> None:
+    """As the newest; the oldest goes."""
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > KEPT:
+        del table[next(iter(table))]
 
 
 def _is_group(place: Place) -> bool:

@@ -13,8 +13,8 @@ from nanoclaw.channels.base import Place
 from nanoclaw.messages import Address, Attachment, Inbound, UserMessage
 
 NAME = "telegram"
-KINDS = ("message", "callback_query", "stopped_message_generation")
-"""The updates that are asked for. Edited messages are not: what was said first counts."""
+KINDS = ("message", "edited_message", "callback_query", "stopped_message_generation")
+"""The updates that are asked for."""
 
 Fields = dict[str, Any]
 
@@ -41,13 +41,18 @@ class Bot:
 
 
 def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | None:
-    """The message in an update. None for what nobody said to the assistant: service messages, posts of channels, what
-    bots say, commands for another bot. Raises Malformed.
+    """The message in an update, or what one was changed to. None for what nobody said to the assistant: service
+    messages, posts of channels, what bots say, commands for another bot; and for the part of an album that changed.
+    Raises Malformed.
 
     Of a photo the largest size of at most `most_bytes` is taken.
     """
     if "message" in update:
         return _message(_table(update["message"]), bot, now, most_bytes)
+    if "edited_message" in update:
+        changed = _table(update["edited_message"])
+        read = None if changed.get("media_group_id") else _message(changed, bot, now, most_bytes)
+        return replace(read, is_edit=True) if read else None
     if "callback_query" in update:
         return _press(_table(update["callback_query"]), now)
     if "stopped_message_generation" in update:
@@ -60,11 +65,12 @@ def album_of(update: Fields) -> str:
     return _text(_table(update.get("message")).get("media_group_id"))
 
 
-def pressed(update: Fields) -> tuple[int, int] | None:
-    """The chat and the number of the message below which a button was pressed."""
-    message = _table(_table(update.get("callback_query")).get("message"))
+def pressed(update: Fields) -> tuple[int, int, str] | None:
+    """The chat and the number of the message below which a button was pressed, and the id of who pressed it."""
+    press = _table(update.get("callback_query"))
+    message, person = _table(press.get("message")), str(_table(press.get("from")).get("id"))
     chat, number = _table(message.get("chat")).get("id"), message.get("message_id")
-    return (chat, number) if isinstance(chat, int) and isinstance(number, int) else None
+    return (chat, number, person) if isinstance(chat, int) and isinstance(number, int) else None
 
 
 def joined(parts: Sequence[Inbound]) -> Inbound:

@@ -6,8 +6,9 @@
 #
 #   +0 SMTP, as from other servers   +1 submission with STARTTLS   +2 submission with TLS   +3 IMAP with STARTTLS   +4 IMAPS
 #
-# bot@lab.test, ann@lab.test and eve@lab.test log in with their name and "pass1". Mail that is submitted with a login is
-# vouched for by an Authentication-Results header of lab.test; headers of that name that come with a mail are taken away.
+# bot@lab.test, ann@lab.test and eve@lab.test log in with their name and "pass1", and may send as themselves only. Mail that
+# is submitted with a login is vouched for by an Authentication-Results header of lab.test; headers of that name that come
+# with a mail are taken away. As most servers do, it compares the sender of the envelope with the login, not the From.
 # Mail for ghost@lab.test is taken and comes back as undeliverable.
 set -euo pipefail
 
@@ -125,6 +126,7 @@ smtpd_tls_key_file = $data/server.key
 smtpd_tls_security_level = may
 smtpd_sasl_type = dovecot
 smtpd_sasl_path = $dovecot_dir/sasl
+smtpd_sender_login_maps = inline:{bot@lab.test=bot@lab.test, ann@lab.test=ann@lab.test, eve@lab.test=eve@lab.test}
 smtpd_relay_restrictions = permit_sasl_authenticated, reject_unauth_destination
 header_checks = regexp:$postfix_dir/from_others
 message_size_limit = 26214400
@@ -153,6 +155,7 @@ submission() {
     echo "  -o $2"
     echo "  -o smtpd_sasl_auth_enable=yes"
     echo "  -o smtpd_client_restrictions=permit_sasl_authenticated,reject"
+    echo "  -o smtpd_sender_restrictions=reject_sender_login_mismatch"
     echo "  -o cleanup_service_name=submitted"
 }
 
