@@ -7,13 +7,12 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Units = Literal["characters", "utf-16", "bytes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """`body` is a part of the text as it stands there; `opening` and `closing` are lines of a fence that were added, ''
     where none is needed."""
 
@@ -200,8 +199,7 @@ class _Cutter:
 # --- what a text is made of ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(NamedTuple):
     """From its first line to behind its last one; what stands between is from `inner` to `inner_end`. Both ends are the
     same where no line closes it. `quote` begins each of its lines."""
 
@@ -226,8 +224,7 @@ class _Map:
     spans: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(NamedTuple):
     """A fence whose end was not reached yet. `column` is where its text begins, `in_item` that its own line begins an
     item of a list."""
 

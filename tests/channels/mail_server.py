@@ -167,16 +167,16 @@ class _Imap(_Lines):
             return "BAD internal error"
         message = message_from_bytes(mail.data)
         answer = f"* {mail.uid} FETCH (UID {mail.uid}".encode()
-        for item in re.findall(r"[A-Z.]+\[[^\]]*\]<0\.\d+>|[A-Z]+", match[2].replace("UID ", "", 1)):
+        for item in re.findall(r"[A-Z.]+\[[^\]]*\]<\d+\.\d+>|[A-Z]+", match[2].replace("UID ", "", 1)):
             if item == "INTERNALDATE":
                 answer += f' INTERNALDATE "{mail.at}"'.encode()
             elif item == "BODYSTRUCTURE":
                 told = self.owner.structure.get(mail.uid) or structure(message)
                 answer += b" BODYSTRUCTURE " + told.encode("utf-8", "surrogateescape")
             else:
-                section, most = re.findall(r"\[(.*)\]<0\.(\d+)>", item)[0]
-                data = self.section(mail, message, section)[: int(most)]
-                answer += f" BODY[{section}]<0> {{{len(data)}}}\r\n".encode() + data
+                section, start, most = re.findall(r"\[(.*)\]<(\d+)\.(\d+)>", item)[0]
+                data = self.section(mail, message, section)[int(start) :][: int(most)]
+                answer += f" BODY[{section}]<{start}> {{{len(data)}}}\r\n".encode() + data
         self.say(answer + b")")
         return "OK done"
 

@@ -144,6 +144,27 @@ async def test_the_text_is_what_was_meant(post: Post, text: str, subject: str, s
 
 
 @in_loop
+async def test_a_mail_that_only_stops_something_belongs_to_the_conversation_before(post: Post) -> None:
+    """Whatever its subject and what it quotes; but not when it answers something, and nobody else's conversation."""
+    quoting = "Done 3!\n\nThe bot said:\n> 3: drink water\n> (“done 3” answers it.)\n"
+    async with post.runs():
+        await post.comes(mail("First"))
+        story = await post.comes(mail("A story", "Story", id="<2@lab.test>"))
+        stop = await post.comes(mail("stop", "Now", id="<3@lab.test>"))
+        done = await post.comes(mail(quoting, "Re: Water", id="<4@lab.test>"))
+        talk = await post.comes(mail("Stop it", "Now", id="<5@lab.test>"))
+        asked = await post.channel.send(Outbound(Address("email", ANN), "Water", key="1"))
+        answer = await post.comes(mail("done 3", "Re: Water", id="<6@lab.test>", In_Reply_To=asked))
+        forged = await post.comes(mail("stop", id="<7@lab.test>", says="lab.test; none"))
+    assert (stop.message.text, stop.address) == ("stop", story.address)
+    assert (done.message.text, done.address) == ("Done 3!", story.address)
+    assert talk.message.text == "Subject: Now\n\nStop it"
+    assert talk.address not in (story.address, answer.address)
+    assert (answer.message.text, answer.address) == ("done 3", Address("email", ANN))
+    assert forged.address != talk.address and Place.of(forged.address.chat).person == "unverified"
+
+
+@in_loop
 async def test_what_somebody_else_wrote_before_comes_as_a_quote_and_what_we_wrote_does_not(post: Post) -> None:
     quoting = "Can you?\n\nOn Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> Who can come?"
     async with post.runs():
@@ -295,7 +316,9 @@ async def test_it_ends_at_once_while_it_waits(post: Post) -> None:
         running.cancel()
         done, _ = await asyncio.wait([running], timeout=30)
         assert done
-    assert not [thread for thread in threading.enumerate() if thread.name == "email"]
+    for thread in [thread for thread in threading.enumerate() if thread.name == "email"]:
+        await asyncio.to_thread(thread.join, 30)
+        assert not thread.is_alive()
 
 
 @in_loop
@@ -455,6 +478,47 @@ async def test_a_file_that_is_too_large_or_gone_is_not_fetched(post: Post) -> No
         await post.channel.fetch(file, 9000)
     with pytest.raises(ChannelError, match="no file of a mail"):
         await post.channel.fetch(Attachment("", "a.pdf", ref="x"), 9000)
+
+
+@in_loop
+async def test_a_large_file_comes_in_pieces_of_which_none_is_read_in_vain(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox, "PIECE_BYTES", 1001)
+    data = bytes(range(256)) * 20
+    letter = mail("See")
+    letter.add_attachment(data, maintype="application", subtype="pdf", filename="a.pdf")
+    async with post.runs():
+        (file,) = (await post.comes(letter)).attachments
+    post.server.fetched.clear()
+    assert await post.channel.fetch(file, 6000) == data
+    assert len(post.server.fetched) == 8
+    assert all(what.endswith(".1001>") for what in post.server.fetched)
+    post.server.fetched.clear()
+    with pytest.raises(ChannelError, match="larger than"):
+        await post.channel.fetch(replace(file, size=None), 1000)
+    assert len(post.server.fetched) == 2
+
+
+@in_loop
+async def test_all_files_of_an_answer_go_in_one_mail_unless_they_are_too_large_together(
+    post: Post, tmp_path: Path
+) -> None:
+    files = []
+    for name, size in (("a.txt", 40_000), ("b.txt", 40_000), ("c.txt", 30_000)):
+        (tmp_path / name).write_bytes(b"x" * size)
+        files.append(str(tmp_path / name))
+    async with post.runs():
+        asked = await post.comes(mail())
+    answer = Outbound(asked.address, "Both", tuple(files[:2]), "<1@lab.test>", "5.1")
+    (one,) = (await post.channel.send(answer)).split()
+    assert [part.get_filename() for part in post.sent().iter_attachments()] == ["a.txt", "b.txt"]
+    assert post.sent()["Message-ID"] == one
+    first, second = (await post.channel.send(replace(answer, text="All", files=tuple(files), key="6.1"))).split()
+    assert [part.get_filename() for part in post.sent().iter_attachments()] == ["c.txt"]
+    assert post.sent()["Message-ID"] == second != first
+    assert (post.sent()["In-Reply-To"], post.sent()["Subject"]) == ("<1@lab.test>", "Re: Lunch")
+    assert len(post.server.sent) == 3
 
 
 @in_loop

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from email.message import EmailMessage
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -55,6 +58,22 @@ ANN = Author("ann@lab.test", "Ann", True)
 )
 def test_quotes_and_signatures_below_an_answer_are_left_out(own: str, quoted: str) -> None:
     assert quotes.own_words(f"{own}\n\n{quoted}\n") == own
+
+
+@pytest.mark.parametrize(
+    "said", ["stop", "/stop", "Done 3.", "stop #3", "snooze 3 30m", "snooze 3", "done all", "/yes 3"]
+)
+@pytest.mark.parametrize("quoted", ["", "\n\n> drink water\n> now", "\n\nBot:\n> water\n\n|> more"])
+def test_a_line_that_answers_is_known_whatever_is_quoted_below(said: str, quoted: str) -> None:
+    assert quotes.command(said + quoted) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "done", "yes", "yes 3", "done 3 and 4", "stop it", "/new", "stop\nNow", "> stop", "done 3\nThanks", "3"],
+)
+def test_other_words_are_no_answer_by_a_number(text: str) -> None:
+    assert quotes.command(text) == ""
 
 
 def test_an_answer_below_what_it_quotes_is_kept() -> None:
@@ -310,6 +329,14 @@ def test_a_wrong_charset_costs_no_words(data: bytes, charset: str, said: str) ->
 @given(st.binary())
 def test_broken_base64_gives_what_it_has(data: bytes) -> None:
     words.content(data, "base64")
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 500), max_size=4), st.booleans())
+def test_a_file_is_the_same_wherever_its_pieces_are_cut(data: bytes, cuts: list[int], is_base64: bool) -> None:
+    encoded = base64.encodebytes(data) if is_base64 else binascii.b2a_qp(data, istext=False)
+    lines = encoded.replace(b"\n", b"\r\n")
+    pieces = [lines[start:end] for start, end in pairwise([0, *sorted(cuts), len(lines) + 500])]
+    assert b"".join(words.decoded(pieces, "base64" if is_base64 else "quoted-printable")) == data
 
 
 # --- threads

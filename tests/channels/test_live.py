@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.channels.base import Hints
 from nanoclaw.channels.live import TYPING_SECONDS, Live
 from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Outbound, ToolCall
 
 CHAT = Address("chat", "1")
+Left = Callable[[str, str], object]
 
 
 class Time:
@@ -85,11 +87,16 @@ class Chat:
 
 
 class Stage:
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, pause_seconds: float = 1.0, left: Left = lambda chat, id: None, **hints: Any) -> None:
         self.time = Time()
         self.chat = Chat(self.time)
         self.live = Live(
-            self.chat, **{"pause_seconds": 1.0, **options}, clock=lambda: self.time.now, sleep=self.time.sleep
+            self.chat,
+            Hints(**{"edits": True, **hints}),
+            pause_seconds=pause_seconds,
+            left=left,
+            clock=lambda: self.time.now,
+            sleep=self.time.sleep,
         )
 
     async def show(self, *events: Event, seconds: float = 0.0) -> None:
@@ -133,6 +140,40 @@ def test_typing_is_shown_at_once_and_again_while_the_turn_runs() -> None:
             assert [at for at, _ in on.chat.of("typing")] == [0, TYPING_SECONDS, 2 * TYPING_SECONDS, 3 * TYPING_SECONDS]
             await on.show(TurnEnded("Done.", "answered"), seconds=60)
             assert len(on.chat.done) == 4
+
+    played(scene)
+
+
+def test_where_there_are_no_edits_only_typing_is_shown() -> None:
+    async def scene() -> None:
+        async with stage(edits=False) as on:
+            await on.show(
+                TurnBegan("in-1"), TextDelta("A heron."), ToolStarted(ToolCall("1", "exec", "{}")), seconds=30
+            )
+            await on.show(TextDelta("It flew."), TurnEnded("", "cancelled"), seconds=30)
+            assert {what for _, what, _ in on.chat.done} == {"typing"}
+
+    played(scene)
+
+
+def test_a_sign_is_given_beside_the_turn_and_one_that_fails_disturbs_nothing() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            given: list[str] = []
+
+            async def sign(name: str, error: Exception | None = None) -> None:
+                if error:
+                    raise error
+                given.append(name)
+
+            on.live.beside("1", sign("none", Undeliverable("no such sign")))
+            on.live.beside("1", sign("seen"))
+            await settled()
+            on.chat.broken = lambda what: ChannelError("slow down", 60)
+            await on.show(TurnBegan("in-1"))
+            on.live.beside("1", sign("while the platform wants to be left alone"))
+            await settled()
+            assert given == ["seen"]
 
     played(scene)
 

@@ -61,6 +61,10 @@ async def heard(server: Homeserver, folder: Path) -> list[Inbound]:
     return said
 
 
+def stores(folder: Path) -> list[str]:
+    return [path.name for path in folder.glob("*.db*")]
+
+
 def to(words: str, room_id: str = ROOM) -> Outbound:
     return Outbound(Address("matrix", room_id), words, key="1.0")
 
@@ -100,6 +104,24 @@ async def test_a_login_that_was_revoked_is_made_anew_with_the_password(tmp_path:
         await heard(server, tmp_path)
         assert len(server.paths("/login")) == 2
         assert "device_id" not in server.bodies("/login")[1]
+
+
+@story
+async def test_the_keys_of_an_earlier_login_are_deleted(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        server.news = [{}]
+        await heard(server, tmp_path)
+        mine = tmp_path / f"{BOT}_DEV.db"
+        kept = mine.stat().st_ino
+        (tmp_path / f"{BOT}_OLD.db").write_bytes(b"keys")
+        (tmp_path / f"{BOT}_OLD.db-journal").write_bytes(b"keys")
+        server.refusals["/sync"] = [UNKNOWN_TOKEN]
+        with pytest.raises(ChannelError):
+            await make(server, tmp_path).run(ignore)
+        server.news = [{}]
+        await heard(server, tmp_path)
+        assert stores(tmp_path) == [mine.name]
+        assert mine.stat().st_ino == kept
 
 
 @story
@@ -327,7 +349,10 @@ async def test_the_first_message_of_a_thread_says_what_it_is_about(tmp_path: Pat
 
 
 @story
-async def test_what_a_stopped_turn_had_said_stays_after_a_restart(tmp_path: Path) -> None:
+async def test_what_a_stopped_turn_had_said_stays_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.channels.matrix.channel.LIVE_SECONDS", 0.01)
     async with homeserver() as server:
         server.news = [room()]
         channel, place = make(server, tmp_path), Address("matrix", ROOM)
@@ -405,6 +430,29 @@ async def test_what_a_killed_process_had_begun_to_say_is_deleted(tmp_path: Path)
         server.news = [room()]
         await heard(server, tmp_path)
         assert len(server.paths("/redact/")) == 2
+
+
+@story
+async def test_what_was_said_right_before_the_process_was_killed_is_found_by_its_transaction(tmp_path: Path) -> None:
+    """The server had taken it, but the process never heard of that."""
+    async with homeserver() as server:
+        server.news = [room()]
+        async with running(server, channel := make(server, tmp_path)):
+            for status, code in ((403, "M_FORBIDDEN"), (502, "M_UNKNOWN")):  # the first was not taken for certain
+                server.refusals["/send/"] = [(status, {"errcode": code, "error": "no"})]
+                with pytest.raises(ChannelError):
+                    await channel.write(ROOM, "A heron", "")
+        refused, lost = (path.rsplit("/", 1)[-1] for path in server.paths("/send/m."))
+        echoes = [
+            text(number, "A", sender=BOT, unsigned={"transaction_id": name})
+            for number, name in ((5, refused), (6, lost), (7, "another"))
+        ]
+        server.news = [room(text(4, "hello"), *echoes)]
+        assert [inbound.message.text for inbound in await heard(server, tmp_path)] == ["hello"]
+        assert [path.split("/")[-2] for path in server.paths("/redact/")] == ["$e6"]
+        server.news = [room(*echoes)]
+        await heard(server, tmp_path)
+        assert len(server.paths("/redact/")) == 1
 
 
 @story

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from nanoclaw import attach
-from nanoclaw.channels import socket as channel
-from nanoclaw.channels.socket import Terminals, talk
+from nanoclaw.channels.socket import Terminals, frames, talk, terminals
 from nanoclaw.errors import StoreBusy, StoreError
 from nanoclaw.events import (
     Event,
@@ -184,7 +183,7 @@ async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_p
 
 @in_loop
 async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "_SHOWN_SECONDS", 0.05)
+    monkeypatch.setattr(frames, "_SHOWN_SECONDS", 0.05)
     async with place(tmp_path) as here:
         _, writer = await here.raw()
         writer.write(hello())
@@ -199,7 +198,7 @@ async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, mo
 async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "_MOST_UNREAD", 100_000)
+    monkeypatch.setattr(frames, "_MOST_UNREAD", 100_000)
     async with place(tmp_path) as here:
         _, writer = await here.raw()
         writer.write(hello())
@@ -340,14 +339,14 @@ async def test_nonsense_is_refused_in_a_sentence(tmp_path: Path, data: bytes, se
 
 @in_loop
 async def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "LONGEST", 100_000)
+    monkeypatch.setattr(terminals, "LONGEST", 100_000)
     async with place(tmp_path) as here:
         assert "at most" in (await here.say(hello() + b"x" * 300_000))[-1]["refused"]
 
 
 @in_loop
 async def test_one_that_says_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "HELLO_SECONDS", 0.05)
+    monkeypatch.setattr(terminals, "HELLO_SECONDS", 0.05)
     async with place(tmp_path) as here:
         reader, writer = await here.raw()
         assert "say hello" in json.loads(await reader.readline())["refused"]
@@ -369,7 +368,7 @@ async def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 @in_loop
 async def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "_MOST_LINES", 1)
+    monkeypatch.setattr(terminals, "_MOST_LINES", 1)
     async with place(tmp_path) as here, here.chat():
         assert "attached to this nanoclaw already" in (await here.say(hello()))[0]["refused"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
 import json
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nanoclaw import drafts
 from nanoclaw.channels.base import Deliver, Hints, Place
 from nanoclaw.channels.email import mailbox as mailboxes
-from nanoclaw.channels.email import structure, threads, words
+from nanoclaw.channels.email import quotes, threads, words
 from nanoclaw.channels.email.mailbox import Mailbox, Security, Server, Skipped
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.threads import Conversation, Threads
@@ -35,7 +36,7 @@ MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
 last."""
 
-_LENGTH = 200_000
+_LENGTH, _FILES = 200_000, 100
 _T = TypeVar("_T")
 
 
@@ -54,7 +55,8 @@ class Email:
     Where it stopped is kept in `folder`, not in the mailbox, whose mails stay as they are: who looks at it with another
     program takes nothing away. Of mails by programs, lists and mail servers none is handed in. A mail with several
     recipients is answered to its author alone, at the address of its From header. A mail in which there is nothing at
-    all, neither a subject nor words nor a file, is left alone.
+    all, neither a subject nor words nor a file, is left alone. One that only says "stop" or "done 3" belongs to the
+    conversation before, even if it begins one.
 
     A mail that is sent again, because it was not certain that it went out, has the same Message-ID: most mail programs
     show it once.
@@ -93,6 +95,7 @@ class Email:
             length=_LENGTH,
             markup="markdown",
             caption=_LENGTH,
+            files=_FILES,
             file_bytes=most_bytes,
             threads=True,
             remark="This is e-mail: write a letter, not chat. Each answer is one mail, read later, so ask all at once.",
@@ -143,28 +146,33 @@ class Email:
             place = int(validity), int(uid)
         except ValueError:
             raise ChannelError(f"{attachment.name!r} is no file of a mail.") from None
-        data = words.content(await _in_thread(self._part, place, section, encoding, most), encoding)
+        data = await _in_thread(self._part, place, section, encoding, most)
         if len(data) > most:
             raise ChannelError(_too_large(attachment, most))
         return data
 
     async def send(self, outbound: Outbound) -> str:
-        """Its Message-ID. Raises Undeliverable, or ChannelError when another try may help."""
-        from nanoclaw.channels.email.writing import compose, submit
+        """Its Message-ID; of files that are too large together several mails, and theirs. Raises Undeliverable, or
+        ChannelError when another try may help."""
+        from nanoclaw.channels.email.writing import compose, loads, submit
 
         place = Place.of(outbound.address.chat)
         if not is_address(place.chat):
             raise Undeliverable(f"{place.chat!r} is not an e-mail address such as ann@example.org.")
         known = await self._conversation(place, outbound)
-        mail = await asyncio.to_thread(
-            compose, outbound, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
-        )
-        await submit(mail, self._smtp, self._user, self._password)
-        message_id = str(mail["Message-ID"])
-        if place.thread:
-            before = known or Conversation(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
-            self._keep(outbound.address.chat, before.answered(message_id))
-        return message_id
+        sent = list[str]()
+        for files in loads(outbound.files, self._most_bytes):
+            part = replace(outbound, text="" if sent else outbound.text, files=files)
+            mail = await asyncio.to_thread(
+                compose, part, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
+            )
+            await submit(mail, self._smtp, self._user, self._password)
+            sent.append(str(mail["Message-ID"]))
+            if place.thread:
+                before = known or Conversation(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
+                known = before.answered(sent[-1])
+                self._keep(outbound.address.chat, known)
+        return " ".join(sent)
 
     async def _read(self, box: Mailbox, deliver: Deliver) -> None:
         mark = self._mark()
@@ -210,8 +218,13 @@ class Email:
         if self._is_too_many(inbound.sender, letter.at):
             return False
         chat = inbound.address.chat
-        before = self._threads.find(chat) if Place.of(chat).thread else None
-        self._threads.remember(chat, conversation.after(before) if before else conversation)
+        is_threaded = Place.of(chat).thread != ""
+        before = self._threads.find(chat) if is_threaded else None
+        is_beside = is_threaded and before is None and quotes.command(inbound.message.text) != ""
+        if is_beside and (latest := self._threads.latest(chat)):
+            inbound = replace(inbound, address=replace(inbound.address, chat=latest))
+        else:
+            self._threads.remember(chat, conversation.after(before) if before else conversation)
         await deliver(inbound)
         self._taken.append((letter.at, inbound.sender))
         return True
@@ -259,14 +272,17 @@ class Email:
         return None
 
     def _part(self, place: tuple[int, int], section: str, encoding: str, most: int) -> bytes:
+        """The file, or its beginning when it is larger than `most`."""
         validity, uid = place
-        data = b""
+        data = io.BytesIO()
         with self._opened() as box, suppress(Skipped):
             if box.validity == validity:
-                data = box.part(uid, section, structure.encoded_size(most, encoding))
-        if not data:
-            raise ChannelError("The mail with this file is gone. Send it again.")
-        return data
+                for piece in words.decoded(box.part(uid, section), encoding):
+                    data.write(piece)
+                    if data.tell() > most:
+                        break
+                return data.getvalue()
+        raise ChannelError("The mail with this file is gone. Send it again.")
 
     def _opened(self) -> closing[Mailbox]:
         return closing(mailboxes.open_mailbox(self._imap, self._user, self._password))

@@ -29,6 +29,8 @@ IDLE_SECONDS = 120.0
 _POLL_SECONDS = 30.0  # where the server cannot IDLE
 _ANSWER_SECONDS = 30.0
 _HEADER_BYTES = 100_000
+PIECE_BYTES = 1_000_000
+"""Of a file so much is asked for at once, so that memory holds it decoded only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,16 @@ class Mailbox:
         items = self._fetch(int(found[-1]), f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>") if found else {}
         return Headers.of(_of(items, "BODY[HEADER]")) if items else None
 
-    def part(self, uid: int, section: str, most: int) -> bytes:
-        """At most so many bytes of a part, as they are encoded; b'' when the mail is gone. Raises Skipped."""
-        items = self._fetch(uid, f"UID BODY.PEEK[{section}]<0.{most}>")
-        return _of(items, f"BODY[{section}]")
+    def part(self, uid: int, section: str) -> Iterator[bytes]:
+        """A part as it is encoded, piece by piece. Raises Skipped when the mail is gone."""
+        start, is_more = 0, True
+        while is_more:
+            items = self._fetch(uid, f"UID BODY.PEEK[{section}]<{start}.{PIECE_BYTES}>")
+            if not items:
+                raise Skipped("it is gone")
+            piece = _of(items, f"BODY[{section}]", start)
+            yield piece
+            start, is_more = start + len(piece), len(piece) == PIECE_BYTES
 
     def wait(self) -> None:
         """Until the server has something to tell, or a sign of life is due."""
@@ -254,9 +262,9 @@ def certificate_refused(server: Server, error: ssl.SSLCertVerificationError) -> 
     )
 
 
-def _of(items: dict[str, Any], name: str) -> bytes:
+def _of(items: dict[str, Any], name: str, start: int = 0) -> bytes:
     """Content by its name, with which the server may repeat from where it is."""
-    found = items.get(f"{name}<0>") or items.get(name)
+    found = items.get(f"{name}<{start}>") or items.get(name)
     return found if isinstance(found, bytes) else b""
 
 

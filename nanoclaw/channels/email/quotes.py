@@ -8,6 +8,7 @@ for signatures, drop indentation, or need seconds for long lines.
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 _FROM = (
     "From|Von|De|Da|Van|Från|Fra|Od|От|Від|Lähettäjä|Feladó|Kimden|Από|Expéditeur|Mittente|Remitente"
@@ -26,6 +27,10 @@ _DEVICE = re.compile(
     r"|Отправлено с |.{2,20}から送信)",
     re.IGNORECASE,
 )
+_COMMAND = re.compile(
+    r"/?(?:stop|(?:done|stop) (?:#?\d{1,6}|all)|snooze #?\d{1,6}(?: [^\n]{1,40})?)[.!]?|/(?:yes|no) \d{1,6}",
+    re.IGNORECASE,
+)
 _TIME_OR_ADDRESS = re.compile(r"@|\d[:.h]\d\d")
 _DATE = re.compile(r"\d[^\d@]{1,12}\d")
 _ATTRIBUTION_LINES = 3
@@ -40,6 +45,19 @@ def is_forward(subject: str, text: str) -> bool:
 def is_signature(text: str) -> bool:
     """Whether nothing stands above the signature."""
     return text.lstrip().partition("\n")[0].rstrip() == "--"
+
+
+def command(text: str) -> str:
+    """What is all that the text says besides quotes, however they are named, when that is a line that stops something
+    or answers a question or reminder by its number; '' for any other."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    own = [
+        line
+        for line, following in zip_longest(lines, lines[1:], fillvalue="")
+        if not _is_quoted(line) and not (line.endswith((":", "：")) and _is_quoted(following))
+    ]
+    said = " ".join(own[0].split()) if len(own) == 1 and len(own[0]) < _LINE else ""
+    return said if _COMMAND.fullmatch(said) else ""
 
 
 def own_words(text: str) -> str:

@@ -96,6 +96,7 @@ def _words(letter: Letter, subject: str) -> tuple[str, str]:
     if quotes.is_forward(subject, whole):
         return whole, ""
     own = quotes.own_words(whole if plain.strip() else _bounded(html.to_text(page, quotes=False), _TEXT_CHARACTERS))
+    own = quotes.command(own) or own
     if not own.strip():
         if quotes.is_signature(whole):
             return "", ""
@@ -108,7 +109,7 @@ def _with_subject(own: str, subject: str, *, is_first: bool) -> str:
     """A conversation's first mail begins with its subject; a command stands alone, also in the subject."""
     if not own.strip():
         return subject if is_first else ""
-    if not is_first or not subject or own.lstrip().startswith("/"):
+    if not is_first or not subject or own.lstrip().startswith("/") or quotes.command(own):
         return own
     return f"Subject: {subject}\n\n{own}"
 

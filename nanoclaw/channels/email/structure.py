@@ -66,11 +66,6 @@ def is_report(structure: Any) -> bool:
     return next((_text(item).lower() == "report" for item in structure if not isinstance(item, list)), False)
 
 
-def encoded_size(size: int, encoding: str) -> int:
-    """So many bytes of a mail hold at least so many of a file."""
-    return {"base64": size * 3 // 2, "quoted-printable": size * 4}.get(encoding, size) + 1000
-
-
 def _values(data: Sequence[Any]) -> list[Any]:
     top: list[Any] = []
     stack = [top]

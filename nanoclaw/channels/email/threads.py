@@ -7,10 +7,11 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nanoclaw import drafts
+from nanoclaw.channels.base import Place
 
 _ID = re.compile(r"<[!-;=?-~]{3,250}>")
 _REMEMBERED = 500  # conversations in memory
@@ -74,6 +75,12 @@ class Threads:
         self._recent.move_to_end(chat)
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
+
+    def latest(self, chat: str) -> str:
+        """The conversation with the same person that something was said in last; '' where none is in memory."""
+        place = Place.of(chat)
+        others = (one for one in reversed(self._recent) if replace(Place.of(one), thread=place.thread) == place)
+        return next(others, "")
 
     def find(self, chat: str) -> Conversation | None:
         if known := self._recent.get(chat):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from email.errors import HeaderParseError
 
@@ -17,13 +18,31 @@ _NO_LETTER = re.compile(rb"[^A-Za-z0-9+/]")
 
 def content(data: bytes, encoding: str) -> bytes:
     """A part's bytes; what is broken in them is left out."""
+    return b"".join(decoded([data], encoding))
+
+
+def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The same of a part that comes in pieces, wherever they were cut."""
+    if encoding not in ("base64", "quoted-printable"):
+        yield from pieces
+        return
+    rest = b""
+    for piece in pieces:
+        if encoding == "base64":
+            piece = rest + _NO_LETTER.sub(b"", piece)
+            whole = len(piece) // 4 * 4
+            yield binascii.a2b_base64(piece[:whole])
+        else:
+            piece = rest + piece
+            mark = piece.rfind(b"=", -2)
+            whole = len(piece) if mark < 0 else mark
+            yield binascii.a2b_qp(piece[:whole])
+        rest = piece[whole:]
     if encoding == "base64":
-        letters = _NO_LETTER.sub(b"", data)
-        letters = letters[: len(letters) // 4 * 4] if len(letters) % 4 == 1 else letters
-        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
-    if encoding == "quoted-printable":
-        return binascii.a2b_qp(data)
-    return data
+        rest = rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
+        yield binascii.a2b_base64(rest)
+    else:
+        yield binascii.a2b_qp(rest)
 
 
 def text(data: bytes, charset: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from email.message import EmailMessage
@@ -49,6 +49,23 @@ def compose(
     for path in outbound.files:
         _attach(mail, Path(path), most_bytes)
     return mail
+
+
+def loads(files: Sequence[str], most_bytes: int) -> list[tuple[str, ...]]:
+    """The files as one mail after the other takes them: one with all, unless they are larger together than that."""
+    found: list[tuple[str, ...]] = [()]
+    total = 0
+    for file in files:
+        try:
+            size = Path(file).stat().st_size
+        except OSError:  # told when it is read
+            size = 0
+        if found[-1] and total + size > most_bytes:
+            found.append(())
+            total = 0
+        found[-1] += (file,)
+        total += size
+    return found
 
 
 async def submit(mail: EmailMessage, server: Server, user: str, password: str) -> None:

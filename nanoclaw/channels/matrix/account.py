@@ -29,7 +29,8 @@ class Account:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far the server's messages are stored, '' for not at all; who invited the assistant to which rooms, and
-    messages (room, event): those whose keys have not come, and answers that are still growing."""
+    messages (room, event): those whose keys have not come, and answers that are still growing, the newest of which may
+    be known by its transaction only."""
 
     since: str = ""
     invitations: tuple[tuple[str, str], ...] = ()
@@ -70,6 +71,12 @@ class Folder:
         self._write(
             self._account, {"user": account.user, "device": account.device, "token": account.token, "seeds": seeds}
         )
+
+    def forget_others(self, device: str) -> None:
+        """Delete the encryption keys of earlier logins: nothing can be done with them any more."""
+        for path in self.path.glob("*.db*"):
+            if f"_{device}.db" not in path.name:
+                path.unlink(missing_ok=True)
 
     def progress(self, user: str) -> Progress:
         found = self._read(self._progress)

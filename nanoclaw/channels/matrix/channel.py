@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.channels import markup
 from nanoclaw.channels.base import Deliver, Hints, Place
 from nanoclaw.channels.live import Live
-from nanoclaw.channels.matrix.account import Account, Folder, Progress
+from nanoclaw.channels.matrix import events
+from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
 from nanoclaw.channels.matrix.events import Held
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
@@ -44,6 +45,9 @@ READY_SECONDS = 20.0
 UPLOAD_SECONDS = 300.0
 WRONG_PASSWORD_SECONDS = 300.0
 MOST_INVITATIONS = 1_000
+_UNNAMED = "transaction "
+"""Before what stands for the id of a message that the server has not confirmed."""
+
 REMARK_SECONDS = 60.0
 INVITATION_SECONDS = 600.0
 """After so long an invitation is tried again that could not be accepted."""
@@ -95,7 +99,7 @@ class Matrix:
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
         self._typing: set[str] = set()
-        self._live = Live(self, pause_seconds=LIVE_SECONDS, length=LENGTH, units="bytes", left=self._is_left)
+        self._live = Live(self, self.hints, pause_seconds=LIVE_SECONDS, left=self._is_left)
 
     @property
     def hints(self) -> Hints:
@@ -196,6 +200,7 @@ class Matrix:
             )
         account = replace(account, device=answer.device_id, token=answer.access_token)
         self._folder.keep_account(account)
+        self._folder.forget_others(account.device)
         return account
 
     async def _receive(self, client: Client, account: Account, deliver: Deliver) -> None:
@@ -204,6 +209,7 @@ class Matrix:
             since, pause = self._progress.since, 0.0 if is_first else POLL_SECONDS
             news = await client.poll(since, pause, TIMELINE_EVENTS, full=is_first)
             self._alive = self._clock()
+            self._recognize(news)
             await client.keep_keys()
             for room_id in news.rooms.leave:
                 client.left(room_id)
@@ -336,11 +342,17 @@ class Matrix:
     async def write(self, chat: str, text: str, before: str) -> str:
         """Show Markdown in place of the message `before`, or as a new one; the id of what is shown."""
         client, place = await self._connected(), Place.of(chat)
-        words = _words(text)
+        words, transaction = _words(text), uuid.uuid4().hex
         content = _edit(words, before) if before else _related(words, place, "")
-        sent = await self._say(client, place.chat, content, uuid.uuid4().hex)
         if not before:
-            self._grows(place.chat, sent, True)
+            self._grows(place.chat, f"{_UNNAMED}{transaction}", True)
+        try:
+            sent = await self._say(client, place.chat, content, transaction)
+        except Undeliverable:
+            self._grows(place.chat, f"{_UNNAMED}{transaction}", False)
+            raise
+        if not before:
+            self._named(place.chat, transaction, sent)
         self._timeline.remember(before or sent, self._user, text)
         return before or sent
 
@@ -354,16 +366,36 @@ class Matrix:
 
     def _grows(self, room_id: str, event_id: str, does: bool) -> None:
         """Keep which answers are unfinished, for the case that this process does not come to their end."""
-        others = tuple(one for one in self._progress.growing if one != (room_id, event_id))
+        others = tuple(one for one in self._progress.growing if one != (room_id, event_id))[-MOST_WAITING:]
         self._progress = replace(self._progress, growing=(*others, (room_id, event_id)) if does else others)
         self._folder.keep_progress(self._user, self._progress)
+
+    def _named(self, room_id: str, transaction: str, event_id: str) -> None:
+        """An answer that grows has its id. Its transaction was kept before it was sent: who is killed right after that
+        finds it nevertheless."""
+        unnamed = (room_id, f"{_UNNAMED}{transaction}")
+        if unnamed in self._progress.growing:
+            named = tuple((room_id, event_id) if one == unnamed else one for one in self._progress.growing)
+            self._progress = replace(self._progress, growing=named)
+            self._folder.keep_progress(self._user, self._progress)
+
+    def _recognize(self, news: Any) -> None:
+        """The ids of own messages, which the server tells with their transactions."""
+        if not any(event_id.startswith(_UNNAMED) for _, event_id in self._progress.growing):
+            return
+        for room_id, info in news.rooms.join.items():
+            for event in info.timeline.events:
+                source = events.table(event.source)
+                transaction = events.table(source.get("unsigned")).get("transaction_id")
+                self._named(room_id, str(transaction), str(source.get("event_id")))
 
     async def _erase_growing(self, client: Client) -> None:
         """Delete what an earlier process had begun to say: the answer comes anew."""
         growing, self._progress = self._progress.growing, replace(self._progress, growing=())
         for room_id, event_id in growing:
-            with suppress(ChannelError):
-                await client.redact(room_id, event_id)
+            if not event_id.startswith(_UNNAMED):
+                with suppress(ChannelError):
+                    await client.redact(room_id, event_id)
 
     async def _say(self, client: Client, room_id: str, content: dict[str, Any], transaction: str) -> str:
         """Send a message, without its HTML where the whole is too long; its id."""

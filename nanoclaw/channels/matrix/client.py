@@ -339,12 +339,12 @@ def reached(homeserver: str) -> Iterator[None]:
 async def _bounded(response: Any, most: int) -> bytes:
     if (response.content_length or 0) > most:
         raise _too_large(most)
-    received = bytearray()
+    received = io.BytesIO()
     async for piece in response.content.iter_chunked(65_536):
-        received += piece
-        if len(received) > most:
+        received.write(piece)
+        if received.tell() > most:
             raise _too_large(most)
-    return bytes(received)
+    return received.getvalue()
 
 
 def _too_large(most: int) -> ChannelError:
