@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from nanoclaw.agent.metadata import escape, note_line, runtime_metadata
 from nanoclaw.agent.opening import Opening
 from nanoclaw.agent.sections import FILES, Extension, Ingredients, Mode, Section
 from nanoclaw.channels.base import Hints
-from nanoclaw.errors import DocumentError, ImageError
+from nanoclaw.errors import DocumentError, ImageError, WorkspaceError
 from nanoclaw.messages import (
     AssistantMessage,
     Attachment,
@@ -29,6 +30,8 @@ from nanoclaw.messages import (
 )
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.workspace import bootstrap, documents
+from nanoclaw.workspace.notes import lines_of, read_memory_file
+from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.skills import Means, Skill, body, discover
 
 if TYPE_CHECKING:
@@ -105,9 +108,15 @@ class ContextBuilder:
         if opening is None:
             return self.open(query, mode, channel), ()
         fresh = self._unopened(mode)
-        if fresh.seen != opening.seen:  # one miss of the provider's cache, so all of it is taken up
-            opening = replace(fresh, notes=opening.notes, shown=opening.shown, channels=opening.channels)
-        return self.remind(opening, query, talk, mode)
+        changed = openings.changed(opening, fresh)
+        facts = self._added(opening, fresh) if changed == {"MEMORY.md"} else None
+        if facts is not None and _are_few(facts):  # told as notes are, so that nothing changes that was sent
+            opening = replace(opening, seen=fresh.seen).with_shown(facts)
+        elif changed:  # one miss of the provider's cache, so all of it is taken up
+            facts, shown = (), (key for key in opening.shown if not key.startswith("MEMORY.md "))
+            opening = replace(fresh, notes=opening.notes, shown=tuple(shown), channels=opening.channels)
+        opening, late = self.remind(opening, query, talk, mode)
+        return opening, (*(facts or ()), *late) if "memory" not in self._off else ()
 
     def remind(
         self, opening: Opening, query: str, talk: Sequence[str], mode: Mode = "full"
@@ -128,11 +137,31 @@ class ContextBuilder:
 
     def settle(self, opening: Opening, calls: Sequence[ToolCall], mode: Mode = "full") -> Opening:
         """The opening after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
-        now = self._unopened(mode).seen
-        changed = {name for name in now.keys() | opening.seen.keys() if now.get(name) != opening.seen.get(name)}
-        own = {name for name in changed if any(_may_have_changed(call, name) for call in calls)}
-        seen = {name: (now if name in own else opening.seen).get(name) for name in now.keys() | opening.seen.keys()}
-        return replace(opening, seen={name: state for name, state in seen.items() if state is not None})
+        fresh = self._unopened(mode)
+        own = {
+            name for name in openings.changed(opening, fresh) if any(_may_have_changed(call, name) for call in calls)
+        }
+        now, before = fresh.seen, opening.seen
+        seen = {name: (now if name in own else before).get(name) for name in now.keys() | before.keys()}
+        settled = replace(opening, seen={name: state for name, state in seen.items() if state is not None})
+        return settled.with_shown(self._added(opening, fresh) or ()) if "MEMORY.md" in own else settled
+
+    def _added(self, opening: Opening, fresh: Opening) -> tuple[Hit, ...] | None:
+        """The facts that MEMORY.md has besides those that this context knows, as a search would find them; None when
+        any of these has changed."""
+        lines = openings.added_facts(opening, fresh)
+        known = {key for key in opening.shown if key.startswith("MEMORY.md ")}
+        if lines is None or not (lines or known):
+            return None if lines is None else ()
+        from nanoclaw.workspace.recall import Hit
+
+        every: list[str] = []
+        with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
+            every = lines_of(read_memory_file(Workspace(self._workspace), "MEMORY.md") or "")
+        numbers = {line.rstrip(): number for number, line in enumerate(every, 1)}
+        found = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
+        facts = {openings.key(fact): fact for fact in (Hit("MEMORY.md", at, at, None, 0.0, text) for at, text in found)}
+        return tuple(fact for key, fact in facts.items() if key not in known) if known <= facts.keys() else None
 
     def _unopened(self, mode: Mode) -> Opening:
         """Files and skills as they are now, without notes."""
@@ -144,12 +173,9 @@ class ContextBuilder:
             total_limit=self._total_limit,
         )
         found = discover(self._skill_folders, self._means) if mode == "full" and "read_file" in self._tools else ()
-        active, choice, shortened = sections.skills_texts(found)
-        return Opening(
-            files,
-            active,
-            choice,
-            shortened,
+        return replace(
+            sections.with_skills(found),
+            files=files,
             seen={
                 **{name: file.sha256 for name, file in files.items()},
                 **{f"skill {skill.name}": _skill_state(skill) for skill in found},
@@ -157,7 +183,9 @@ class ContextBuilder:
         )
 
     def _notes(self, query: str, talk: Sequence[str], shown: Sequence[str]) -> tuple[Hit, ...]:
-        """What is recalled for a message and was not shown in this context yet."""
+        """What is recalled for a message and was not shown in this context yet; nothing without a memory section."""
+        if "memory" in self._off:
+            return ()
         known, left = set(shown), NOTES_CHARACTERS
         notes: list[Hit] = []
         for hit in self._recall(query, talk, self._clock(), NOTES_CHARACTERS * 2):
@@ -244,6 +272,10 @@ class ContextBuilder:
             may_send=mode != "guest",
             notes=remarks,
         )
+        if not text and not images:
+            text = (
+                f"(sent without words: {', '.join(file.name for file in media)})" if media else "(sent without words)"
+            )
         content = "\n\n".join(part for part in (*texts, text) if part)
         return UserMessage(metadata, now, "runtime"), UserMessage(escape(content), now, origin, tuple(images))
 
@@ -291,6 +323,10 @@ def joined(built: Sequence[Section]) -> SystemPrompt:
         join(section.text for section in built if section.stable),
         join(section.text for section in built if not section.stable),
     )
+
+
+def _are_few(facts: Sequence[Hit]) -> bool:
+    return len(facts) <= NOTES and all(len(fact.text) <= NOTE_CHARACTERS for fact in facts)
 
 
 def _may_have_changed(call: ToolCall, name: str) -> bool:

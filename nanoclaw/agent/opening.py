@@ -1,7 +1,8 @@
 """What a context began with: kept with the session, so that the system message stays the same until the next one.
 
 The assistant's own changes (a fact, a file of character, a skill) are in the conversation already and change nothing
-here; a change by another hand is taken up at the next message.
+here; a change by another hand is taken up at the next message, and a few facts that were added to MEMORY.md are told
+with it as notes are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Opening:
 
     files: dict[str, BootstrapFile] = field(default_factory=dict)
     active_skills: str = ""
+    active: tuple[str, ...] = ()
+    """Names of the skills in `active_skills`."""
     skills: str = ""
     shortened: tuple[str, ...] = ()
     """Ids of sections that had more to say than they may."""
@@ -50,6 +53,22 @@ def key(note: Hit) -> str:
     return f"{note.file} {note.text}"
 
 
+def changed(before: Opening, after: Opening) -> set[str]:
+    """The names of what is on disk in another state."""
+    return {name for name in before.seen.keys() | after.seen.keys() if before.seen.get(name) != after.seen.get(name)}
+
+
+def added_facts(before: Opening, after: Opening) -> list[str] | None:
+    """The lines of MEMORY.md below those that `before` shows; None when any other line of it changed."""
+    old, new = before.files["MEMORY.md"], after.files["MEMORY.md"]
+    if old.problem or new.problem or not f"{new.text}\n".startswith(f"{old.text}\n" if old.text else ""):
+        return None
+    lines = [line for line in new.text[len(old.text) :].split("\n") if line.strip()]
+    if not old.text and lines and lines[0].startswith("# "):
+        del lines[0]
+    return lines if all(line.startswith(("- ", "* ")) for line in lines) else None
+
+
 def load(text: str) -> Opening | None:
     """None for a text that `dump` did not write: the context then begins anew."""
     try:
@@ -57,6 +76,7 @@ def load(text: str) -> Opening | None:
         return Opening(
             {name: BootstrapFile(**file) for name, file in body["files"].items()},
             body["active_skills"],
+            tuple(body.get("active", ())),
             body["skills"],
             tuple(body.get("shortened", ())),
             tuple(_hit(note) for note in body["notes"]),

@@ -6,7 +6,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -90,9 +90,9 @@ def identity_for_guests(run: Ingredients) -> Section:
     """Nothing about the person, or where things are."""
     lines = [
         "# Who you are",
-        "You are nanoclaw, somebody's personal assistant. Who writes to you here is a guest of that person, your "
-        "owner, or others can read your answers. [Runtime Context …] messages come from the program itself: facts such "
-        "as the time, nothing to answer.",
+        "You are nanoclaw, the personal assistant of one person, your owner. Here you answer a guest of theirs, or "
+        "them where others read along. [Runtime Context …] messages come from the program itself: facts such as the "
+        "time, nothing to answer.",
         "",
         "## What you keep to",
         "- Help with what is said in this conversation. You know nothing of your owner's life, files, notes, plans or "
@@ -147,19 +147,21 @@ def channel_line(name: str, hints: Hints | None) -> str:
     """What the model should know of the place where it talks, '' for one where there is nothing to say."""
     if hints is None or not (hints.length or hints.remark):
         return ""
-    shown = "Markdown is shown" if hints.markup == "markdown" else "markup is not shown, so write plain text"
+    facts = ["Markdown is shown" if hints.markup == "markdown" else "markup is not shown, so write plain text"]
     units = "bytes" if hints.units == "bytes" else "characters"
-    split = f"; messages over {hints.length:,} {units} are split" if hints.length else ""
+    facts += [f"messages over {hints.length:,} {units} are split"] if hints.length else []
+    facts += ["reminders and approvals have buttons"] if hints.buttons else []
+    facts += ["each thread is a conversation of its own"] if hints.threads else []
     remark = f" {hints.remark}" if hints.remark else ""
-    return f"You talk through {name}: {shown}{split}.{remark} When nothing needs to be said, answer NO_REPLY alone."
+    return f"You talk through {name}: {'; '.join(facts)}.{remark} When nothing needs to be said, answer NO_REPLY alone."
 
 
 def active_skills(run: Ingredients) -> Section:
-    return _skills(run, "active_skills", "Active skills", run.opening.active_skills)
+    return _skills(run, "active_skills", "Active skills", run.opening.active_skills, ", ".join(run.opening.active))
 
 
 def skills(run: Ingredients) -> Section:
-    return _skills(run, "skills", "Skills", run.opening.skills)
+    return _skills(run, "skills", "Skills", run.opening.skills, "skills")
 
 
 def memory(run: Ingredients) -> Section:
@@ -176,21 +178,21 @@ ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
 
 
-def skills_texts(found: Iterable[Skill]) -> tuple[str, str, tuple[str, ...]]:
-    """What the sections of always-on skills and of skills to choose from say, each '' when there are none, and which of
-    the two had to be shortened."""
-    bodies, listed, left, shortened = list[str](), list[Skill](), ACTIVE_LIMIT, set[str]()
+def with_skills(found: Iterable[Skill]) -> Opening:
+    """An opening with what the sections of always-on skills and of skills to choose from say."""
+    bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
     for skill in found:
-        text = f"## {skill.name}\n\n{escape(body(skill))}" if skill.always and not skill.missing else ""
+        text = _framed(skill.name, body(skill)) if skill.always and not skill.missing else ""
         if text and len(text) <= left:
-            bodies.append(text)
+            bodies[skill.name] = text
             left -= len(text)
         else:
             listed.append(skill)
             shortened |= {"active_skills"} if text else set()
-    active = "# Active skills\n\n" + "\n\n".join(bodies) if bodies else ""
+    active = "\n\n".join(["# Active skills", *bodies.values()]) if bodies else ""
+    opening = Opening(active_skills=active, active=tuple(bodies), shortened=tuple(shortened))
     if not listed:
-        return active, "", tuple(shortened)
+        return opening
     choice = summary(listed)
     if choice != summary(listed, sys.maxsize):
         shortened.add("skills")
@@ -198,7 +200,7 @@ def skills_texts(found: Iterable[Skill]) -> tuple[str, str, tuple[str, ...]]:
         "Know-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
         "never more than one up front. {baseDir} and relative paths in it mean its folder."
     )
-    return active, f"# Skills\n\n{about}\n\n{escape(choice)}", tuple(sorted(shortened))
+    return replace(opening, skills=f"# Skills\n\n{about}\n\n{escape(choice)}", shortened=tuple(sorted(shortened)))
 
 
 SECTIONS: tuple[tuple[frozenset[Mode], Callable[[Ingredients], Section]], ...] = (
@@ -254,8 +256,8 @@ def _files(run: Ingredients, *names: str) -> tuple[str, str]:
     return "\n\n".join(texts), ", ".join(file.name for file in found)
 
 
-def _skills(run: Ingredients, id_: str, title: str, text: str) -> Section:
-    return Section(id_, title, text, True, "skills", ("section_truncated",) if id_ in run.opening.shortened else ())
+def _skills(run: Ingredients, id_: str, title: str, text: str, source: str) -> Section:
+    return Section(id_, title, text, True, source, ("section_truncated",) if id_ in run.opening.shortened else ())
 
 
 def _one_line(pin: str) -> str:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from nanoclaw.agent.manifest import Manifest, NoteRef
 from nanoclaw.agent.manifest import load as manifest_of
 from nanoclaw.agent.tokens import estimate_message
-from nanoclaw.messages import AssistantMessage, Message, ToolResult, Usage, UserMessage
+from nanoclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.store.sessions import TurnRecord
+from nanoclaw.workspace.skills import started_by
+from nanoclaw.workspace.words import tokens as words
 
 if TYPE_CHECKING:
     from nanoclaw.workspace.recall import Hit
@@ -130,8 +132,7 @@ def remarks(manifest: Manifest, last: PastTurn | None) -> list[str]:
     if empty:
         lines.append(f"Cost nothing, since nothing is in them yet: {', '.join(empty)}.")
     for told, code in (("Not there", "missing_file"), ("Shortened", "section_truncated")):
-        names = [item.partition(" ")[2] for item in manifest.diagnostics if item.startswith(code)]
-        if names:
+        if names := [name for name in _named(manifest, code) if name != "BOOTSTRAP.md"]:  # gone once it is done
             lines.append(f"{told}: {', '.join(names)}.")
     if manifest.notes:
         lines.append(f"Recalled: {_notes(manifest.notes)}.")
@@ -168,13 +169,18 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
         lines.append(f"Notes shown since an earlier message of this conversation: {_notes(known)}")
     calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
     failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
-    paths = [_argument(call.arguments, "path") for call in calls if call.name == "read_file"]
-    files = [path for path in paths if path and not path.endswith("SKILL.md")]
+    paths = [_read(call) for call in calls if call.id not in failed]
+    files = [path for path in paths if path and not path.endswith("/SKILL.md")]
     skills = [path.split("/")[-2] for path in paths if path.endswith("/SKILL.md")]
     if files:
         lines.append(f"Files it read: {', '.join(dict.fromkeys(files))}")
     if skills:
         lines.append(f"Skills it read: {', '.join(dict.fromkeys(skills))}")
+    if by_hand := list(filter(None, (started_by(m.text) for m in last.messages if isinstance(m, UserMessage)))):
+        lines.append(f"Skills started by hand: {', '.join(by_hand)}")
+    for part in last.manifest.parts if last.manifest else ():
+        if part.id == "active_skills":
+            lines.append(f"Skills that are always on: {part.source}")
     if calls:
         ran = Counter(f"{call.name}{' (failed)' if call.id in failed else ''}" for call in calls)
         lines.append(f"Tools it ran: {', '.join(f'{name} × {n}' if n > 1 else name for name, n in ran.items())}")
@@ -182,6 +188,8 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
         cut = [name for name, status in last.manifest.files.items() if status == "truncated"]
         if cut:
             lines.append(f"Files it saw only in part: {', '.join(cut)}")
+        if shortened := _named(last.manifest, "section_truncated"):
+            lines.append(f"Shortened: {', '.join(shortened)}")
     usage, about = last.usage, "" if last.is_reported else "≈ "
     lines.append(
         f"Model: {last.model or 'none'}; {about}{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
@@ -206,8 +214,10 @@ def why_not(text: str, question: str, last: PastTurn | None, search: Callable[[s
         return f"{where} was recalled."
     ranked = search(question, 100)
     place = next((n for n, hit in enumerate(ranked, 1) if (hit.file, hit.start) == (wanted.file, wanted.start)), None)
-    if place is None:
+    if place is None and set(words(question)).isdisjoint(words(wanted.text)):
         return f"{where} shares no word with the question “{question[:80]}”."
+    if place is None:
+        return f"{where} is not among what a search for the question “{question[:80]}” finds first."
     score = ranked[place - 1].score
     best = f"; the best had {ranked[0].score:.2f}" if place > 1 else ""
     return (
@@ -227,7 +237,12 @@ def _notes(notes: Sequence[NoteRef]) -> str:
 
 def _note(note: NoteRef) -> str:
     lines = str(note.start) if note.start == note.end else f"{note.start}-{note.end}"
-    return f"{note.file}:{lines} (score {note.score:g})"
+    return f"{note.file}:{lines} ({f'score {note.score:g}' if note.score else 'new'})"
+
+
+def _named(manifest: Manifest, code: str) -> list[str]:
+    """What a diagnostic code is said of."""
+    return [item.partition(" ")[2] for item in manifest.diagnostics if item.startswith(f"{code} ")]
 
 
 def _kept(stable: bool) -> str:
@@ -245,9 +260,11 @@ def _counted(messages: Sequence[Message]) -> str:
     return f"{texts}, {pictures} image{'s' * (pictures > 1)}" if pictures else texts
 
 
-def _argument(arguments: str, name: str) -> str:
+def _read(call: ToolCall) -> str:
+    """The file that a call reads, or ''."""
+    name = {"read_file": "path", "memory_get": "file"}.get(call.name)
     try:
-        value = json.loads(arguments).get(name, "")
+        value = json.loads(call.arguments).get(name, "")
     except (ValueError, AttributeError, RecursionError):
         return ""
     return value if isinstance(value, str) else ""

@@ -43,12 +43,15 @@ class BootstrapFile:
 
 
 def seed(root: Path, template: Path) -> list[str]:
-    """Copy what the template has and the workspace lacks; nothing is ever overwritten. Returns the new names.
+    """Copy the template into a folder that is missing or no workspace yet; returns the new names.
 
-    Raises WorkspaceError when the folder cannot be made or written.
+    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError when
+    the folder cannot be made or written.
     """
     made: list[str] = []
     is_new = not os.path.lexists(root)
+    if any(os.path.lexists(root / name) for name in (*NAMES, "memory")):
+        return made
     place = root.with_name(f".draft-of-{root.name}") if is_new else root
     try:
         if is_new:  # half a workspace would count as one, and never be completed
@@ -146,26 +149,30 @@ def _read(root: Path, name: str, template: Path) -> BootstrapFile:
         status = path.stat()
         real = Path(os.path.realpath(path))
         if not real.is_relative_to(os.path.realpath(root)):
-            return BootstrapFile(name, "", "file_read_error")
+            return _unreadable(path, name, "it is a link out of the workspace")
         return _parsed(real, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
     except FileNotFoundError:
         return BootstrapFile(name, "", "missing_file")
-    except OSError:
-        return BootstrapFile(name, "", "file_read_error")
+    except OSError as error:
+        return _unreadable(path, name, reason(error))
+
+
+@lru_cache(maxsize=64)  # told once
+def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
+    from nanoclaw.log import logger
+
+    logger.warning("{} is left out of the prompt: {}", path, why)
+    return BootstrapFile(name, "", "file_read_error")
 
 
 @lru_cache(maxsize=64)  # read again when the file has changed
 def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
     try:
         if not path.is_file() or size > READ_LIMIT:
-            raise ValueError("it is no plain file of a sane size")
+            raise ValueError(f"it is no plain file of at most {READ_LIMIT // 10**6} MB")
         text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
-        from nanoclaw.log import logger
-
-        why = "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else error
-        logger.warning("{} is left out of the prompt: {}", path, why)
-        return BootstrapFile(name, "", "file_read_error")
+        return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
     shown, struck = without_comments(text), 0

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nanoclaw.errors import SkillError
 
@@ -22,8 +22,7 @@ _PLAIN = re.compile(r"(?:[^\s\"'\[\]{}|>&*!%@`#,?-](?:(?! #).)*)?")
 """Text that means itself in YAML too, but for a colon in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """`value` is text, or a list or mapping of such; JSON also brings numbers, true, false and null."""
 
     line: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import math
 import os
 import re
 import sqlite3
@@ -32,6 +33,9 @@ PIECE_LINES = 64
 """Lines that are stored and replaced together; a line's id is its piece's times 256 plus its own."""
 
 CACHED_PIECES = 128
+
+MOST_RARITIES = 20_000
+"""Words whose number of lines is remembered from one question to the next: 3 MB."""
 
 MOST_UNWRITTEN = 200_000
 """Words of lines that are gathered before they are written: bounds the memory that a first build takes."""
@@ -96,6 +100,7 @@ class Index:
         self._db: sqlite3.Connection | None = None
         self._stamps: dict[str, tuple[int, int]] = {}
         self._cache: OrderedDict[int, Piece] = OrderedDict()
+        self._rarities: dict[str, float] = {}
         self._version = self._inode = 0
 
     def resume(self) -> None:
@@ -191,6 +196,21 @@ class Index:
         rows = self._opened().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
         return [term for (term,) in rows]
 
+    def idf(self, lines: int) -> float:
+        """How much a term tells that so many lines have."""
+        return math.log(1 + (max(self.lines, _FEWEST_LINES) - lines + 0.5) / (lines + 0.5))
+
+    def rarities(self, terms: Iterable[str]) -> dict[str, float]:
+        """The idf of these and other terms, 0 for one that a single line has. They are kept until notes change."""
+        if len(self._rarities) > MOST_RARITIES:
+            self._rarities.clear()
+        unknown = sorted(term for term in terms if term not in self._rarities)[:MOST_RARITIES]  # in order: much faster
+        marks = ",".join("?" * len(unknown))
+        sql = f"SELECT term, length(lines) / 4 FROM terms WHERE term IN ({marks})"
+        for term, lines in self._opened().execute(sql, unknown):
+            self._rarities[term] = self.idf(lines) if lines > 1 else 0.0
+        return self._rarities
+
     def piece(self, number: int) -> Piece:
         if number not in self._cache:
             sql = "SELECT file, row, data FROM pieces WHERE id = ?"
@@ -263,6 +283,7 @@ class Index:
     def _measure(self) -> None:
         assert self._db is not None
         sql = "SELECT count(*), coalesce(sum(lines), 0), coalesce(sum(words), 0) FROM pieces"
+        self._rarities.clear()
         self.pieces, self.lines, words = self._db.execute(sql).fetchone()
         self.average = words / self.lines if words else 1.0
 
@@ -498,6 +519,8 @@ def _day(text: str) -> date | None:
         return None
 
 
+_FEWEST_LINES = 100
+"""A word is not common because the only note has it."""
 _WRITTEN_AT_ONCE = 200
 _PIECE_BYTES = 512
 """A piece has more as a rule; where it has less, the file's last pieces are numbered after all others."""

@@ -59,7 +59,6 @@ LONGEST_QUERY = 4_000
 MOST_TERMS = 64
 """The rarest words of a long query say what it is about."""
 
-_FEWEST_LINES = 100  # a word is not common because the only note has it
 _K1, _B = 1.2, 0.75  # BM25, as everywhere
 _REACH = 3  # lines above and below that lend a line their words
 _ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
@@ -68,17 +67,21 @@ _FEW_WORDS, _SHORT = 11, 0.7  # a line of fewer words says less, down to this sh
 _LONG, _CROWDING = 300, 0.25  # a line of more characters counts less, by this power of how many times as long it is
 _PIECE = 0.15  # share of the top score for all lines of a piece that has many of the words
 _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
+_RELATED = 0.25  # share of the top score for the line with most of the words that the best lines have
+_TEACHING, _LEARNED, _LEARNING = 20, 30, 60  # lines whose words they are, so many words, lines that get a share
+_SMOOTHED = 5  # words more that a line counts as having, or the shortest would have all
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a word's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
-_FEWEST_PIECES = 16  # that are looked at closely, however small the budget
+_FEWEST_PIECES = 12  # that are looked at closely, however small the budget
 _SHORTEST = 60  # characters of a line and of what it costs to name it: so many fit a budget at most
-_MOST_POSTINGS = 4_000  # lines that have a word, the rarest words first: bounds the time in a large memory
+_MOST_POSTINGS = 3_000  # lines that have a word, the rarest words first: bounds the time in a large memory
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 _ALL: Set[int] = frozenset()  # in place of pairs of lines: every line
 _NO_ROWS: Set[int] = frozenset()
 _FAIR = 0.2  # share of the best line's own words that a line needs to come up by itself
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # what the best line has of a message, times that in words that no note has: less
 # is chance, and less will do where notes are expected
+_ONE_WORD = 1.5  # times that, where no line has more than one word of a message of several
 
 
 @dataclass(slots=True)
@@ -141,10 +144,9 @@ def _found(
         return [], {}
     pieces = _candidates(index, question, max(_FEWEST_PIECES, budget // (longest or _SHORTEST)))
     found, top = _scored(index, question, pieces, longest)
-    if careful and not _is_enough(question, top):
+    if careful and not _is_enough(question, found, top):
         return [], {}
     today = now.toordinal()
-    found = [each for each in found if each.score > 0]
     found.sort(key=lambda each: (-each.score, abs(today - each.line.day), each.piece.file, each.rows))
     return found, question.values
 
@@ -163,12 +165,12 @@ def _taken_apart(index: Index, query: str, talk: Sequence[str], today: date) -> 
         for text in talk:
             _weigh(index, find_dates(fold(text[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
     postings = {term: index.postings(term) for term in weights}
-    idf = {term: _idf(index, len(postings[term])) for term in weights}
+    idf = {term: index.idf(len(postings[term])) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
     values = {term: weights[term] * idf[term] for term in best}
     if spans and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
-    unknown = _idf(index, 0)
+    unknown = index.idf(0)
     names = {stem(fold(name)) for name in _NAME.findall(query)}
     worth = sum(
         weight * (idf[term] if term in idf else unknown * (_cjk_share(term) if is_cjk(term) else 1))
@@ -231,10 +233,6 @@ def _is_question(text: str) -> bool:
     return bool(_ASKS.search(text))
 
 
-def _idf(index: Index, lines: int) -> float:
-    return math.log(1 + (max(index.lines, _FEWEST_LINES) - lines + 0.5) / (lines + 0.5))
-
-
 # --- the lines ---------------------------------------------------------------------------------------------------
 
 
@@ -248,9 +246,11 @@ def _candidates(index: Index, question: _Question, most: int) -> dict[int, Set[i
     worth: dict[int, float] = {}
     left = _MOST_POSTINGS
     for numbers, value in lists:
-        for number in reversed(numbers[-left:]):  # the newest, of a word that is everywhere
-            pair = number >> 1
-            worth[pair] = worth.get(pair, 0.0) + value
+        # of a word that is everywhere, the newest
+        newest = dict.fromkeys([number >> 1 for number in reversed(numbers[-left:])], value)
+        for pair in worth.keys() & newest.keys():
+            newest[pair] += worth[pair]
+        worth |= newest
         left -= len(numbers)
         if left <= 0:
             break
@@ -297,6 +297,9 @@ def _scored(
         each.score += (top or 1.0) * (
             _bonus(question, each.line, each.score > 0) + (_PIECE * each.share if each.score else 0.0)
         )
+    found = [each for each in found if each.score > 0]
+    if question.values:
+        _learn(index, question, found)
     return found, most
 
 
@@ -410,14 +413,45 @@ def _date_match(span: Span, day: int, matches: bool) -> float:
     return 0.3 * exactness if matches and 0 < day - span.last.toordinal() <= _TOLD_LATER.days else 0.0
 
 
+def _learn(index: Index, question: _Question, found: Sequence[_Found]) -> None:
+    """The rare words of the best lines tell what the question is about: a line that has many of them is worth more."""
+    best = sorted(found, key=lambda each: each.score, reverse=True)[:_LEARNING]
+    said = [dict.fromkeys(each.line.terms.split()) for each in best]
+    weights: dict[str, float] = {}
+    for each, terms in zip(best[:_TEACHING], said, strict=False):
+        for term in terms:
+            weights[term] = weights.get(term, 0.0) + each.score
+    rarities = index.rarities(weights)
+    for term in weights:
+        weights[term] *= 0.0 if term in question.values else rarities.get(term, 0.0) ** 2
+    learned = set(nlargest(_LEARNED, weights, key=weights.__getitem__))
+    shares = [
+        math.fsum([weights[term] for term in learned & terms.keys()]) / math.sqrt(len(terms) + _SMOOTHED)
+        for terms in said
+    ]
+    if most := max(shares, default=0.0):
+        top = best[0].score
+        for each, share in zip(best, shares, strict=True):
+            each.score += _RELATED * top * share / most
+
+
 def _names_speaker(question: _Question, line: Line) -> bool:
     return line.speaker not in _TALKING and not question.words.isdisjoint(line.speaker.split())
 
 
-def _is_enough(question: _Question, top: float) -> bool:
+def _is_enough(question: _Question, found: Sequence[_Found], top: float) -> bool:
     """Whether a line has what the message is about: enough of its words in all, and not one of many."""
-    enough = _ENOUGH_EXPECTED if question.expected else _ENOUGH
-    return bool(question.spans) or top * top >= enough * question.worth * question.idf_of_none
+    dated = any(_is_of_the_day(question, each.line) for each in found) if question.spans else False
+    if not question.values:
+        return dated
+    enough = _ENOUGH_EXPECTED if question.expected or dated else _ENOUGH
+    if not question.expected and len(question.words) > 2 and not any(_has_several(question, each) for each in found):
+        enough *= _ONE_WORD
+    return top * top >= enough * question.worth * question.idf_of_none
+
+
+def _has_several(question: _Question, found: _Found) -> bool:
+    return len(question.values.keys() & f"{found.line.terms} {found.line.heading}".split()) > 1
 
 
 # --- the hits ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -28,16 +28,19 @@ BODY_BYTES = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a run offers to skills that require something. `setting` looks a dotted name up in the configuration."""
+    """What a run offers to skills that require something. `setting` looks a dotted name up in the configuration; what
+    is `withheld` of the environment is there, but commands don't get it."""
 
     tools: frozenset[str] = frozenset()
     setting: Callable[[str], object] = lambda name: None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    withheld: Set[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """`missing` says what this run lacks for it, such as "gh (command)"; `problem` why its file cannot be used.
+    """`missing` says what this run lacks for it, such as "gh (command)"; `withheld` names keys that it has and commands
+    don't; `problem` why its file cannot be used.
 
     The model never hears of a `hidden` one: it needs a tool that is not there, or is only to be started by hand.
     """
@@ -47,6 +50,7 @@ class Skill:
     path: Path
     always: bool = False
     missing: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     hidden: bool = False
     problem: str = ""
 
@@ -98,6 +102,12 @@ def by_hand(skill: Skill, task: str) -> str:
     """What a message says that starts the skill for `task`."""
     task = task or "(Nothing more was said: begin with what the skill says, and ask for what it needs.)"
     return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{body(skill)}\n\n---\n\n{task}"
+
+
+def started_by(message: str) -> str:
+    """The name of the skill that a message starts by hand, or ''."""
+    start = re.match(r"Use the skill (\S+) for this\. Its folder is /", message)
+    return start[1] if start else ""
 
 
 def body(skill: Skill) -> str:
@@ -247,7 +257,10 @@ def _is_true(value: object) -> bool:
 def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchPath) -> Skill:
     tools = [f"{name} (tool)" for name in requires.get("tools", ()) if name not in means.tools]
     missing = (*_missing(requires, means, path), *tools)
-    return replace(skill, missing=missing, hidden=skill.hidden or bool(tools)) if missing else skill
+    withheld = tuple(name for name in requires.get("env", ()) if name in means.withheld)
+    if not missing and not withheld:
+        return skill
+    return replace(skill, missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
 
 
 def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterator[str]:

@@ -371,7 +371,13 @@ async def house(
         flags=flags,
         delivery=delivery,
         builder=builder,
-        receipts=Receipts(ledger, changes, builder.remark, undo_job=desk.remove),
+        receipts=Receipts(
+            ledger,
+            changes,
+            builder.remark,
+            undo_job=desk.remove,
+            reminders=lambda: [job.text for job in jobs.all()],
+        ),
         toolbox=Toolbox(tools, now, lambda text: text, pinned.refusal),
         provider_for=provider_for,
         show=channel.show,
@@ -384,7 +390,7 @@ async def house(
         reaction=lambda inbound: reacted(inbound) or answered(inbound),
         arrive=arrivals.take,
         check_file=sendable,
-        told=sent.of_turn,
+        told=lambda turn, address: sent.of_turn(turn, jobs_target(jobs, address)),
         resumed=schedule.changed,
         ending=lambda inbound, ended, touched: (
             schedule.ending(inbound, ended, touched) or heartbeat.ending(inbound, ended)

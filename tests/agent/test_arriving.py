@@ -79,6 +79,31 @@ def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("content", "said", "told"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "(sent without words: logo.svg)", "logo.svg could not be shown"),
+        (ChannelError("it is gone"), "(sent without words)", "logo.svg came with the message but is not here"),
+    ],
+    ids=["cannot be shown", "cannot be had"],
+)
+def test_a_picture_alone_that_the_model_cannot_see_is_no_empty_message(
+    tmp_path: Path, content: bytes | Exception, said: str, told: str
+) -> None:
+    async def story() -> None:
+        provider = ScriptedProvider("I can read it as text.")
+        async with house(tmp_path, provider) as home:
+            home.channel.held["r1"] = content
+            await home.ask("", files=(held("r1", "logo.svg", "image/svg+xml"),))
+            metadata, message = asked(provider)
+            assert (message.text, message.images) == (said, ())
+            assert told in metadata
+            assert [f"kept as media/2026-03/{path.name}" in metadata for path in kept(home)] == [True] * len(kept(home))
+            assert bool(kept(home)) == isinstance(content, bytes)
+
+    asyncio.run(story())
+
+
 def test_the_place_of_any_other_file_is_told(tmp_path: Path) -> None:
     async def story() -> None:
         provider = ScriptedProvider("ok")

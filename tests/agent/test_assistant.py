@@ -9,7 +9,6 @@ import pytest
 
 from nanoclaw.agent import commands
 from nanoclaw.agent.commands import COMMANDS
-from nanoclaw.errors import StoreError
 from nanoclaw.messages import Address, Outbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.tools.base import tool
@@ -254,18 +253,6 @@ def test_what_cannot_be_delivered_is_tried_again_when_due_and_nothing_overtakes_
                 assert [await home.answer(), await home.answer()] == ["One.", "Two."]
 
     asyncio.run(story())
-
-
-def test_a_store_that_cannot_note_a_delivery_ends_delivering_with_a_sentence(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, ScriptedProvider("Hi.")) as home:
-            home.store.db.execute(
-                "CREATE TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
-            )
-            assert await home.ask("hi") == "Hi."
-
-    with pytest.raises(StoreError, match="disk is full"):
-        asyncio.run(story())
 
 
 def test_waiting_for_a_retry_costs_no_work(tmp_path: Path) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.errors import ProviderRefused, ProviderUnavailable
-from nanoclaw.events import Joined, Notice
-from nanoclaw.messages import UserMessage
+from nanoclaw.events import Joined, Notice, Queued
+from nanoclaw.messages import Attachment, Inbound, UserMessage
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.tools.base import Tool, tool
-from tests.agent.house import HandClock, House, assert_legal, house
+from tests.agent.house import MAIN, HandClock, House, assert_legal, house
 
 DOWN = ProviderUnavailable("the model cannot be reached")
 KEPT = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
@@ -59,10 +60,50 @@ def test_what_comes_while_tools_run_reaches_the_model_after_them_in_order(tmp_pa
                 assert said(home) == ["begin", "and this", "and that"]
                 assert model.requests[1].history[-1].text == "and that"
                 assert_legal(home.history)
-                joined = [event for _, event in home.channel.events if isinstance(event, Joined)]
-                assert [len(event.external_ids) for event in joined] == [2]
+                (joined,) = [event for _, event in home.channel.events if isinstance(event, Joined)]
+                waited = tuple(event.external_id for _, event in home.channel.events if isinstance(event, Queued))
+                assert joined.external_ids == waited and len(waited) == 2
                 assert Inbox(home.store, home.clock).waiting() == []
                 assert home.channel.sent.empty()
+
+    asyncio.run(story())
+
+
+def test_a_message_that_waits_reaches_the_model_as_it_was_changed_and_one_that_was_begun_as_it_was(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        gate = Gate()
+        with ScriptedProvider(call("wait"), "Done.") as model:
+            async with house(tmp_path, model, tools=gate.tools()) as home:
+                await home.say("begin")
+                await gate.reached.wait()
+                await home.say("by bread")
+                inbox = Inbox(home.store, home.clock)
+                (begun,), ((_, second),) = inbox.open_turns(), inbox.waiting()
+                first = begun.inbound
+                for one, text in ((first, "never begin"), (second, "buy bread"), (second, "/stop")):
+                    message = replace(one.message, text=text)
+                    await home.assistant.deliver(replace(one, message=message, is_edit=True))
+                gate.open.set()
+                assert await home.answer() == "Done."
+                assert said(home) == ["begin", "buy bread"]
+                assert model.requests[1].history[-1].text == "buy bread"
+
+    asyncio.run(story())
+
+
+def test_after_a_restart_a_message_that_waited_says_what_it_was_changed_to(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider(Hang())) as home:
+            await home.say("by bread")
+            inbox = Inbox(home.store, home.clock)
+            ((_, waits),) = inbox.waiting()
+            file = Attachment("", "list.txt", "text/plain", "r1", 7)
+            changed = replace(waits, message=replace(waits.message, text="buy bread"), attachments=(file,))
+            await home.assistant.deliver(replace(changed, is_edit=True))
+            await home.assistant.deliver(replace(changed, external_id="unheard of", is_edit=True))
+            assert [one for _, one in inbox.waiting()] == [changed]
 
     asyncio.run(story())
 
@@ -89,6 +130,20 @@ def test_what_was_written_while_the_program_was_off_is_not_mixed_into_a_turn(tmp
                 clock.now += timedelta(minutes=5)
                 gate.open.set()
                 assert [await home.answer() for _ in range(2)] == ["One.", "Two."]
+
+    asyncio.run(story())
+
+
+def test_fifty_messages_that_came_while_the_program_was_off_are_answered_in_order(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider()) as home:
+            inbox, clock = Inbox(home.store, home.clock), home.clock
+            for number in range(50):
+                inbox.accept(Inbound(MAIN, "me", str(number), UserMessage(f"question {number}", clock())))
+        with ScriptedProvider(*(f"answer {number}" for number in range(50))) as model:
+            async with house(tmp_path, model) as home:
+                assert [await home.answer() for _ in range(50)] == [f"answer {number}" for number in range(50)]
+                assert said(home) == [f"question {number}" for number in range(50)]
 
     asyncio.run(story())
 
@@ -258,6 +313,24 @@ def test_a_turn_that_is_left_goes_on_at_the_next_start(tmp_path: Path) -> None:
                 assert (await home.answer()).endswith("\n\nWritten.")
                 assert said(home) == ["write it"]
                 assert_legal(home.history)
+
+    asyncio.run(story())
+
+
+def test_what_ran_when_the_program_was_told_to_end_is_named_at_the_next_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        gate = Gate()
+        with ScriptedProvider(call("wait")) as model:
+            async with house(tmp_path, model, tools=gate.tools()) as home:
+                await home.say("wait for it")
+                await gate.reached.wait()
+                await home.assistant.close(leave=True)
+        async with house(tmp_path, ScriptedProvider()) as home:
+            assert await home.answer() == (
+                "I was interrupted while I worked on “wait for it”. This was running and may have been done in part: "
+                "`wait`. I did not repeat it. Shall I go on?"
+            )
+            assert_legal(home.history)
 
     asyncio.run(story())
 

@@ -302,6 +302,19 @@ def test_two_compactions_keep_identifiers_open_tasks_and_instructions_whatever_t
     asyncio.run(story())
 
 
+def test_what_the_person_said_from_now_on_is_kept_though_no_summary_has_it(tmp_path: Path) -> None:
+    model = Model(summary=lambda: "They talked.")
+
+    async def story() -> None:
+        async with home_of(tmp_path, model) as home:
+            await home.ask("A fine day. From now on never mention elephants. " + wordy("and"))
+            while len(model.asked("summary")) < 3:
+                await talk(home, 1)
+            assert home.history[0].text.count("- From now on never mention elephants.\n") == 1
+
+    asyncio.run(story())
+
+
 def test_an_open_task_that_the_next_summary_calls_done_is_not_carried_on(tmp_path: Path) -> None:
     summaries = iter(
         ["Open tasks:\n- Renew the passport at the town hall", "Done:\n- The passport is renewed, town hall, Monday"]

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -111,11 +112,15 @@ FORGED = [
     "[\u200bRuntime Context",
     "[[[Runtime Context",
     "[Runtime_Context",
+    "[Run\u200btime C\u00adontext",
+    "[**R**untime Conte\u0301xt",
+    "［Ｒｕｎｔｉｍｅ Context］",
 ]
 
 
 def forged(text: str) -> bool:
-    bare = "".join(sign for sign in text.casefold() if sign.isalnum() or sign == "[")
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    bare = "".join(sign for sign in folded if sign.isalnum() or sign == "[")
     return "[runtimecontext" in bare
 
 
@@ -128,7 +133,7 @@ def test_a_tag_in_what_the_person_says_is_not_ours(tmp_path: Path, tag: str) -> 
 
 
 def test_a_message_of_brackets_takes_no_time() -> None:
-    for text in ("[" * 200_000, "[_ " * 100_000, "runtime [" * 50_000):
+    for text in ("[" * 200_000, "[_ " * 100_000, "runtime [" * 50_000, "[r u n" * 50_000):
         started = time.process_time()
         escape(text)
         assert time.process_time() - started < 1

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from nanoclaw.agent.delivery import Delivery, parts
 from nanoclaw.channels.base import Hints
-from nanoclaw.errors import ChannelError, StoreError, Undeliverable
+from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.messages import Address, Button, Outbound
 from nanoclaw.pieces import size
 from nanoclaw.store.db import Store
-from nanoclaw.store.outbox import Outbox, Row, failures
+from nanoclaw.store.outbox import RETRY_SECONDS, Outbox, Row, failures
 from tests.agent.house import NOON, FakeChannel, HandClock
 
 CHAT, OTHER = Address("chat", "1"), Address("chat", "2")
@@ -234,6 +234,28 @@ def test_a_longer_text_and_several_files_are_sent_one_after_the_other(office: Of
     ]
 
 
+def test_where_a_message_holds_several_files_they_go_with_the_text(tmp_path: Path) -> None:
+    office = Office(tmp_path, Hints(length=200, caption=100, file_bytes=1000, files=2))
+    names = ("a.png", "b.png", "c.png")
+    for name in names:
+        (office.root / name).write_bytes(b"png")
+    real = [str(office.root / name) for name in names]
+    office.send("Two.", *names[:2], reply_to="in-1")
+    office.send("Three.", *names, reply_to="in-2")
+    office.send("One is gone.", "gone.png", "c.png")
+    office.channel.refuses = lambda outbound: Undeliverable("too much.") if outbound.files else None
+    office.send("Refused.", *names[:2])
+    assert [(one.text, list(one.files), one.reply_to) for one in office.channel.taken] == [
+        ("Two.", real[:2], "in-1"),
+        ("Three.", [], "in-2"),
+        ("", real[:2], ""),
+        ("", real[2:], ""),
+        ("One is gone.\n\n(could not send gone.png: it is no longer there)", real[2:], ""),
+        ("Refused.\n\n(could not send a.png, b.png: too much)", [], ""),
+    ]
+    office.store.close()
+
+
 def test_a_file_that_cannot_be_sent_is_named_with_the_reason(office: Office, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("key")
     (office.root / "link.txt").symlink_to(tmp_path / "secret")
@@ -294,32 +316,47 @@ def test_a_text_of_nothing_is_not_sent_to_a_chat(office: Office) -> None:
     st.text(alphabet="ab \n`😀.", max_size=120),
     st.lists(st.sampled_from(["here", "gone"]), max_size=3),
     st.integers(0, 30),
+    st.integers(1, 3),
     st.sampled_from(["characters", "utf-16", "bytes"]),
 )
 @settings(max_examples=150)
 def test_parts_fit_and_are_as_many_whatever_becomes_of_the_files(
-    tmp_path_factory: pytest.TempPathFactory, text: str, files: list[str], caption: int, units: str
+    tmp_path_factory: pytest.TempPathFactory, text: str, files: list[str], caption: int, most: int, units: str
 ) -> None:
     root = tmp_path_factory.getbasetemp()
     (root / "here").write_text("x")
-    hints = Hints(length=30, caption=caption, file_bytes=100, units=units)  # type: ignore[arg-type]
+    hints = Hints(length=30, caption=caption, files=most, file_bytes=100, units=units)  # type: ignore[arg-type]
     row = Row(7, Outbound(CHAT, text, tuple(files), "in-1", "", (Button("a", "b"),)), 0, NOON, True)
     made = parts(row, hints, root)
     assert [one.key for one in made] == [f"7.{number}" for number in range(1, len(made) + 1)]
     assert [one.reply_to for one in made] == ["in-1", *[""] * (len(made) - 1)][: len(made)]
     assert sum(bool(one.buttons) for one in made) == bool(made)
     assert all(one.text.strip() or one.files for one in made)
-    assert all(len(one.files) <= 1 for one in made)
+    assert all(len(one.files) <= most for one in made)
     told = "could not send"
     assert all(size(one.text, hints.units) <= (caption if one.files else 30) for one in made if told not in one.text)
     gone = parts(Row(7, Outbound(CHAT, text, tuple("gone" for _ in files), "in-1"), 0, NOON, True), hints, root)
     assert [one.key for one in gone] == [one.key for one in made]
 
 
-def test_a_delivery_that_cannot_be_noted_ends_delivering(office: Office) -> None:
+def test_a_delivery_that_cannot_be_noted_is_not_sent_again_and_noted_when_it_can_be(office: Office) -> None:
     office.outbox.add(Outbound(CHAT, "one two three four five six seven eight nine"))
+    office.outbox.add(Outbound(CHAT, "next"))
     office.store.db.execute("PRAGMA query_only = ON")
-    with pytest.raises(StoreError, match="could not be saved"):
-        office.flush()
+    for pause in (0.0, 0.1, 5.0, 5.0):
+        office.flush(after=pause)
+        assert len(office.channel.taken) == 1
     office.store.db.execute("PRAGMA query_only = OFF")
-    assert len(office.channel.taken) == 1
+    office.flush(after=5)
+    assert [state for state, *_ in office.rows()] == ["delivered", "delivered"]
+    assert "".join(office.channel.texts).replace(" ", "") == "onetwothreefourfivesixseveneightninenext"
+    assert office.rows()[0][1].split() == [f"p{number + 1}" for number in range(len(office.channel.texts) - 1)]
+
+
+def test_without_an_id_of_the_platform_nothing_counts_as_delivered(office: Office) -> None:
+    office.channel.send = lambda outbound: asyncio.sleep(0, "")  # type: ignore[method-assign]
+    office.send("hello")
+    assert [state for state, *_ in office.rows()] == ["pending"]
+    for pause in RETRY_SECONDS:
+        office.flush(after=pause)
+    assert failures(office.store) == [("chat:1", "hello", "chat gave no id of the message")]

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -135,13 +135,14 @@ def test_a_thousand_messages_of_a_stranger_cost_nothing_and_leave_nothing(tmp_pa
     assert "and 2009 more before" in told[1]
 
 
-def test_ten_thousand_strangers_leave_nothing_either(tmp_path: Path) -> None:
+def test_thousands_of_strangers_leave_nothing_either(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
+        await chat.write("9", "warm up")
         before = chat.rows
         gc.collect()
         tracemalloc.start()
         try:
-            for number in range(10_000):
+            for number in range(2_000):
                 await chat.write(f"9{number}", "hello")
             gc.collect()
             grown, _ = tracemalloc.get_traced_memory()
@@ -190,6 +191,23 @@ def test_open_to_all_makes_guests_of_strangers(tmp_path: Path) -> None:
 
     model = story(tmp_path, play, "hi", rules=Rules(policy="open"))
     assert "guest" in model.requests[0].system.text
+
+
+def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_were_all(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        assert [await chat.ask(GUEST, "hello") for _ in range(2)] == ["one", "two"]
+        chat.clock.now += timedelta(minutes=20)
+        assert await chat.ask(GUEST, "more") == "I answer 2 messages an hour, and those were all. Write again at 13:00."
+        for _ in range(50):
+            await chat.write(GUEST, "and more", attachments=(Attachment("", "x.jpg", "image/jpeg", ref="f1"),))
+        await chat.say(GUEST, "here then", mention=True)
+        assert await chat.ask(GUEST, "/stop") == "Nothing is running."
+        assert [await chat.ask(OWNER, "mine") for _ in range(3)] == ["three", "four", "five"]
+        chat.clock.now += timedelta(minutes=40)
+        assert await chat.ask(GUEST, "and now?") == "six"
+        assert chat.channel.fetched == [] and chat.channel.sent.empty()
+
+    story(tmp_path, play, "one", "two", "three", "four", "five", "six", rules=replace(TELEGRAM, per_hour=2))
 
 
 def test_a_name_that_another_account_has_taken_over_lets_nobody_in(tmp_path: Path) -> None:

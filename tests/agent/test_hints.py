@@ -14,10 +14,11 @@ from nanoclaw.messages import Address, Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.agent.house import NOON, FakeChannel, HandClock, builder_for, house, new_home
 
-TELEGRAM = Hints(length=4096, units="utf-16", markup="markdown", remark="Buttons can be pressed.")
+TELEGRAM = Hints(length=4096, units="utf-16", markup="markdown", buttons=True, threads=True, remark="It is read late.")
 LINE = (
-    "You talk through telegram: Markdown is shown; messages over 4,096 characters are split. Buttons can be pressed. "
-    "When nothing needs to be said, answer NO_REPLY alone."
+    "You talk through telegram: Markdown is shown; messages over 4,096 characters are split; reminders and approvals "
+    "have buttons; each thread is a conversation of its own. It is read late. When nothing needs to be said, answer "
+    "NO_REPLY alone."
 )
 
 
@@ -28,7 +29,7 @@ def hints(channel: str) -> Hints | None:
 def test_the_line_is_short_and_says_what_matters() -> None:
     assert channel_line("telegram", TELEGRAM) == LINE
     assert estimate(LINE) <= 60
-    assert channel_line("sms", Hints(length=160)) == (
+    assert channel_line("sms", Hints(length=160, edits=True, reactions=True)) == (
         "You talk through sms: markup is not shown, so write plain text; messages over 160 characters are split. "
         "When nothing needs to be said, answer NO_REPLY alone."
     )

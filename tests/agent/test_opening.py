@@ -8,6 +8,7 @@ from pathlib import Path
 from nanoclaw.agent import opening as openings
 from nanoclaw.events import Notice
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.workspace.recall import Hit
 from tests.agent.house import HandClock, builder_for, house, new_home
 
 
@@ -50,6 +51,60 @@ def test_an_edit_by_another_hand_costs_exactly_one_miss_and_brings_all_up_to_dat
     before, _, after, last = systems(model)
     assert "sailor" not in before and "sailor" in after and "vegetarian" in after
     assert after == last
+
+
+def test_facts_that_another_hand_adds_are_told_once_with_the_next_message_and_cost_no_miss(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        "first", call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}), "noted", "third", "fourth", "fifth"
+    )
+
+    async def story() -> None:
+        async with house(tmp_path, model) as home:
+            facts = home.workspace / "MEMORY.md"
+            await home.ask("first")
+            await home.ask("Anna is vegetarian")
+            facts.write_text(facts.read_text() + "- 2026-03-06: Bob plays the oboe\n")
+            await home.ask("third")
+            await home.ask("fourth")
+            facts.write_text(facts.read_text().replace("oboe", "flute"))
+            await home.ask("fifth")
+
+    asyncio.run(story())
+    *alike, last = systems(model)
+    assert len(set(alike)) == 1 and "oboe" not in alike[0]
+    told = [message.text for message in model.requests[4].history if "Note from memory" in message.text]
+    assert len(told) == 1 and "Note from memory: MEMORY.md:5: 2026-03-06: Bob plays the oboe\n" in told[0]
+    assert "vegetarian" not in told[0], "that is in the conversation already"
+    assert "flute" in last and "vegetarian" in last
+
+
+def test_many_facts_by_another_hand_are_taken_up_as_a_whole(tmp_path: Path) -> None:
+    builder = builder_for(new_home(tmp_path), HandClock())
+    stored = builder.open().dump()
+    (tmp_path / "workspace" / "MEMORY.md").write_text("# Memory\n\n" + "".join(f"- fact {n}\n" for n in range(6)))
+    opening, late = builder.reopen(stored, "hello", ())
+    assert (opening.files["MEMORY.md"].text.count("fact"), late) == (6, ())
+
+
+def test_a_fact_is_told_also_where_memory_is_a_link_within_the_workspace(tmp_path: Path) -> None:
+    builder = builder_for(new_home(tmp_path), HandClock())
+    facts = tmp_path / "workspace" / "MEMORY.md"
+    facts.rename(tmp_path / "workspace" / "facts.md")
+    facts.symlink_to("facts.md")
+    stored = builder.open().dump()
+    facts.write_text(facts.read_text() + "- Anna is vegetarian\n")
+    _, late = builder.reopen(stored, "hello", ())
+    assert [fact.text for fact in late] == ["Anna is vegetarian"]
+
+
+def test_without_a_memory_section_nothing_is_recalled_or_told_of_memory(tmp_path: Path) -> None:
+    note = Hit("memory/2026-03-01.md", 1, 1, None, 9.0, "The dentist said June")
+    builder = builder_for(new_home(tmp_path), HandClock(), recall=lambda *asked: [note], off=("memory",))
+    opening = builder.open("dentist?")
+    assert opening.notes == ()
+    (tmp_path / "workspace" / "MEMORY.md").write_text("- Anna is vegetarian\n")
+    same, late = builder.reopen(opening.dump(), "dentist?", ())
+    assert late == () and builder.build_system_prompt(opening=same) == builder.build_system_prompt(opening=opening)
 
 
 def test_the_system_message_is_the_same_after_a_restart(tmp_path: Path) -> None:

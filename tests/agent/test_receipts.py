@@ -36,6 +36,12 @@ CLAIMS = (
     ("I've saved it to 'notes/x.md'.", "file"),
     ("Noted.", "note"),
     ("Okay, noted!", "note"),
+    ("The file notes/bird.txt has been created.", "file"),
+    ("The word was written to notes/bird.txt.", "file"),
+    ("notes/bird.txt has been updated.", "file"),
+    ("Okay, noted: you like tea.", "note"),
+    ("I'll remind you tomorrow at 9.", "reminder"),
+    ("All set, you'll get a reminder at 9.", "reminder"),
     ("I've added it to your calendar.", "calendar"),
     ("I put the dentist on your work calendar.", "calendar"),
     ("I sent the email to Bob.", "mail"),
@@ -55,6 +61,9 @@ CLAIMS = (
     ("Die Erinnerung ist gesetzt.", "reminder"),
     ("Die Datei notes/x.md enthält jetzt deine Liste.", "file"),
     ("Notiert!", "note"),
+    ("Ich hab's notiert.", "note"),
+    ("Ich erinnere dich morgen um neun.", "reminder"),
+    ("Ich werde dich morgen um neun daran erinnern.", "reminder"),
     ("Ich habe den Termin in deinen Kalender eingetragen.", "calendar"),
     ("Ich habe die E-Mail an Bob geschickt.", "mail"),
     ("Ich habe die Datei gelöscht.", "deletion"),
@@ -64,6 +73,8 @@ CLAIMS = (
     ("J’ai bien noté que tu es allergique aux noix.", "note"),
     ("J'ai programmé un rappel pour 17 h.", "reminder"),
     ("Le rappel a été créé.", "reminder"),
+    ("Je vous rappellerai demain à 9 h.", "reminder"),
+    ("C'est noté.", "note"),
     ("Je l'ai ajouté à ton calendrier.", "calendar"),
     ("J'ai envoyé le mail à Bob.", "mail"),
     ("J'ai supprimé le fichier.", "deletion"),
@@ -73,6 +84,7 @@ CLAIMS = (
     ("He anotado que eres alérgico a las nueces.", "note"),
     ("Anoté la reunión en tus notas.", "note"),
     ("He creado un recordatorio para las cinco.", "reminder"),
+    ("Te recordaré mañana a las 9.", "reminder"),
     ("Lo he añadido a tu calendario.", "calendar"),
     ("He enviado el correo a Bob.", "mail"),
     ("Envié el correo a Bob.", "mail"),
@@ -82,6 +94,7 @@ CLAIMS = (
     ("Ho creato il file.", "file"),
     ("Ho annotato che sei allergico alle noci.", "note"),
     ("Ho impostato un promemoria per le 17.", "reminder"),
+    ("Ti ricorderò domani alle 9.", "reminder"),
     ("L'ho aggiunto al tuo calendario.", "calendar"),
     ("Ho inviato l'email a Bob.", "mail"),
     ("Ho eliminato il file.", "deletion"),
@@ -90,12 +103,14 @@ CLAIMS = (
     ("Criei o arquivo.", "file"),
     ("Anotei que você é alérgico a nozes.", "note"),
     ("Criei um lembrete para as 17h.", "reminder"),
+    ("Vou te lembrar amanhã.", "reminder"),
     ("Enviei o e-mail ao Bob.", "mail"),
     # Chinese
     ("已经记下了。", "note"),
     ("我已经把它保存到 notes/x.md 了。", "file"),
     ("我帮你把文件创建好了。", "file"),
     ("已为您设置了明天九点的提醒。", "reminder"),
+    ("我会在明天9点提醒你。", "reminder"),
     ("我已经把邮件发给Bob了。", "mail"),
     ("已删除文件 x.md。", "deletion"),
 )
@@ -104,6 +119,17 @@ NO_CLAIMS = (
     # plans, offers, questions
     "I can save it to notes/x.md if you like.",
     "Shall I note that down?",
+    "I'll remind you if you give me a time.",
+    "I'll remind you: it was Anna.",
+    "I'll remind you that we had agreed on this.",
+    "If you like, I'll remind you tomorrow.",
+    "I can remind you tomorrow.",
+    "Let me remind you that it is Friday.",
+    "Wenn du willst, erinnere ich dich.",
+    "Ich erinnere mich an Anna.",
+    "Si quieres, te recordaré mañana.",
+    "如果你愿意，我会提醒你。",
+    "I've noted your concern.",
     "I'll set a reminder for 5 pm.",
     "I would have saved it to notes/x.md.",
     "Do you want me to create the file?",
@@ -378,6 +404,40 @@ def test_where_jobs_can_be_made_only_one_that_was_made_founds_a_reminder(tmp_pat
     assert asyncio.run(story()) == [corrected, corrected, said]
 
 
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("Did you set it?", "Yes, I've set the reminder for tomorrow at 9."),
+        (
+            "remind me tomorrow to call Anna about the flat",
+            "I'll remind you tomorrow at 9 to call Anna about the flat.",
+        ),
+    ],
+)
+def test_a_reminder_that_the_person_set_may_be_claimed(tmp_path: Path, said: str, answer: str) -> None:
+    async def story() -> None:
+        with ScriptedProvider(answer) as model:
+            async with house(tmp_path, model, waking={}) as home:
+                await home.ask("/remind tomorrow at 9: call Anna about the flat")
+                assert await home.ask(said) == answer
+
+    asyncio.run(story())
+
+
+def test_what_is_written_into_the_checklist_founds_a_reminder(tmp_path: Path) -> None:
+    notes = call("append_file", {"path": "HEARTBEAT.md", "content": "- [ ] every Monday: water the plants\n"})
+    said = "I've set a reminder for every Monday."
+    assert talk(tmp_path, ("remind me on Mondays to water the plants", (notes, said))).answers == [said]
+
+
+def test_a_promise_to_remind_is_a_claim_only_where_it_was_asked_for(tmp_path: Path) -> None:
+    answer = "I'll remind you tomorrow at 9."
+    home = talk(
+        tmp_path, ("remind me tomorrow at 9 to call Anna", (answer, answer)), ("remind me what we said", answer)
+    )
+    assert home.answers == [f"{answer}\n\n(Note from the program: no reminder was set in this turn.)", answer]
+
+
 def test_a_list_that_stands_in_the_answer_is_no_file(tmp_path: Path) -> None:
     answer = "I've added milk to your shopping list:\n- bread\n- milk"
     assert talk(tmp_path, ("put milk on the list of things to buy", answer)).answers == [answer]
@@ -399,6 +459,17 @@ def test_a_turn_that_changed_something_is_followed_by_one_line(tmp_path: Path) -
     )
     home = talk(tmp_path, ("go", (Say(calls=calls), "Done.")), ("and?", "Nothing more."))
     assert receipts(home) == ["wrote notes/bird.txt; noted 1"]
+
+
+def test_in_a_chat_the_line_stands_below_the_answer_where_it_is_wanted(tmp_path: Path) -> None:
+    async def story() -> None:
+        with ScriptedProvider(WRITES, "Done.", "Nothing new.") as model:
+            async with house(tmp_path, model, writes_receipts=lambda address: address.chat == "main") as home:
+                assert await home.ask("write it") == "Done.\n\n· wrote notes/bird.txt"
+                assert await home.ask("and now?") == "Nothing new."
+                assert [one.text for one in home.history if isinstance(one, AssistantMessage)][1] == "Done."
+
+    asyncio.run(story())
 
 
 def test_many_files_are_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.errors import StoreError
 from nanoclaw.events import TurnEnded
 from nanoclaw.messages import AssistantMessage, Attachment, Image, UserMessage
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
@@ -44,7 +45,7 @@ class Slow:
         return [tool(wait), tool(count)]
 
 
-@pytest.mark.parametrize("word", ["/stop", "stop", " /STOP ", "/stop now please"])
+@pytest.mark.parametrize("word", ["/stop", "stop", " /STOP ", "Stop!!", "/stop now please"])
 def test_a_stop_during_the_stream_keeps_what_was_said(tmp_path: Path, word: str) -> None:
     async def story() -> None:
         hang = Hang("The first half")
@@ -129,6 +130,27 @@ def test_a_stop_ends_a_running_command_within_a_second(tmp_path: Path) -> None:
             assert time.monotonic() - started < 20
             assert_legal(home.history)
             assert [result.is_error for result in results(home.history)] == [True]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("word", ["/stop", "stop", "/panic"])
+def test_a_stop_that_cannot_be_kept_on_a_full_disk_ends_what_runs_all_the_same(tmp_path: Path, word: str) -> None:
+    async def story() -> None:
+        slow = Slow()
+        with ScriptedProvider(call("wait"), "Good.") as model:
+            async with house(tmp_path, model, tools=slow.tools()) as home:
+                await home.say("go")
+                await slow.begun.wait()
+                home.store.db.execute("PRAGMA query_only = ON")
+                with pytest.raises(StoreError, match="could not be saved"):
+                    await home.say(word)
+                await slow.cancelled.wait()
+                await home.assistant.idle()
+                home.store.db.execute("PRAGMA query_only = OFF")
+                assert [ended.reason for ended in home.channel.ended] == ["failed"]
+                assert await home.ask("and now?") == "Good."
+                assert_legal(model.requests[1].history)
 
     asyncio.run(story())
 

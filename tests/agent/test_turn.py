@@ -11,7 +11,7 @@ import pytest
 from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ToolError
 from nanoclaw.events import TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.messages import AssistantMessage, ToolResult, Usage, UserMessage
-from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
+from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, Step, call
 from nanoclaw.tools.base import Tool, ToolOutput, tool
 from tests.agent.house import House, assert_legal, house, results
 
@@ -205,6 +205,16 @@ def test_a_turn_without_an_end_stops_at_the_limit_with_an_honest_sentence(tmp_pa
     assert all(ended.answer not in message.text for message in ended.history)
 
 
+def test_a_turn_that_takes_too_long_ends_with_an_honest_sentence(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider(Hang()), turn_seconds=0.1) as home:
+            told = await home.ask("think for ever")
+            assert told.startswith("I stopped after 0.1 seconds without coming to an end. What was done so far is kept")
+            assert home.channel.ended[-1].reason == "step_limit"
+
+    asyncio.run(story())
+
+
 def test_an_answer_cut_off_at_the_output_limit_says_so_and_history_keeps_the_models_words(tmp_path: Path) -> None:
     ended = ask(tmp_path, Say("The capital of France is", finish="length"))
     assert ended.answer == (
@@ -289,6 +299,19 @@ def test_a_call_whose_result_changes_is_no_loop(tmp_path: Path) -> None:
 
     ended = ask(tmp_path, *[call("poll")] * 8, "done", tools=[tool(poll)])
     assert ended.turn.reason == "answered"
+
+
+def test_the_same_change_made_again_is_a_loop_whatever_the_tool_says_of_it(tmp_path: Path) -> None:
+    count = iter(range(100))
+
+    async def remind(text: str) -> str:
+        """Sets one more reminder each time."""
+        return f"reminder {next(count)}"
+
+    ended = ask(tmp_path, *[call("remind", {"text": "bank"})] * 6, tools=[tool(remind, effect="workspace")])
+    assert ended.turn.reason == "loop"
+    assert "reminder 2\n" in ended.results[2].text
+    assert "3rd time" in ended.results[2].text
 
 
 def test_two_calls_with_one_id_both_run_once_and_differ_on_the_wire(tmp_path: Path) -> None:

@@ -85,11 +85,13 @@ def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
     model = ScriptedProvider(
         call("read_file", {"path": "list.txt"}),
         call("read_file", {"path": "gone.txt"}),
+        call("memory_get", {"file": "MEMORY.md"}),
         Say("milk", usage=Usage(50, 2)),
     )
 
     async def story() -> tuple[str, str]:
         async with house(tmp_path, model) as home:
+            assert "/why not TEXT" in await home.ask("/why not") == await home.ask("/why so")
             (home.workspace / "list.txt").write_text("milk")
             before = await home.ask("/why")
             await home.ask("what is on the list?")
@@ -98,8 +100,8 @@ def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
     before, after = asyncio.run(story())
     assert before == "There is no answer in this conversation yet."
     assert "No notes were recalled" in after
-    assert "Files it read: list.txt, gone.txt" in after
-    assert "Tools it ran: read_file, read_file (failed)" in after
+    assert "Files it read: list.txt, MEMORY.md\n" in after, "but not what could not be read"
+    assert "Tools it ran: read_file, read_file (failed), memory_get" in after
     assert "scripted/model" in after
 
 
@@ -149,7 +151,8 @@ def test_context_counts_as_the_model_does_and_counts_pictures(tmp_path: Path) ->
 
 def test_what_is_missing_left_out_or_shortened_is_in_the_manifest_and_told(tmp_path: Path) -> None:
     root = new_home(tmp_path)
-    (root / "workspace" / "SOUL.md").unlink()
+    for name in ("SOUL.md", "BOOTSTRAP.md"):
+        (root / "workspace" / name).unlink()
     (root / "workspace" / "MEMORY.md").write_text("- ~~Anna is 30~~ (2026-05-03)\n- Anna is 31\n")
     for number in range(300):
         (root / "skills" / f"s{number}").mkdir(parents=True)
@@ -235,6 +238,7 @@ def test_why_not_tells_the_reason() -> None:
     assert "sees as a whole" in why_not([fact], [], None)
     assert "was recalled" in why_not([NOTE], [NOTE], past(NOTE))
     assert "shares no word" in why_not([NOTE], [], past())
+    assert "not among what a search" in why_not([replace(NOTE, text="My flight to June")], [], past())
     assert "place 2 with a score of 3.25" in why_not([NOTE], [replace(NOTE, start=9, score=8.0), NOTE], past())
 
 

@@ -159,3 +159,12 @@ def test_a_disk_that_fills_up_while_seeding_leaves_no_half_workspace(
         seed(tmp_path / "new", template)
     assert not (tmp_path / "new").exists()
     assert seed(tmp_path / "new", template) == ["AGENTS.md", "SOUL.md"]
+
+
+def test_what_a_person_took_out_of_a_workspace_is_not_seeded_again(tmp_path: Path) -> None:
+    template = files(tmp_path, AGENTS="rules", BOOTSTRAP="This workspace is new.")
+    (tmp_path / "new").mkdir()
+    assert seed(tmp_path / "new", template) == ["AGENTS.md", "BOOTSTRAP.md"]
+    (tmp_path / "new" / "BOOTSTRAP.md").unlink()
+    assert seed(tmp_path / "new", template) == []
+    assert not (tmp_path / "new" / "BOOTSTRAP.md").exists()

@@ -202,6 +202,30 @@ def test_less_of_a_message_will_do_when_it_is_about_the_own_affairs(tmp_path: Pa
     assert texts(recall(ws, "Where is my recipe for gnocchi?")) == ["a recipe from Lviv"]
 
 
+def test_words_that_stand_far_apart_do_not_make_a_message_one_about_the_notes(tmp_path: Path) -> None:
+    weather = "\n# Weather\n- rain, wind, thunder, hail, fog, frost, drizzle, sleet and mist from dawn till dusk\n"
+    notes = {"_2026_04_01": "coffee", "_2026_04_02": "marble", "_2026_04_03": "stain"}
+    ws = workspace(tmp_path, **{day: f"- {word}\n{weather}" for day, word in notes.items()})
+    assert recall(ws, "How does coffee stain marble?") == []
+    assert set(texts(recall(ws, "How does my coffee stain marble?"))) == {"coffee", "marble", "stain"}
+
+
+def test_a_year_that_no_note_is_of_brings_up_nothing(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_04_01="- Bob won at chess again\n", _2026_05_02="- swam in the lake\n")
+    assert recall(ws, "Who won the World Cup in 1998?") == []
+    assert texts(recall(ws, "Who won at chess in 2026?"))[0] == "Bob won at chess again"
+
+
+def test_of_equal_lines_the_one_that_shares_rare_words_with_another_good_one_comes_first(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path,
+        _2026_04_01="- boat: the spinnaker tore near Usedom\n",
+        _2026_04_02="- boat: mended spinnaker in Usedom\n",
+        _2026_05_01="- boat: ate lentil soup with Karl\n",
+    )
+    assert texts(search(ws, "boat", 3, NOW))[-1] == "boat: ate lentil soup with Karl"
+
+
 def test_recalled_notes_keep_to_their_length_and_budget(tmp_path: Path) -> None:
     lines = "".join(f"- {'x' * n} the heron stood in the {'reeds and ' * 60}waited\n" for n in range(3, 20))
     hits = recall(workspace(tmp_path, _2026_05_01=lines), "Where did the heron stand?")
