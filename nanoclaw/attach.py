@@ -53,8 +53,13 @@ def failed(error: NanoclawError, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"error": str(error)}, ensure_ascii=False))
     else:
-        print(f"nanoclaw: {error}", file=sys.stderr)
+        say(str(error))
     return 2 if isinstance(error, ConfigError) else 1
+
+
+def say(sentence: str) -> None:
+    """What is not the answer, to whoever sits there."""
+    print(f"nanoclaw: {sentence}", file=sys.stderr, flush=True)
 
 
 def _parse(argv: Sequence[str]) -> dict[str, str] | None:

@@ -40,7 +40,10 @@ class WorkspaceFolder:
 
 @dataclass(frozen=True, slots=True)
 class Skills:
+    """`environment` names variables that commands get although they look like secrets, for skills that need a key."""
+
     folders: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,13 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Session:
     """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup"). `receipts`: a line
-    after each turn that changed something. `owner` "shared" makes one conversation of the terminal's main one and
-    those that the owner has alone with the assistant in chats."""
+    after each turn that changed something, in terminals; `chat_receipts`: in chat apps too, below the answer. `owner`
+    "shared" makes one conversation of the terminal's main one and those that the owner has alone with the assistant
+    in chats."""
 
     queue: Literal["steer", "followup"] = "steer"
     receipts: bool = True
+    chat_receipts: bool = False
     owner: Literal["separate", "shared"] = "separate"
 
 
@@ -106,23 +111,32 @@ class Media:
     transcription: str = ""
     megabytes: int = 20
 
+    @property
+    def most_bytes(self) -> int:
+        return self.megabytes * 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Who is let in by a channel, besides the owner: `allow_from` are stable ids of people, `allow_groups` of groups.
-    `policy` is what happens to strangers who write to the assistant alone."""
+    `policy` is what happens to strangers who write to the assistant alone; of what each guest writes so many messages
+    `per_hour` are answered, with 0 all."""
 
     allow_from: tuple[str, ...] = ()
     policy: Literal["silent", "pairing", "open"] = "silent"
     groups: Literal["off", "mention", "all"] = "mention"
     allow_groups: tuple[str, ...] = ()
     send_to: tuple[str, ...] = ()
+    per_hour: int = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Telegram(Entry):
+    """With `reactions` a message that has to wait gets one."""
+
     token: str = field(default="", repr=False)
     api_base: str = "https://api.telegram.org"
+    reactions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +256,11 @@ def entry(config: Config, channel: str) -> Entry:
     if channel in config.channels.others:
         table = config.channels.others[channel]
         known = {item.name for item in fields(Entry)}
-        return cast(Entry, _fill(Entry, {key: table[key] for key in table if key in known}, where, prefix, {}))
-    found: Entry = getattr(config.channels, channel)
+        found = cast(Entry, _fill(Entry, {key: table[key] for key in table if key in known}, where, prefix, {}))
+    else:
+        found = getattr(config.channels, channel)
+    if found.per_hour < 0:
+        raise ConfigError(f"{where}: {prefix}per_hour must be a number of messages, 0 for no limit.")
     if channel == "telegram":
         for one in (*found.allow_from, *found.allow_groups):
             if not one.removeprefix("-").isdecimal():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.agent.commands import Answer, Said
 from nanoclaw.agent.context import ContextBuilder
@@ -18,11 +20,10 @@ from nanoclaw.guard.access import creator
 from nanoclaw.guard.escapes import plain
 from nanoclaw.guard.redact import Redactor, clean_environment
 from nanoclaw.messages import Address, Image
-from nanoclaw.schedule import heartbeat as heartbeats
+from nanoclaw.schedule import hours
 from nanoclaw.schedule.clock import Clock, clock
 from nanoclaw.schedule.desk import Commands as Faces
 from nanoclaw.schedule.desk import Desk
-from nanoclaw.schedule.watched import Watched
 from nanoclaw.store.db import Store
 from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.jobs import Jobs
@@ -45,6 +46,9 @@ from nanoclaw.workspace.paths import Workspace
 from nanoclaw.workspace.search import NoteSearch
 from nanoclaw.workspace.skills import Means
 
+if TYPE_CHECKING:
+    from nanoclaw.schedule.watched import Watched
+
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
@@ -59,6 +63,20 @@ def make_home(config: Config) -> list[str]:
     if config.workspace_path.exists():
         return []
     return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+
+
+@contextmanager
+def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> Iterator[Store | None]:
+    """The store, None before there is one: only to be read, to be written beside whoever owns it, or as its owner."""
+    path = config.home / "state.db"
+    if not path.exists():
+        yield None
+        return
+    store = Store(path, read_only=how == "read", beside=how == "beside")
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 def places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
@@ -86,7 +104,7 @@ def all_tools(
     environment = clean_environment(config.environment, secrets(config))
     tools = [
         *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
-        *shell_tools(workspace, environment, timeout_seconds=config.limits.exec_seconds),
+        *shell_tools(workspace, environment, granted=granted(config), timeout_seconds=config.limits.exec_seconds),
         *memory_tools(MemoryStore(workspace, now), notes.search),
         *([forget_tool(forgetter)] if forgetter else []),
         *schedule_tools(desk),
@@ -183,7 +201,7 @@ def context_builder(
         guest_tools=frozenset(tool.spec.name for tool in for_guests(tools)),
         guest_capabilities=[SCHEDULE],
         hints=hints,
-        capabilities=[SCHEDULE, MEDIA, *heartbeats.capability(config.heartbeat.every, config.heartbeat.active)],
+        capabilities=[SCHEDULE, MEDIA, *hours.capability(config.heartbeat.every, config.heartbeat.active)],
         off=sections_off(config),
         extensions=section_extensions(config),
         file_limit=config.context.file_characters,
@@ -211,21 +229,26 @@ def section_extensions(config: Config) -> list[Extension]:
         if name not in found:
             known = f"installed: {', '.join(found)}" if found else "no package that is installed offers one"
             raise ConfigError(f"{config.file}: context.extensions names {name!r}; {known}.")
-    return [found[name].load() for name in config.context.extensions]
+    try:
+        return [found[name].load() for name in config.context.extensions]
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{config.file}: a package of context.extensions cannot be loaded: {error}.") from None
 
 
 def watched(config: Config, workspace: Workspace, refusal: Callable[[str], str] = lambda command: "") -> Watched:
     """How the heartbeat looks at things; commands get the environment that those of the model get."""
-    environment = clean_environment(config.environment, secrets(config))
+    from nanoclaw.schedule.watched import Watched  # a chat looks at nothing
+
+    environment = {**clean_environment(config.environment, secrets(config)), **granted(config)}
     return Watched(
         workspace.root, environment, clean=cleaner(config), refusal=refusal, loopback=config.heartbeat.loopback
     )
 
 
-def heartbeat_settings(config: Config) -> heartbeats.Settings:
+def heartbeat_settings(config: Config) -> hours.Settings:
     """Raises ConfigError."""
     chosen = config.heartbeat
-    return heartbeats.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
+    return hours.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
 
 
 def person_clock(config: Config) -> Clock:
@@ -241,7 +264,8 @@ def skill_folders(config: Config) -> list[Path]:
 def skill_means(config: Config, tools: list[Tool]) -> Means:
     """What skills can count on in this run."""
     names = frozenset(tool.spec.name for tool in tools)
-    return Means(names, lambda name: setting(config, name), config.environment)
+    visible = clean_environment(config.environment, secrets(config)).keys() | granted(config).keys()
+    return Means(names, lambda name: setting(config, name), config.environment, config.environment.keys() - visible)
 
 
 def setting(config: Config, name: str) -> object:
@@ -278,6 +302,11 @@ def secrets(config: Config) -> tuple[str, ...]:
     chats = config.channels
     kept = (config.model.api_key, chats.telegram.token, chats.matrix.password, chats.email.password)
     return tuple(value for value in (*kept, *named) if len(value) >= 8)
+
+
+def granted(config: Config) -> dict[str, str]:
+    """What commands get of the environment although it looks like a secret, since the person says so."""
+    return {name: config.environment[name] for name in config.skills.environment if name in config.environment}
 
 
 def cleaner(config: Config) -> Callable[[str], str]:

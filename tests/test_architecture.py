@@ -16,8 +16,9 @@ REPOSITORY = Path(__file__).parents[1]
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
-    frozenset({"linking", "looking"}),
+    frozenset({"commands"}),
     frozenset({"app"}),
+    frozenset({"chats", "rehearsing"}),
     frozenset({"parts"}),
     frozenset({"models"}),
     frozenset({"agent", "schedule", "channels", "providers", "tools"}),
@@ -45,8 +46,7 @@ CHOOSES = frozenset({"providers.names"})
 EVERYWHERE = frozenset({"", "log"})
 """The package itself (its version) and the log: any part may import them, and log imports no part."""
 
-READS_CONFIG = frozenset({"app", "cli", "linking", "looking", "models", "parts"})
-"""linking is a command of the cli."""
+READS_CONFIG = frozenset({"app", "chats", "cli", "commands", "models", "parts", "rehearsing"})
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("channels.terminal",),
@@ -158,7 +158,7 @@ def _wrong_inside(importer: str, target: str) -> str:
     if importer in EVERYWHERE:
         return "the log knows no part"
     if target == "config":
-        return "" if importer in READS_CONFIG else "only the upper floors read the configuration"
+        return "" if _part(importer) in READS_CONFIG else "only the upper floors read the configuration"
     if importer == "config":
         return "" if target == "errors" else "the configuration knows errors only"
     if _part(importer) == _part(target):
@@ -297,3 +297,29 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
     assert int(count) > 40
     assert worked == []
     assert list(tmp_path.iterdir()) == []
+
+
+ONE_ANSWER = (
+    "import sys, nanoclaw.cli, nanoclaw.commands.talking, nanoclaw.app, nanoclaw.channels.plain; print(*sys.modules)"
+)
+NOT_FOR_ONE_ANSWER = (
+    *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing", "commands.looking"),
+    *("channels.socket", "channels.terminal", "channels.telegram", "channels.matrix", "channels.email"),
+    *("schedule.heartbeat", "schedule.watched", "schedule.grammar", "schedule.lexicon"),
+    *("store.backup", "agent.xray", "workspace.recall", "workspace.index", "providers.local", "rehearsing"),
+)
+
+
+def test_one_answer_imports_nothing_that_only_others_need(tmp_path: Path) -> None:
+    """Imports are most of what `nanoclaw -m` costs."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ONE_ANSWER],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert ended.stderr == ""
+    loaded = set(ended.stdout.split())
+    assert "nanoclaw.app" in loaded
+    assert loaded.isdisjoint(f"nanoclaw.{name}" for name in NOT_FOR_ONE_ANSWER)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.app import chat_channels
+from nanoclaw.chats import chat_channels, rules
 from nanoclaw.config import load
 from nanoclaw.errors import ConfigError
 from nanoclaw.parts import person_clock
@@ -27,6 +27,18 @@ def made(home: Path, text: str) -> list[str]:
 def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
     telegram = '[channels.telegram]\ntoken = "123456:abcdefghijklmnopqrstuvwxyz"\n'
     assert made(tmp_path, telegram + MATRIX + EMAIL) == ["telegram", "matrix", "email"]
+
+
+def test_what_a_channel_may_do_is_read_from_its_table(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[channels.telegram]\ntoken = "1:a"\nreactions = false\nper_hour = 5\n')
+    found = load({"NANOCLAW_HOME": str(tmp_path)})
+    (telegram,) = chat_channels(found, person_clock(found))
+    assert not telegram.hints.reactions
+    assert (rules(found)["telegram"].per_hour, rules(found)["matrix"].per_hour) == (5, 60)
+    config.write_text("[channels.email]\nper_hour = -1\n")
+    with pytest.raises(ConfigError, match=r"channels\.email\.per_hour must be a number of messages, 0 for no limit"):
+        rules(load({"NANOCLAW_HOME": str(tmp_path)}))
 
 
 @pytest.mark.parametrize(

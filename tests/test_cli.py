@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw import app, parts
+from nanoclaw import parts
+from nanoclaw.commands.greeting import greeting
 from nanoclaw.config import load
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import PANIC, Flags
@@ -238,8 +239,8 @@ def test_a_reader_who_leaves_is_no_error(home: Home) -> None:
 
 def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
     config = load({"NANOCLAW_HOME": str(tmp_path)})
-    assert "frozen" not in app.greeting(config, "openai/x", False)
+    assert "frozen" not in greeting(config, "openai/x", False)
     store = Store(tmp_path / "state.db")
     Flags(store, parts.person_clock(config)).set(PANIC, "0")
     store.close()
-    assert "Everything is frozen by /panic; /resume goes on." in app.greeting(config, "openai/x", False)
+    assert "Everything is frozen by /panic; /resume goes on." in greeting(config, "openai/x", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +20,6 @@ from nanoclaw.agent.compaction import Compaction, Shrink
 from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
 from nanoclaw.agent.conversation import conversation_commands
 from nanoclaw.agent.delivery import Delivery
-from nanoclaw.agent.lanes import Lanes
 from nanoclaw.agent.leaving import Check, Hushed, leaving, named, no_file, same_words
 from nanoclaw.agent.manifest import manifest
 from nanoclaw.agent.opening import Opening
@@ -28,8 +27,9 @@ from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn, nobody
+from nanoclaw.agent.waiting import KNOCK_SECONDS, Accepted, Dropped, GoOn, Item, Waiting
 from nanoclaw.errors import NanoclawError, ScheduleError, SkillError, StoreError
-from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, TurnBegan, TurnEnded
+from nanoclaw.events import Event, Joined, Notice, Queued, Reason, Receipt, TurnBegan, TurnEnded
 from nanoclaw.messages import (
     Address,
     AssistantMessage,
@@ -59,57 +59,6 @@ if TYPE_CHECKING:
 
 _NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
 _NOT_NOW = "I can't do that just now."
-
-KNOCK_SECONDS = (30, 60, 120, 300)
-"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A message, its row in the inbox, and the conversation that it is part of."""
-
-    row: int
-    inbound: Inbound
-    conversation: Address
-
-    @property
-    def address(self) -> Address:
-        return self.inbound.address
-
-    @property
-    def written(self) -> datetime:
-        return self.inbound.message.at
-
-
-@dataclass(frozen=True, slots=True)
-class GoOn:
-    """An open turn that is to be taken up again."""
-
-    turn: OpenTurn
-    conversation: Address
-
-    @property
-    def written(self) -> datetime:
-        return self.turn.inbound.message.at
-
-    @property
-    def address(self) -> Address:
-        return self.turn.address
-
-
-Item = Accepted | GoOn
-"""What stands in a lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A turn that waits for a model that cannot be reached; `knocks` counts how often it was asked. `behind` came from
-    elsewhere meanwhile, and has turns of its own after it."""
-
-    turn: OpenTurn
-    knocks: int
-    timer: asyncio.TimerHandle | None = None
-    behind: tuple[Accepted, ...] = ()
 
 
 class Assistant:
@@ -147,6 +96,7 @@ class Assistant:
         forget_window: Callable[[str], bool] = lambda model: False,
         window_in_words: Callable[[str], str] = lambda model: "",
         tells_receipts: bool = True,
+        writes_receipts: Callable[[Address], bool] = lambda address: False,
         reaction: Callable[[Inbound], Ending | None] = lambda inbound: None,
         ending: Callable[[Inbound, TurnEnded, bool], Ending | None] = lambda inbound, ended, touched: None,
         toolboxes: Mapping[Origin | Literal["guest"], Toolbox] | None = None,
@@ -167,6 +117,8 @@ class Assistant:
         says to a reminder. `ending(inbound, ended, touched)` is how a message ends that no person sent; `touched`: its
         turn may have changed more than the workspace. `toolboxes` are those of guests and of origins that have not the
         usual one; a guest without has none.
+        After a turn that changed something a line about it is shown with `tells_receipts`, and stands below the answer
+        at addresses where `writes_receipts`.
         `forget_window(model)` forgets what was learned, and tells whether anything was; `window_in_words(model)` says
         what is gone by. `end_left_over()` ends what commands of an earlier process left running, and counts it.
         `arrive(inbound, tell)` fetches what came with a message; `check_file` says which files an answer may bring;
@@ -176,6 +128,7 @@ class Assistant:
         self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
         self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
         self._receipts, self._tells_receipts, self._show, self._clock = receipts, tells_receipts, show, clock
+        self._writes_receipts = writes_receipts
         self._rounds, self._most_calls, self._turn_seconds, self._limits = rounds, most_calls, turn_seconds, limits
         self._steers = queue == "steer"
         self._calibration, self._budget = calibration or Calibration(), budget
@@ -186,7 +139,7 @@ class Assistant:
         self._reaction, self._ending, self._toolboxes = reaction, ending, toolboxes or {}
         self._end_left_over, self._resumed = end_left_over, resumed
         self._arrive, self._check_file, self._told = arrive, check_file, told
-        self._skills, self._waits, self._knock_seconds = skills, waits, tuple(knock_seconds)
+        self._skills, self._waits = skills, waits
         about_it = conversation_commands(
             sessions,
             builder,
@@ -210,10 +163,9 @@ class Assistant:
             "resume": self._go_on_after_panic,
         }
         self._answers = {**own, **about_it, **receipts.commands, **(answers or {})}
-        self._lanes: Lanes[Item] = Lanes(self._handle, self._apologize)
-        self._stopped: dict[Address, list[tuple[int, str]]] = {}  # rows that a stop dropped, with their texts
+        self._waiting = Waiting(self._handle, self._apologize, knock_seconds)
         self._left_over: set[int] = set()  # rows that an earlier process accepted
-        self._held: dict[Address, Held] = {}
+        self._changed: dict[int, Inbound] = {}  # rows whose words are others than when they were accepted
         self._told_to_wait: set[int] = set()  # rows behind a turn that waits for its model
         self._began: dict[Address, datetime] = {}  # when the last turn of each conversation did
         self._is_served: Callable[[Address], bool] = lambda address: True
@@ -223,7 +175,14 @@ class Assistant:
 
     async def deliver(self, inbound: Inbound) -> None:
         """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
-        row = self._inbox.accept(inbound)
+        if inbound.is_edit:
+            self._change(inbound)
+            return
+        try:
+            row = self._inbox.accept(inbound)
+        except StoreError:
+            self._stop_unkept(inbound)
+            raise
         if row is None:
             return
         item, address = self._accepted(row, inbound), inbound.address
@@ -241,13 +200,15 @@ class Assistant:
             kept = "Everything is frozen by /panic. This is kept until /resume."
             self._inbox.tell(row, Outbound(address, kept, reply_to=inbound.external_id))
         else:
-            self._lanes.of(item.conversation).put(item)
+            if self._waiting.lane(item.conversation).working:
+                self._show(address, Queued(inbound.external_id))
+            self._waiting.put(item)
         self._delivery.wake(address.channel)
 
     def start(self, row: int, inbound: Inbound) -> None:
         """Answer a message that is in the inbox already."""
         item = self._accepted(row, inbound)
-        self._lanes.of(item.conversation).put(item)
+        self._waiting.put(item)
 
     def resume(self, is_served: Callable[[Address], bool]) -> None:
         """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun."""
@@ -263,23 +224,20 @@ class Assistant:
             item = self._accepted(row, inbound)
             if is_served(inbound.address) and not self._reacted(item):
                 self._left_over.add(row)
-                self._lanes.of(item.conversation).put(item)
+                self._waiting.put(item)
 
     async def free(self, address: Address) -> None:
         """Wait until nothing is being answered in a conversation."""
-        await self._lanes.of(address).idle()
+        await self._waiting.lane(address).idle()
 
     async def idle(self) -> None:
         """Wait until every accepted message is answered, but for those that wait for a model."""
-        await self._lanes.idle()
+        await self._waiting.idle()
 
     async def close(self, *, leave: bool = False) -> None:
         """End what runs as if it had been stopped, or `leave` it to the next start; what waits is left to it always."""
         self._leaving, self._closing = leave, True
-        for held in self._held.values():
-            if held.timer:
-                held.timer.cancel()
-        await self._lanes.close()
+        await self._waiting.close()
 
     def _accepted(self, row: int, inbound: Inbound) -> Accepted:
         return Accepted(row, inbound, self._conversation(inbound))
@@ -309,6 +267,7 @@ class Assistant:
         self._delivery.wake(item.address.channel)
 
     async def _handle_message(self, item: Accepted) -> None:
+        item = self._as_it_reads_now(item)
         command = _command(item.inbound)
         refused = command and commands.not_allowed(command[0], self._role_of(item.inbound), item.inbound.is_group)
         if command and command[0] == "skill" and command[1] and not refused:
@@ -327,8 +286,8 @@ class Assistant:
             self._reply(item, text, also=dropped)
         else:
             more = [] if self._steers else self._came_meanwhile(item.conversation, item.address, item)
-            self._lanes.of(item.conversation).remove(more)
-            await self._answer([item, *more])
+            self._waiting.lane(item.conversation).remove(more)
+            await self._answer([item, *map(self._as_it_reads_now, more)])
 
     async def _answer(self, batch: Sequence[Accepted], said: str = "") -> None:
         """One turn for messages that came one after the other. `said` is what the model is told where that is more
@@ -338,7 +297,7 @@ class Assistant:
         if self._waits_behind(address, batch):
             return
         self._told_to_wait.difference_update(one.row for one in batch)
-        held = self._let_go(address)
+        held = self._waiting.let_go(address)
         try:
             self._provider_for(session.model)
             if held:
@@ -401,7 +360,7 @@ class Assistant:
     async def _go_on(self, cut: OpenTurn) -> None:
         """Take a turn up again that broke off."""
         conversation = self._conversation(cut.inbound)
-        held = self._let_go(conversation)
+        held = self._waiting.let_go(conversation)
         if cut.told and held is None:  # it was stopped, or went on with a newer message
             return
         session = self._sessions.of(conversation)
@@ -464,9 +423,8 @@ class Assistant:
                 raise
             ended = TurnEnded("", "cancelled", turn.usage)
         said, dropped = self._cut(conversation)
-        files: tuple[str, ...] = ()
-        if inbound.message.origin == "person" and ended.reason == "answered":
-            ended, files = self._left(inbound, ended)
+        if inbound.message.origin in ("person", "job") and ended.reason == "answered":
+            ended = self._left(inbound, ended)
         if turn.is_down and inbound.message.origin == "person" and self._waits(address) and not dropped:
             self._hold(journal, inbound, knocks)
             return
@@ -478,7 +436,7 @@ class Assistant:
             ended = replace(ended, answer=f"{ended.answer}\n\n{losses}".strip())
         touched = any(turn.toolbox.effect(call.name) == "outside" for call in turn.calls)
         ended = self._end(
-            journal, inbound, ended, turn.final, turn.asking.model, dropped, files, was_cut=was_cut, touched=touched
+            journal, inbound, ended, turn.final, turn.asking.model, dropped, was_cut=was_cut, touched=touched
         )
         if has_acted and self._tells_receipts and (line := self._receipts.line(journal.id)):
             self._show(address, Receipt(line))
@@ -495,35 +453,35 @@ class Assistant:
         final: Sequence[Message],
         model: str,
         dropped: Iterable[int] = (),
-        files: tuple[str, ...] = (),
         *,
         was_cut: bool = False,
         touched: bool = False,
     ) -> TurnEnded:
         """End a turn: its answer goes to where the message came from, or to where its ending says; nothing goes out
         where there is nothing to say, or a tool has said it. What is shown of it comes back."""
+        for told in self._told(journal.id, inbound.address):
+            files = tuple(file for file in ended.files if file not in told.files)
+            ended = replace(ended, files=files, answer="" if same_words(told.text, ended.answer) else ended.answer)
         if elsewhere := self._ending(inbound, ended, touched):
             journal.end(ended, final, None, model, dropped, elsewhere.write)
             elsewhere.after()
-            return ended
-        for told in self._told(journal.id, inbound.address):
-            files = tuple(file for file in files if file not in told.files)
-            if same_words(told.text, ended.answer):
-                ended = replace(ended, answer="")
-        if was_cut and inbound.message.origin == "person" and (ended.answer or files):
+            return replace(ended, files=())
+        if was_cut and inbound.message.origin == "person" and (ended.answer or ended.files):
             ended = replace(ended, answer=f"(I was interrupted in between and went on.)\n\n{ended.answer}".rstrip())
-        outbound = Outbound(inbound.address, ended.answer, files, inbound.external_id)
-        journal.end(ended, final, outbound if ended.answer.strip() or files else None, model, dropped)
-        return ended if ended.answer.strip() or not files else replace(ended, answer=named(files))
+        if ended.answer and self._writes_receipts(inbound.address) and (line := self._receipts.line(journal.id)):
+            ended = replace(ended, answer=f"{ended.answer}\n\n· {line}")
+        outbound = Outbound(inbound.address, ended.answer, ended.files, inbound.external_id)
+        journal.end(ended, final, outbound if ended.answer.strip() or ended.files else None, model, dropped)
+        return replace(ended, answer=ended.answer if ended.answer.strip() else named(ended.files), files=())
 
-    def _left(self, inbound: Inbound, ended: TurnEnded) -> tuple[TurnEnded, tuple[str, ...]]:
+    def _left(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
         """An answer as the person gets it, and the files that it brings; a guest is sent none of the owner's."""
         left = leaving(ended.answer, no_file if self._role_for(inbound) == "guest" else self._check_file)
         for problem in left.problems:
             self._show(inbound.address, Notice(f"not attached: {problem}"))
         if left.is_nothing:
             self._show(inbound.address, Notice("(nothing to say)"))
-        return replace(ended, answer=left.text), left.files
+        return replace(ended, answer=left.text, files=left.files)
 
     def _settle(self, session: Session, begun: Opening, calls: Sequence[ToolCall], mode: Mode) -> None:
         try:
@@ -548,8 +506,22 @@ class Assistant:
     async def _take_in(self, conversation: Address, address: Address, session: Session, journal: Journal) -> None:
         """What the person said while tools ran becomes part of the turn."""
         if items := self._came_meanwhile(conversation, address):
-            await self._join(session, journal, items)
-            self._lanes.of(conversation).remove(items)
+            await self._join(session, journal, [*map(self._as_it_reads_now, items)])
+            self._waiting.lane(conversation).remove(items)
+
+    def _change(self, inbound: Inbound) -> None:
+        """A message that waits says something else now; of one that was begun the first words count. A stop is one only
+        as a message of its own."""
+        row = None if commands.is_stop(inbound.message.text) else self._inbox.change(inbound)
+        if row is not None:
+            self._changed[row] = inbound
+
+    def _as_it_reads_now(self, item: Accepted) -> Accepted:
+        changed, inbound = self._changed.pop(item.row, None), item.inbound
+        if changed is None:
+            return item
+        message = replace(inbound.message, text=changed.message.text)
+        return replace(item, inbound=replace(inbound, message=message, attachments=changed.attachments))
 
     def _came_meanwhile(self, conversation: Address, address: Address, first: Accepted | None = None) -> list[Accepted]:
         """What waits next and was written since the last turn began (after `first`, if that was): words for the model
@@ -562,7 +534,7 @@ class Assistant:
 
         if first and not belongs(first):
             return []
-        return [item for item in self._lanes.of(conversation).next_ones(belongs) if isinstance(item, Accepted)]
+        return [item for item in self._waiting.lane(conversation).next_ones(belongs) if isinstance(item, Accepted)]
 
     # --- turns that break off ----------------------------------------------------------------------------------------
 
@@ -572,10 +544,11 @@ class Assistant:
         still there."""
         conversation = self._conversation(cut.inbound)
         if cut.told:
-            self._held[conversation] = Held(cut, 1)
+            self._waiting.take_up(conversation, cut)
+            return
         outside = sorted({name for name in cut.tools if self._toolbox.effect(name) == "outside"})
-        if cut.told or (self._waits(cut.address) and not (outside or cut.resumed)):
-            self._lanes.of(conversation).put(GoOn(cut, conversation))
+        if self._waits(cut.address) and not (outside or cut.resumed):
+            self._waiting.put(GoOn(cut, conversation))
             return
         ran = ""
         if cut.calls:
@@ -597,66 +570,37 @@ class Assistant:
         address, conversation, text = inbound.address, self._conversation(inbound), _NO_MODEL
         journal.hold(None if knocks else Outbound(address, text, reply_to=inbound.external_id))
         turn = OpenTurn(journal.id, journal.inbox, inbound, (inbound.message.text,), told=True)
-        pause = self._knock_seconds[min(knocks, len(self._knock_seconds) - 1)]
-        again = partial(self._knock, conversation)
-        self._held[conversation] = Held(turn, knocks + 1, asyncio.get_running_loop().call_later(pause, again))
+        pause = self._waiting.hold(conversation, turn, knocks)
         self._show(address, Notice(f"the model is asked again in {pause:.0f} s"))
         self._show(address, TurnEnded(text, "failed"))
 
-    def _knock(self, conversation: Address) -> None:
-        """Ask the model again; what came behind follows."""
-        held = self._held[conversation]
-        self._held[conversation] = replace(held, behind=())
-        self._lanes.of(conversation).put(GoOn(held.turn, conversation))
-        for item in held.behind:
-            self._lanes.of(conversation).put(item)
-
     def _waits_behind(self, conversation: Address, batch: Sequence[Accepted]) -> bool:
         """Whether messages wait for a turn that was asked for elsewhere in their conversation, and cannot go on."""
-        held = self._held.get(conversation)
-        if held is None or held.turn.address == batch[0].address:
+        if not self._waiting.is_held_elsewhere(conversation, batch[0].address):
             return False
         for one in batch:
             if one.row not in self._told_to_wait:
                 self._told_to_wait.add(one.row)
                 self._inbox.tell(one.row, Outbound(one.address, _NO_MODEL, reply_to=one.inbound.external_id))
-        self._held[conversation] = replace(held, behind=(*held.behind, *batch))
+        self._waiting.put_behind(conversation, batch)
         return True
 
-    def _let_go(self, conversation: Address) -> Held | None:
-        """The turn of a conversation that waits for its model, to go on or to end now."""
-        held = self._held.pop(conversation, None)
-        if held and held.timer:
-            held.timer.cancel()
-        if held:
-            for item in held.behind:
-                self._lanes.of(conversation).put(item)
-        return held
-
     def _stop(self, item: Accepted) -> None:
-        conversation = item.conversation
-        if self._halt(conversation):
-            self._stopped[conversation].append((item.row, ""))
-        else:
-            dropped = self._stopped.pop(conversation)
+        if not self._waiting.halt(item.conversation, item.row):
+            dropped = self._waiting.dropped(item.conversation)
             self._reply(item, f"Nothing is running.{_not_begun(dropped)}", also=[row for row, _ in dropped])
 
-    def _halt(self, address: Address) -> bool:
-        """End what runs in a conversation and drop what waits there, which is on record until it is told. Whether
-        something ran: then its turn tells."""
-        lane, dropped, held = self._lanes.of(address), self._stopped.setdefault(address, []), self._let_go(address)
-        for waiting in lane.drain():
-            if isinstance(waiting, Accepted):
-                dropped.append((waiting.row, waiting.inbound.message.text))
-            else:
-                dropped.append((waiting.turn.inbox, "; ".join(waiting.turn.texts)))
-        if held:
-            dropped.append((held.turn.inbox, "; ".join(held.turn.texts)))
-        return lane.cancel()
+    def _stop_unkept(self, inbound: Inbound) -> None:
+        """What cannot be kept is not accepted, but a full disk keeps nobody from stopping what runs."""
+        command = _command(inbound)
+        if commands.is_stop(inbound.message.text):
+            self._waiting.halt(self._conversation(inbound))
+        elif command and command[0] == "panic" and self._role_of(inbound) == "owner":
+            self._waiting.halt_all()
 
     def _cut(self, address: Address) -> tuple[str, list[int]]:
         """What is said of a turn that was stopped, and the rows that end with it."""
-        dropped = self._stopped.pop(address, [])
+        dropped = self._waiting.dropped(address)
         return f"Stopped.{_not_begun(dropped)}", [row for row, _ in dropped]
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -683,7 +627,7 @@ class Assistant:
         ending = reaction or elsewhere or Ending()
         self._inbox.done(item.row, outbound, also, ending.write)
         ending.after()
-        if not self._lanes.of(item.conversation).working or _waits(item.inbound):
+        if not self._waiting.lane(item.conversation).working or _waits(item.inbound):
             self._show(item.address, TurnEnded(text, reason))
 
     def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
@@ -787,7 +731,7 @@ class Assistant:
 
     def _new(self, said: Said) -> str:
         dropped = ""
-        if held := self._let_go(said.address):
+        if held := self._waiting.let_go(said.address):
             self._inbox.done(held.turn.inbox)
             dropped = f" Not answered: {'; '.join(map(_short, held.turn.texts))}."
         self._sessions.of(said.address).reset()
@@ -811,10 +755,10 @@ class Assistant:
     def _panic(self, said: Said) -> str:
         self._flags.set(PANIC, str(self._outbox.last()))
         stopped = 0
-        for address in self._lanes.addresses():
-            if self._halt(address):
+        for address, was_running in self._waiting.halt_all().items():
+            if was_running:
                 stopped += 1
-            elif dropped := self._stopped.pop(address):
+            elif dropped := self._waiting.dropped(address):
                 rows = [row for row, _ in dropped]
                 self._inbox.done(rows[0], Outbound(address, f"Stopped.{_not_begun(dropped)}"), rows[1:])
         ran = f" Stopped: {stopped} running." if stopped else ""
@@ -860,7 +804,7 @@ def _asked(history: Sequence[Message]) -> str:
     return next(said, "")
 
 
-def _not_begun(dropped: Iterable[tuple[int, str]]) -> str:
+def _not_begun(dropped: Dropped) -> str:
     texts = [_short(text) for _, text in dropped if text]
     return f" Not begun: {'; '.join(texts)}." if texts else ""
 

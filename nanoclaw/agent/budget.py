@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nanoclaw.errors import LimitReached
 from nanoclaw.messages import Origin, Usage
@@ -27,8 +27,7 @@ _AT_NIGHT = frozenset({"heartbeat", "job"})
 """Origins of what nobody is waiting for: they share `heartbeat_share` of the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(NamedTuple):
     """What is held for one request. `output_tokens` is the longest answer that the money allows."""
 
     output_tokens: int
@@ -128,7 +127,7 @@ class Budget:
 
     def settled(self, held: Reservation, call: Call) -> Call:
         """The call as it is to be written down: with that, what was held for it is free again."""
-        return replace(call, is_local=self._is_local(call.model), reservation=held.row)
+        return call._replace(is_local=self._is_local(call.model), reservation=held.row)
 
     def release(self, held: Reservation) -> None:
         """The request cost nothing after all."""

@@ -17,7 +17,8 @@ Kind = Literal["file", "note", "reminder", "calendar", "mail", "deletion"]
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before;
-    `is_word` when it is no more than "Noted.", which may only mean "I see"."""
+    `is_word` when it is no more than "Noted.", which may only mean "I see", or "I'll remind you", which is true only of
+    what is set."""
 
     kind: Kind
     sentence: str
@@ -62,6 +63,8 @@ def _is_undone(sentence: str, told: re.Match[str]) -> bool:
 
 
 def _kind(sentence: str, verb: str) -> Kind | None:
+    if re.fullmatch(_PROMISES, verb):
+        return None if re.search(_ASKS, sentence, _I) else "reminder"
     if re.fullmatch(_DELETES, verb):
         return "deletion"
     if re.fullmatch(_SENDS, verb):
@@ -149,6 +152,12 @@ _SENDS = (
     r"sent|forwarded|emailed|e-mailed|geschickt|gesendet|verschickt|abgeschickt|weitergeleitet|envoyée?s?|enviad\w|envié"
     r"|enviei|inviat\w|mandat\w|发送|发给|发出"
 )
+_PROMISES = r"remind(?:er)?|erinnere|erinnern|rappellerai|recordaré|ricorderò|lembrar(?:ei)?|提醒"
+_ASKS = (
+    r"\b(?:if|once|when|whenever|unless|until|whether|should you|would you|let me know|just say|wenn|falls|sobald"
+    r"|möchtest|si|quand|dès|voulez|veux|cuando|quieres|avísame|se|quando|vuoi|caso|quiser)\b|如果|要是|要不要|需要|吗|想"
+)
+"""What makes of a promise an offer."""
 _SAVES = (
     r"saved|stored|gespeichert|abgespeichert|enregistré\w*|sauvegardé\w*|guardado|guardé|salvat\w|salvei|guardei"
     r"|gravei|保存|存"
@@ -197,7 +206,8 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "mail|sent|forwarded|deleted|removed|erased",
         (
             rf"\bI{_JUST}"
-            r" (?P<verb>saved|stored|noted|jotted down|(?:wrote|written) (?:it|that|this|everything) down|made a note"
+            r" (?P<verb>saved|stored|noted(?! your (?:concern|point|feedback|question))|jotted down"
+            r"|(?:wrote|written) (?:it|that|this|everything) down|made a note"
             r"|took a note"
             r"|taken a note|wrote|written|created|added|put|made|updated|appended|recorded|logged|memori[sz]ed"
             r"|set(?: up)?|scheduled|exported)\b",
@@ -206,8 +216,16 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"(?P<verb>saved|stored|written|added|created|noted down)(?=\W*$| (?:it |that |this )?(?:to|in|into|as"
             r"|under|for you)\b"
             rf"| {_PATH})",
-            r"\b(?:reminder|alarm|file|note)s?(?: for [^.,;]{1,40})? (?:is|are|has been|have been)(?: now)?"
-            r" (?P<verb>set(?: up)?|scheduled|created|saved|written|stored|added)\b",
+            rf"\b(?:reminder|alarm|file(?: {_PATH})?|note)s?(?: for [^.,;]{{1,40}})? (?:is|are|has been|have been)"
+            r"(?: now)? (?P<verb>set(?: up)?|scheduled|created|saved|written|stored|added)\b",
+            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?{_PATH} (?:is|was|has been)(?: now)? (?P<verb>created|saved|written"
+            r"|updated)\b",
+            r"\b(?:is|are|was|were|has been|have been)(?: now)? (?P<verb>written|saved|added) (?:in)?to (?:the file )?"
+            rf"{_PATH}",
+            r"^\W*(?:ok(?:ay)?\W+|got it\W+|sure\W+|all right\W+)(?P<word>(?P<verb>noted)):",
+            r"\bI(?:['’]ll| will| shall) (?:then |also )?(?P<word>(?P<verb>remind) you)\b"
+            r"(?!:|,| (?:what|who|where|why|how|which|that)\b)",
+            r"\byou(?:['’]ll| will) (?:get|receive|have) (?P<word>(?:a|the|your) (?P<verb>reminder))\b",
             r"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:reminder|alarm|file|note) (?P<verb>set|scheduled|created|saved|written"
             r"|added)\b",
             rf"(?:\bfile |^\W*(?:done\W+|ok(?:ay)?\W+)?){_PATH} now (?P<verb>contains|has|holds|includes|lists)\b",
@@ -226,9 +244,9 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (  # German
         "speichert|notiert|schrieben|vermerkt|gehalten|angelegt|erstellt|gefügt|eingetragen|gemerkt|"
-        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert|enthält jetzt|enthält nun|mail|gelöscht",
+        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert|enthält jetzt|enthält nun|mail|gelöscht|erinner",
         (
-            rf"\b(?:ich hab(?:e)?|hab(?:e)? ich)\b(?: {_W}){{0,12}}? (?P<verb>gespeichert|abgespeichert|notiert"
+            rf"\b(?:ich hab(?:e|['’]s)?|hab(?:e)? ich)\b(?: {_W}){{0,12}}? (?P<verb>gespeichert|abgespeichert|notiert"
             r"|aufgeschrieben|vermerkt"
             r"|festgehalten|angelegt|erstellt|geschrieben|hinzugefügt|eingetragen|gemerkt|ergänzt|eingerichtet|gestellt"
             r"|gesetzt|aktualisiert)\b",
@@ -242,11 +260,13 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             rf"\b(?:e-?mail|mail)\b(?: {_W}){{0,4}}? (?:ist|wurde) (?P<verb>geschickt|gesendet|verschickt)\b",
             rf"\b(?:ich hab(?:e)?|hab(?:e)? ich) (?:die datei )?(?:{_PATH}|die datei) (?P<verb>gelöscht)\b",
             rf"\bdatei (?:{_PATH} )?(?:(?:ist|wurde) )?(?P<verb>gelöscht)\b",
+            r"\b(?:ich |dann |daran )(?P<word>(?P<verb>erinnere) (?:ich )?(?:dich|sie|euch))\b(?! nicht)",
+            rf"\bich werde (?P<word>(?:dich|sie|euch)(?: {_W}){{0,8}}? (?P<verb>erinnern))\b",
         ),
     ),
     (  # French
         "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis|"
-        "envoyé|supprimé",
+        "envoyé|supprimé|rappellerai",
         (
             rf"\bj['’](?:ai|y ai)\b(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé"
             r"|inscrit|mis|mémorisé|rédigé)e?s?\b",
@@ -257,11 +277,13 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"\bj['’]ai(?: bien| déjà)? (?P<verb>envoyé) (?:l['’]|le |un |votre |ton )(?:e-?mail|mail|courriel)\b",
             rf"\bj['’]ai(?: bien| déjà)? (?P<verb>supprimé) (?:le fichier\b|{_PATH})",
             rf"\bfichier (?:{_PATH} )?(?:a été )(?P<verb>supprimé)\b",
+            r"^\W*(?:ok\W+|d['’]accord\W+)?c['’]est (?P<word>(?P<verb>noté))\W*$",
+            r"\bje (?:te |vous )(?:le |la |les )?(?P<word>(?P<verb>rappellerai))\b",
         ),
     ),
     (  # Spanish
         "guardad|anotad|apuntad|cread|añad|agreg|escri|registrad|programad|puesto|guardé|anoté|apunté|"
-        "creé|programé|tomado nota|enviado|envié|eliminado|borrado",
+        "creé|programé|tomado nota|enviado|envié|eliminado|borrado|recordaré",
         (
             r"\b(?:he|se ha|se han)(?: (?:ya|también|creado y))* (?P<verb>guardado|anotado|apuntado|creado|añadido"
             r"|agregado|escrito|registrado|programado|puesto|tomado nota)\b",
@@ -271,10 +293,12 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"\bhe (?:ya )?(?P<verb>enviado) (?:el|un) (?:correo|e-?mail)\b",
             r"(?<!\w)(?P<verb>envié) (?:el|un) (?:correo|e-?mail)\b",
             rf"\bhe (?:ya )?(?P<verb>eliminado|borrado) (?:el (?:archivo|fichero)\b|{_PATH})",
+            r"(?<!\w)(?:te|le|se) (?:lo )?(?P<word>(?P<verb>recordaré))(?!\w)",
         ),
     ),
     (  # Italian
-        "salvat|annotat|creat|aggiunt|scritt|registrat|impostat|memorizzat|segnat|preso nota|inviat|mandat|eliminat",
+        "salvat|annotat|creat|aggiunt|scritt|registrat|impostat|memorizzat|segnat|preso nota|inviat|mandat|eliminat|"
+        "ricorderò",
         (
             r"(?<!\w)ho(?: (?:già|anche|appena))* (?P<verb>salvato|annotato|creato|aggiunto|scritto|registrato"
             r"|impostato|memorizzato|segnato|preso nota)\b",
@@ -284,26 +308,29 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"(?P<verb>salvat|creat|impostat|aggiunt)[oa]\b",
             r"(?<!\w)ho (?:già )?(?P<verb>inviato|mandato) (?:l['’]|la |un['’])(?:e-?mail|mail)\b",
             rf"(?<!\w)ho (?:già )?(?P<verb>eliminato|cancellato) (?:il file\b|{_PATH})",
+            r"(?<!\w)(?:ti|te lo|glielo) (?P<word>(?P<verb>ricorderò))(?!\w)",
         ),
     ),
     (  # Portuguese
-        "salv|guard|anotei|criei|adicion|escrevi|registr|registei|gravei|agend|defini|acrescentei|criad|enviei",
+        "salv|guard|anotei|criei|adicion|escrevi|registr|registei|gravei|agend|defini|acrescentei|criad|enviei|lembrar",
         (
             r"(?<!\w)(?P<verb>salvei|guardei|anotei|criei|adicionei|escrevi|registrei|registei|gravei|agendei|defini"
             r"|acrescentei)(?!\w)",
             rf"\b(?:lembrete|alarme|arquivo|ficheiro|nota)\b(?: {_W}){{0,5}}? (?:(?:foi|está) )?"
             r"(?P<verb>salv|criad|agendad|guardad|adicionad|definid)[oa]\b",
             r"(?<!\w)(?P<verb>enviei) (?:o|um) e-?mail\b",
+            r"\b(?:te |lhe |vou te |vou lhe )(?P<word>(?P<verb>lembrarei|lembrar))\b",
         ),
     ),
     (  # Chinese
-        "保存|记|写|创建|添加|加到|设|存|备注|邮件|删",
+        "保存|记|写|创建|添加|加到|设|存|备注|邮件|删|提醒",
         (
             r"(?:已经?|刚刚|刚才)[^，。！；,]{0,14}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)",
             r"我[^，。！；,]{0,20}?(?P<verb>保存|记下来?|记住|记录|写入|写到|写进|创建|添加|加到|设置|设定|设好|存|备注)(?:好|完|到|在|进)?[^，。！；,]{0,2}?了",
             r"(?:已经?|我)[^，。！；,]{0,10}?邮件[^，。！；,]{0,4}?(?P<verb>发送|发给|发出)",
             r"邮件已经?(?P<verb>发送|发给|发出)",
             rf"(?:已经?|我)[^，。！；,]{{0,6}}?(?P<verb>删除|删掉)了? ?(?:文件|{_PATH})",
+            r"(?<=会)[^，。！；,不]{0,14}?(?P<word>(?P<verb>提醒)(?:你|您))",
         ),
     ),
 )

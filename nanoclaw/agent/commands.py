@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
+from typing import NamedTuple
 
 from nanoclaw.messages import Address, AssistantMessage, Message, Role, ToolResult, UserMessage
 from nanoclaw.workspace.skills import Skill
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """What a command is for. One that `waits` takes its turn in the queue, as it changes what a turn works on. Without
     `for_guests` it is the owner's alone; what a `private` one says is not for a group to read."""
 
@@ -22,8 +21,7 @@ class Command:
     private: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """A command as it was given: in which conversation, by whom, and what stood after its name. `role` is "guest" where
     a guest may read the answer, so in groups always; `here` is where it was said, if not at the conversation's own
     address."""
@@ -66,7 +64,14 @@ COMMANDS = {
         "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done", for_guests=True
     ),
     "jobs": Command("reminders and tasks: when each is due next, and how it went last", for_guests=True),
-    "cron": Command("/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume or run ID", for_guests=True),
+    "cron": Command(
+        "/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume, run or rehearse ID", for_guests=True
+    ),
+    "rehearse": Command(
+        "what a job would send: /rehearse 3, or /rehearse 3 Mon 08:00; nothing is sent or changed",
+        waits=True,
+        private=True,
+    ),
     "pin": Command("keep a standing rule, in every conversation: /pin never run `git push`"),
     "pins": Command("the standing rules, and which of them code enforces", private=True),
     "unpin": Command("take a standing rule away: /unpin 2", private=True),
@@ -86,10 +91,10 @@ COMMANDS = {
 }
 """What works in every channel."""
 
-_SAME = {"start": "help"}
-"""What chat apps say for somebody who begins."""
+_SAME = {"start": "help", "cron rehearse": "rehearse"}
+"""What chat apps say for somebody who begins, and the one action of /cron that takes time."""
 
-_COMMAND = re.compile(r"/([A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -97,7 +102,7 @@ def parse(text: str) -> tuple[str, str] | None:
     match = _COMMAND.fullmatch(text.strip())
     if match is None:
         return None
-    name = match[1].lower()
+    name = " ".join(match[1].lower().split())
     return _SAME.get(name, name), (match[2] or "").strip()
 
 
@@ -109,7 +114,7 @@ def is_stop(text: str) -> bool:
     """Whether the text asks to stop: read before the queue, so that it need not wait for what it is to end."""
     word = text.strip().lower()
     command = parse(word)
-    return word == "stop" or (command is not None and command[0] == "stop")
+    return word.rstrip(".!") == "stop" or (command is not None and command[0] == "stop")
 
 
 def unknown(name: str) -> str:

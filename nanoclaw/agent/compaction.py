@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
+from typing import NamedTuple
 
 from nanoclaw.agent.asking import Asking
 from nanoclaw.agent.context import ContextBuilder, joined, recent_talk
-from nanoclaw.agent.identifiers import CARRIED, OPEN, STANDING, missing, unmentioned
+from nanoclaw.agent.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 from nanoclaw.agent.metadata import escape
 from nanoclaw.agent.receipts import Deeds
 from nanoclaw.agent.sections import Mode
@@ -110,8 +112,7 @@ class Compaction:
     failed: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The older part of a conversation: its messages up to the id `upto`, which are the first `cut` of the history."""
 
     cut: int
@@ -430,7 +431,8 @@ def _with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, aske
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
     parts = [BEGIN, summary]
-    if lines := unmentioned(earlier, summary, room):
+    said = [without_documents(one.message.text) for one in older if one.id and _is_said(one.message)]
+    if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
         parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
     if asked:
         parts.append("\n".join(["What the person asked for in the turn that goes on below, word for word:", *asked]))

@@ -69,6 +69,10 @@ def conversation_commands(
         negated, _, text = said.argument.partition(" ")
         if negated.lower() == "not" and text.strip():
             return xray.why_not(text.strip(), xray.question_of(last.messages if last else ()), last, search)
+        if said.argument:
+            return (
+                "/why tells where the last answer came from; /why not TEXT why a note with this text was not recalled."
+            )
         return xray.why(last, cost)
 
     def state(said: Said) -> str:

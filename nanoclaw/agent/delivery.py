@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.channels.base import Channel, Hints
-from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.errors import ChannelError, StoreError, Undeliverable
 from nanoclaw.messages import Address, Outbound
 from nanoclaw.pieces import pieces, size
 from nanoclaw.store.outbox import Outbox, Row
 
 MOST_PAUSE_SECONDS = 3600.0
 """However long a platform asks to wait."""
+
+FULL_SECONDS = 5.0
+"""Pause of a channel when a delivery could not be noted, for example because the disk is full."""
 
 
 class Delivery:
@@ -39,6 +42,7 @@ class Delivery:
         self._news = {name: asyncio.Event() for name in self._channels}
         self._root = root
         self._paused: dict[str, datetime] = {}  # until when a platform asked to be left alone
+        self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
     def wake(self, channel: str) -> None:
         """There is a new row for the channel."""
@@ -51,7 +55,7 @@ class Delivery:
             news.set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises StoreError when a delivery cannot be noted: it would be sent again and again."""
+        """Until cancelled. Raises StoreError when the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
                 for channel in self._channels.values():
@@ -104,22 +108,45 @@ class Delivery:
 
     async def _send(self, channel: Channel, row: Row) -> bool:
         """Whether the row is done with: it is out as a whole, or never will be."""
-        outgoing, sent = parts(row, channel.hints, self._root), list(row.sent)
+        is_known, sent = row.id in self._unnoted, self._unnoted.pop(row.id, list(row.sent))
+        try:
+            return await self._send_rest(channel, row, sent)
+        except StoreError as error:  # what is out must not go out again, whenever this can be noted
+            if not is_known:
+                from nanoclaw.log import logger
+
+                logger.error("a message to {} could not be noted as sent: {}", row.outbound.address, error)
+            self._unnoted[row.id] = sent
+            self._paused[channel.name] = self._clock() + timedelta(seconds=FULL_SECONDS)
+            return False
+
+    async def _send_rest(self, channel: Channel, row: Row, sent: list[str]) -> bool:
+        """Send what is not out yet, and add its ids to `sent`."""
+        outgoing = parts(row, channel.hints, self._root)
+        if len(sent) > len(row.sent):
+            row = self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
             part = outgoing[len(sent)]
             if sent and not self._may_go(row, self._frozen_at()):
                 return False
             try:
-                sent.append(await channel.send(part))
+                sent.append(await self._identity(channel, part))
             except Exception as error:  # whatever a platform does, its message is kept
                 if isinstance(error, Undeliverable) and part.files:  # the chat may well take the words
-                    outgoing[len(sent)] = _instead(part, part.files[0], str(error))
+                    outgoing[len(sent)] = _instead(part, part.files, str(error))
                     continue
                 return self._failed(channel, row, error)
             if len(sent) < len(outgoing):
                 row = self._outbox.partly(row, sent)
-        self._outbox.delivered(row, " ".join(filter(None, sent)))
+        self._outbox.delivered(row, " ".join(sent))
         return True
+
+    async def _identity(self, channel: Channel, part: Outbound) -> str:
+        """The platform's id of a part that went out. Without one nobody knows that it did."""
+        identity = await channel.send(part)
+        if not identity:
+            raise ChannelError(f"{channel.name} gave no id of the message")
+        return identity
 
     def _failed(self, channel: Channel, row: Row, error: Exception) -> bool:
         if not self._is_served(row.outbound):  # who was there has left: it waits for them
@@ -140,7 +167,7 @@ class Delivery:
 
 
 def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
-    """What a platform is sent for a row, one after the other: the text in pieces, then each file. How many they are
+    """What a platform is sent for a row, one after the other: the text in pieces, then the files. How many they are
     and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
     whole = row.outbound
     text, files = whole.text, whole.files
@@ -148,14 +175,15 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
         text, files = "\n".join([text, *files] if text else files), ()
     if not files and (not hints.length or size(text, hints.units) <= hints.length):
         texts = [text] if text.strip() or not hints.length else []
-    elif len(files) == 1 and size(text, hints.units) <= hints.caption:
-        return [replace(_with_file(whole, files[0], hints, root), key=f"{row.id}.1")]
+    elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
+        return [replace(_with_files(whole, files, hints, root), key=f"{row.id}.1")]
     else:
         cuts = pieces(text, hints.length, hints.units)
         texts = [cut.strip("\n") for cut in cuts if cut.strip()]
     bare = replace(whole, text="", files=(), reply_to="", buttons=())
     outgoing = [replace(bare, text=one) for one in texts]
-    outgoing += [_with_file(bare, file, hints, root) for file in files]
+    groups = (files[start : start + hints.files] for start in range(0, len(files), hints.files))
+    outgoing += [_with_files(bare, group, hints, root) for group in groups]
     if outgoing:
         outgoing[0] = replace(outgoing[0], reply_to=whole.reply_to)
         last = len(texts or outgoing) - 1
@@ -163,12 +191,16 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
     return [replace(one, key=f"{row.id}.{number}") for number, one in enumerate(outgoing, 1)]
 
 
-def _with_file(outbound: Outbound, path: str, hints: Hints, root: Path | None) -> Outbound:
-    """The text as it is and the file, or a line that says why it cannot be sent."""
-    real = Path(os.path.realpath(root / path if root else path))
-    if problem := _problem(real, hints, root):
-        return _instead(outbound, path, problem)
-    return replace(outbound, files=(str(real),))
+def _with_files(outbound: Outbound, paths: Sequence[str], hints: Hints, root: Path | None) -> Outbound:
+    """The text as it is and the files, with a line for each that cannot be sent."""
+    good = list[str]()
+    for path in paths:
+        real = Path(os.path.realpath(root / path if root else path))
+        if problem := _problem(real, hints, root):
+            outbound = _instead(outbound, (path,), problem)
+        else:
+            good.append(str(real))
+    return replace(outbound, files=tuple(good))
 
 
 def _problem(real: Path, hints: Hints, root: Path | None) -> str:
@@ -187,7 +219,8 @@ def _problem(real: Path, hints: Hints, root: Path | None) -> str:
     return ""
 
 
-def _instead(outbound: Outbound, path: str, reason: str) -> Outbound:
-    name = "".join(sign if sign.isprintable() else " " for sign in Path(path).name)[:100]
-    line = f"(could not send {name}: {reason.rstrip('.')})"
+def _instead(outbound: Outbound, paths: Sequence[str], reason: str) -> Outbound:
+    """The text, and which files are not with it for what reason."""
+    names = ("".join(sign if sign.isprintable() else " " for sign in Path(path).name)[:100] for path in paths)
+    line = f"(could not send {', '.join(names)}: {reason.rstrip('.')})"
     return replace(outbound, text=f"{outbound.text}\n\n{line}".strip(), files=())

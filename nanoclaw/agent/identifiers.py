@@ -17,6 +17,15 @@ SCANNED = 2_000
 LONGEST = 200
 """Characters of an identifier; more is no name of anything."""
 
+_RULE = re.compile(
+    r"\b(?:from now on|from here on|in (?:the )?future|ab jetzt|ab sofort|von nun an|künftig|in zukunft|désormais"
+    r"|dorénavant|à partir de maintenant|a partir de ahora|de ahora en adelante|d['’]ora in poi|de agora em diante"
+    r"|a partir de agora)\b"
+    r"|^\W*(?:please |bitte )?(?:always|never|immer|niemals)\b|从现在起|从今以后|以后都",
+    re.IGNORECASE,
+)
+"""How a person says what is to hold from then on."""
+
 _PIECE = re.compile(r"(?:[^\s,;|()\[\]{}<>\"'`“”„«»‘’，。；：、（）]|(?<=\d),(?=\d))+")
 _EDGES = ".:!?*_#=-…"
 _FILE = re.compile(r"[^\W_][\w.-]*\.[A-Za-z]\w{0,4}")
@@ -40,11 +49,17 @@ def missing(texts: Iterable[str], summary: str, room: int) -> list[str]:
     return list(found)
 
 
-def unmentioned(earlier: str, summary: str, room: int) -> list[str]:
-    """Standing instructions and open tasks of an earlier summary of which a new one says nothing, up to so many
-    characters: less than half of their words are in it."""
-    known, lines = set(tokens(summary)), []
-    for line in carried_lines(earlier):
+def rules(text: str) -> list[str]:
+    """Sentences of a person that tell what is to be done, or not done, from now on."""
+    sentences = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n", text[:SCANNED])
+    return [sentence.strip() for sentence in sentences if _RULE.search(sentence)]
+
+
+def unmentioned(lines_before: Iterable[str], summary: str, room: int) -> list[str]:
+    """Those of the lines of which a summary says nothing, up to so many characters: less than half of their words are
+    in it."""
+    known, lines = set(tokens(summary)), list[str]()
+    for line in dict.fromkeys(lines_before):
         words = set(tokens(line))
         if len(words & known) * 2 < len(words) and room >= len(line):
             lines.append(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nanoclaw.errors import ToolError
 from nanoclaw.events import Event, TextDelta, ToolStarted, TurnEnded
@@ -25,8 +25,7 @@ _FENCE = r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<fence>`{3,}|~{3,})(?P<info
 _QUOTES = "`\"'"
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(NamedTuple):
     """What the person gets. `problems` are sentences about files that were asked for and not attached."""
 
     text: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from nanoclaw.agent.claims import Claim, Kind, claims
 from nanoclaw.agent.commands import Answer, Said
@@ -22,6 +23,9 @@ FILES = 4
 """So many files are named in the line after a turn."""
 LOOKED_AT = 500
 """So many deeds of a conversation are looked at for what can be undone, or was claimed."""
+
+CHECKLIST = "HEARTBEAT.md"
+"""What is written there comes up by itself, as a reminder does."""
 
 LOSS = "loss"
 """What a command did to a memory file, of which the person is told."""
@@ -66,8 +70,7 @@ class Deeds:
         return "begun" if result is None else "failed" if result.is_error else "done"
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(NamedTuple):
     """An answer claims what was not done: what the model is told of it, and the person if it keeps to it."""
 
     remark: UserMessage
@@ -82,10 +85,12 @@ class Receipts:
         remark: Callable[[str], UserMessage],
         undo_forgetting: Callable[[], str] | None = None,
         undo_job: Callable[[int], str] | None = None,
+        reminders: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """`remark` makes a message of the program to the model; `undo_forgetting` brings back what was forgotten last,
-        and says what; it raises WorkspaceError. `undo_job` removes a job; it raises ScheduleError when it is over."""
-        self._undo_job = undo_job
+        and says what; it raises WorkspaceError. `undo_job` removes a job; it raises ScheduleError when it is over.
+        `reminders` are the texts of the jobs that there are."""
+        self._undo_job, self._reminders = undo_job, reminders
         self._ledger, self._changes, self._remark, self._undo_forgetting = ledger, changes, remark, undo_forgetting
         self.commands: dict[str, Answer] = {"undo": self._undo, "receipts": self._receipts}
 
@@ -133,9 +138,12 @@ class Receipts:
 
     def _is_founded(self, claim: Claim, text: str, address: Address, turn: int, asked: str) -> bool:
         kinds = _FOUNDED_BY[claim.kind]
-        deeds = [deed for deed in self._ledger.of(address, LOOKED_AT) if deed.kind in kinds or deed.kind == "call"]
+        of_all = self._ledger.of(address, LOOKED_AT)
+        deeds = [deed for deed in of_all if deed.kind in kinds or deed.kind == "call"]
+        reminders = list(self._reminders()) if claim.kind in ("reminder", "calendar") else []
         if claim.kind == "reminder":
             deeds = [deed for deed in deeds if deed.kind != "command" or _sets_a_timer(deed.target)]
+            deeds += [deed for deed in of_all if deed.target == CHECKLIST]
         if any(deed.turn == turn and deed.state in ("done", "begun") for deed in deeds):
             return True
         others = [name for name in claim.names if not self._is_memory(name)]
@@ -143,7 +151,8 @@ class Receipts:
             return not any(map(self._exists, claim.names))
         if others:
             return any(self._exists(name) for name in others)
-        if claim.kind in ("file", "note") and self._is_noted(f"{asked} {claim.sentence}"):
+        words = f"{asked} {claim.sentence}"
+        if _tell_of(reminders, words) or (claim.kind in ("file", "note") and _tell_of(self._noted(), words)):
             return True
         if (
             claim.kind == "file"
@@ -153,7 +162,7 @@ class Receipts:
             return True  # a list that stands in the conversation itself
         is_small_talk = len(asked.split()) <= 3 and len(asked) < 20
         may_be_earlier = claim.earlier or is_small_talk or "?" in asked or "？" in asked
-        return may_be_earlier and any(deed.state == "done" for deed in deeds)
+        return may_be_earlier and (bool(reminders) or any(deed.state == "done" for deed in deeds))
 
     def _is_memory(self, name: str) -> bool:
         return bool(memory_name(self._changes.workspace, name))
@@ -163,18 +172,11 @@ class Receipts:
         root, inside = self._changes.workspace.root, name_in(self._changes.workspace, name)
         return bool(inside) and ((root / inside).exists() or ("/" not in name and any(root.glob(f"*/{name}"))))
 
-    def _is_noted(self, words: str) -> bool:
-        """Whether a memory file has a line whose words are among these."""
-        from nanoclaw.workspace.tokens import tokens
-
-        said = set(tokens(words))
+    def _noted(self) -> Iterable[str]:
+        """Lines of the memory files, without their bullets and times."""
         names = memory_files(self._changes.workspace)
         for name in [*names[:1], *names[1:][-30:]]:
-            for line in lines_of(_text(self._changes, name)):
-                noted = {token for token in tokens(_bare(line)) if not token.isdigit()}
-                if len(noted) > 1 and len(noted & said) * 3 >= len(noted) * 2:
-                    return True
-        return False
+            yield from map(_bare, lines_of(_text(self._changes, name)))
 
     # --- commands ----------------------------------------------------------------------------------------------------
 
@@ -189,7 +191,7 @@ class Receipts:
         count = _number(said.argument, 1)
         if count is None:
             return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
-        told, passed, left = list[str](), list[str](), count
+        told, passed, left, kept = list[str](), list[str](), count, 0
         for deed in self._ledger.of(said.address, LOOKED_AT):
             if not left:
                 break
@@ -197,18 +199,21 @@ class Receipts:
                 continue
             try:
                 undone = self._take_back(deed)
-            except WorkspaceError as error:
-                told.append(str(error))
-                break
+            except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
+                told += [*map(_not_undoable, passed), str(error)]
+                passed, left, kept = [], left - 1, kept + 1
+                continue
             if undone:
                 told += [*map(_not_undoable, passed), undone]
                 passed, left = [], left - 1
             elif deed.before is None or deed.before != deed.after:
                 passed.append(deed.text if deed.state != "begun" else f"{deed.text} (unknown outcome)")
-        if left == count and not told:
+        if left == count:
             told = ["There is nothing to undo in this conversation.", *map(_not_undoable, passed[:5])]
-        elif 0 < left < count:
-            told.append(f"{count - left} of {count} undone.")
+        elif count == kept == 1:
+            told.append("/undo 2 goes on to the change before.")
+        elif left + kept:
+            told.append(f"{count - left - kept} of {count} undone.")
         return "\n".join(told)
 
     def _take_back(self, deed: Deed) -> str:
@@ -259,6 +264,11 @@ _ASKS_TO_KEEP = (
     r"|\b(?:notier|merk|speicher|schreib|vermerk|vergiss)\w*|\b(?:not|enregistr|retien|souvien|mémoris)\w*"
     r"|\b(?:anot|apunt|recuerd|guard|annot|ricord|salv|lembr)\w*|记|备忘|保存"
 )
+_ASKS_TO_REMIND = (
+    r"\b(?:remind(?! me (?:again|what|who|when|where|why|how|which)\b)|alarm|wake|erinner|weck|rappel"
+    r"|réveil|record|recuérd|despert|ricord|svegli|lembr|acord)\w*"
+    r"|提醒|闹钟|叫我"
+)
 _ASKS_TO_SEND = (
     r"\b(?:send|forward|invite|reply)\b|\b(?:e-?mail|mail|text|message) (?!is\b|was\b|from\b)\w"
     r"|\b(?:schick|send|leite)\w*|\benvo\w*|\benv[ií]\w*|\bmanda\w*|\binvi\w*|发"
@@ -277,7 +287,8 @@ def _is_asked_for(claim: Claim, asked: str) -> bool:
     """Whether the person asked for what is claimed, where the same words may mean less: "Noted." is also "I see", and
     a letter that is drafted for the person tells of his own deeds."""
     if claim.is_word:
-        return re.search(_ASKS_TO_KEEP, asked, re.IGNORECASE) is not None
+        words = _ASKS_TO_REMIND if claim.kind == "reminder" else _ASKS_TO_KEEP
+        return re.search(words, asked, re.IGNORECASE) is not None
     if claim.kind == "mail":
         is_draft = re.search(_ASKS_FOR_A_DRAFT, asked, re.IGNORECASE)
         return not is_draft and re.search(_ASKS_TO_SEND, asked, re.IGNORECASE) is not None
@@ -301,6 +312,18 @@ def _text(changes: Changes, name: str) -> str:
         return read_memory_file(changes.workspace, name) or ""
     except WorkspaceError:
         return ""
+
+
+def _tell_of(lines: Iterable[str], words: str) -> bool:
+    """Whether the words of some line are among these."""
+    from nanoclaw.workspace.tokens import tokens
+
+    said = set(tokens(words))
+    for line in lines:
+        own = {token for token in tokens(line) if not token.isdigit()}
+        if len(own) > 1 and len(own & said) * 3 >= len(own) * 2:
+            return True
+    return False
 
 
 def _bare(line: str) -> str:

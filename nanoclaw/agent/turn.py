@@ -26,6 +26,7 @@ from nanoclaw.messages import (
     ToolResult,
     Usage,
 )
+from nanoclaw.store.inbox import STOPPED
 from nanoclaw.tools.base import Toolbox, ToolContext
 
 WARN_AT, END_AT = 3, 6
@@ -103,7 +104,9 @@ class Turn:
                 return await self._rounds()
         except TimeoutError:
             self.final = self._begun_answer()
-            return self._limit(f"{self.seconds / 60:.0f} minutes")
+            return self._limit(
+                f"{self.seconds:g} seconds" if self.seconds < 120 else f"{self.seconds / 60:.0f} minutes"
+            )
         except ProviderError as error:
             self.is_down = isinstance(error, ProviderUnavailable)
             return self._ended(f"The model gave no answer: {error}", "failed")
@@ -198,8 +201,7 @@ class Turn:
             try:
                 await asyncio.gather(*tasks, return_exceptions=True)
             finally:  # also when a second stop comes meanwhile
-                stopped = "stopped before its end; it may have been done in part"
-                self.journal.step((answer, *self._outcomes(calls, tasks, stopped)), deeds.ended)
+                self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), deeds.ended)
             raise
         return self._outcomes(calls, tasks, "the tool broke off; it may have been done in part")
 
@@ -229,8 +231,13 @@ class Turn:
         return ToolResult(call.id, call.name, text, self.clock(), is_error=True)
 
     def _count(self, call: ToolCall, result: ToolResult) -> int:
-        """An error that comes again is the same result however the arguments are varied."""
-        key = (call.name, "" if result.is_error else call.arguments, result.text)
+        """An error that comes again is the same result however the arguments are varied, and a change of the workspace
+        that is made again is the same whatever is said of it: the second of two reminders has another number."""
+        is_change = self.toolbox.effect(call.name) == "workspace" and self.toolbox.deed(call) is not None
+        if result.is_error:
+            key = (call.name, "", result.text)
+        else:
+            key = (call.name, call.arguments, "" if is_change else result.text)
         self._seen[key] += 1
         return self._seen[key]
 

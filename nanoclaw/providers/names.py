@@ -6,8 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.errors import ConfigError
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from nanoclaw.providers.transcription import Transcription
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(NamedTuple):
     """An OpenAI-style endpoint: where it is, the variables that may hold its key, and how it deviates."""
 
     api_base: str
@@ -245,8 +243,7 @@ def _on_this_machine(api_base: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalServer:
+class LocalServer(NamedTuple):
     """A model server found on this machine, as model.name and model.api_base would say it."""
 
     model: str

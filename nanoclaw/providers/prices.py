@@ -6,10 +6,9 @@ import importlib.util
 import json
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.messages import Usage
 
@@ -22,8 +21,7 @@ _INPUT = "input_cost_per_token"
 _TIER = _INPUT + r"(_above_(\d+)k_tokens)"
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """US dollars for a token, in a request with more than `above` tokens of input."""
 
     above: int
@@ -32,8 +30,7 @@ class Rates:
     cached: float
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """`rates` stand from the cheapest tier on; none: the price is unknown."""
 
     rates: tuple[Rates, ...]

@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from nanoclaw.drafts import (
     draft_folder,
@@ -52,8 +52,7 @@ WorkspaceOf = Callable[[Path], Path]
 """Where the workspace lies by the config.toml in a folder. Raises ConfigError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """`size` is that of the files, not of the archive. `left_out` names what it does not have, each with the reason."""
 
     files: int
@@ -61,8 +60,7 @@ class Made:
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """`aside` are the places where what was there before lies."""
 
     files: int

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nanoclaw.messages import Address, Inbound, Message, Outbound, UserMessage
 from nanoclaw.store.db import Store
@@ -24,8 +23,7 @@ SAME_FOR = timedelta(hours=24)
 Urgency = Literal["low", "normal", "high"]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Of an item: when it came up or was looked at last; the hash of what it watches, and the beginning of that."""
 
     at: datetime
@@ -33,8 +31,7 @@ class State:
     seen: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(NamedTuple):
     """A text that waits to be told."""
 
     id: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from nanoclaw.messages import Message, ToolResult, UserMessage
 from nanoclaw.store.db import Store
@@ -15,8 +16,7 @@ KEPT = 1_500
 """Characters that are left of each of its ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(NamedTuple):
     """`summary` stands for all messages of a context up to `upto`; long results up to `short` are shown shortened."""
 
     summary: UserMessage | None = None
@@ -33,7 +33,7 @@ def instead(store: Store, session: int, context: int) -> Instead:
     if not found:
         return shown
     text, at, upto = found[0]
-    return replace(shown, summary=UserMessage(text, datetime.fromisoformat(at), "runtime"), upto=upto)
+    return shown._replace(summary=UserMessage(text, datetime.fromisoformat(at), "runtime"), upto=upto)
 
 
 def shortened(message: Message) -> Message:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from nanoclaw.messages import (
     Address,
@@ -29,17 +29,19 @@ BROKEN_OFF = (
 )
 """The result of a call of which nobody knows more."""
 
+STOPPED = "stopped before its end; it may have been done in part"
+"""The result of a call that was under way when its turn was stopped, or the program was told to end."""
+
 SENT = "The program broke off after this: the message was taken, and it is sent once. Do not send it again."
 """The result of a call of which it is known that its message is in the outbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTurn:
+class OpenTurn(NamedTuple):
     """A turn that did not end: the process did, or the model cannot be reached.
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
-    when it broke off, `tools` are the names of all that it called. `resumed` counts how often it was taken up after a
-    crash; `told` is True when the person knows that it waits for the model.
+    when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
+    often it was taken up after a crash; `told` is True when the person knows that it waits for the model.
     """
 
     id: int
@@ -56,8 +58,7 @@ class OpenTurn:
         return self.inbound.address
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How a message ends that other parts have to do with: `text` is said of it where it was said; `write` goes into
     the transaction that ends it, and `after` is called then."""
 
@@ -74,6 +75,17 @@ class Inbox:
         """The row's id once it is on disk, None for a message that was accepted before."""
         with self._store.transaction() as db:
             return put(db, inbound, self._clock())
+
+    def change(self, inbound: Inbound) -> int | None:
+        """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
+        address, files = inbound.address, json.dumps(_files(inbound))
+        sql = (
+            "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
+            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
+        )
+        values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
+        with self._store.transaction() as db:
+            return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
     def done(
         self,
@@ -116,22 +128,27 @@ class Inbox:
             return None
         inbounds = [_inbound(*row[1:5]) for row in rows]
         under_way = unfinished(running, self._clock())[:1]
-        calls = [call for message in under_way for call in getattr(message, "tool_calls", ())]
+        sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
+        bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
+        called = [ToolCall(*call) for body in bodies for call in body.get("calls", ())]
+        running_calls = [call for message in under_way for call in getattr(message, "tool_calls", ())]
         return OpenTurn(
             turn,
             rows[0][0],
             inbounds[0],
             tuple(map(_about, inbounds)),
-            tuple(map(_in_words, calls)),
-            (*self._called(turn), *(call.name for call in calls)),
+            tuple(map(_in_words, running_calls or _stopped(bodies))),
+            tuple(call.name for call in (*called, *running_calls)),
             resumed,
             any(row[5] for row in rows),
         )
 
-    def _called(self, turn: int) -> list[str]:
-        """The names of the tools that a turn called and has results of."""
-        bodies = (json.loads(body) for (body,) in self._store.rows("SELECT body FROM messages WHERE turn = ?", turn))
-        return [name for body in bodies for _, name, _ in body.get("calls", ())]
+
+def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
+    """The calls of a turn's newest answer that were stopped with the program."""
+    stopped = {body["call"] for body in bodies if body.get("kind") == "result" and body["text"] == STOPPED}
+    newest: list[list[str]] = next((body["calls"] for body in reversed(bodies) if body.get("calls")), [])
+    return [ToolCall(*call) for call in newest if call[0] in stopped]
 
 
 def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
@@ -142,9 +159,7 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "text": message.text,
         "origin": message.origin,
         "at": message.at.isoformat(),
-        "attachments": [
-            [file.path, file.name, file.mime, file.ref, file.size, file.is_voice] for file in inbound.attachments
-        ],
+        "attachments": _files(inbound),
         "quoted": inbound.quoted,
         "quote": inbound.quote,
         "name": inbound.name,
@@ -157,6 +172,10 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
     )
     cursor = db.execute(sql, row)
     return cursor.lastrowid if cursor.rowcount else None
+
+
+def _files(inbound: Inbound) -> list[list[Any]]:
+    return [[file.path, file.name, file.mime, file.ref, file.size, file.is_voice] for file in inbound.attachments]
 
 
 def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:

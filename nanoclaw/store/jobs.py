@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nanoclaw.messages import Address, Button, Inbound, Message, Outbound, UserMessage
 from nanoclaw.store.db import Store
@@ -35,8 +34,7 @@ Introduce = Callable[[Sequence["Firing"], str], Sequence[Message]]
 """What the history of the conversation gets for them and for the text that is sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """`rule` is a time, seconds, days such as "14d", or a cron expression; `anchor` is what "every" counts from;
     `words` are the person's.
 
@@ -62,8 +60,7 @@ class Job:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """`number` is the job's, while the person may answer; `again` is when it is sent or tried next; `late` is in
     seconds."""
 
@@ -80,8 +77,7 @@ class Occurrence:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """What is to fire: a job's due time with the one after it, or an `occurrence` that comes again."""
 
     job: Job
@@ -90,8 +86,7 @@ class Due:
     occurrence: Occurrence | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(NamedTuple):
     """A reminder on its way: `is_again` when it was sent before, `is_first` when the person never got one."""
 
     job: Job
@@ -123,7 +118,7 @@ class Jobs:
         with self._store.transaction() as db:
             id_ = db.execute(sql, values).lastrowid
         assert id_ is not None
-        return replace(job, id=id_)
+        return job._replace(id=id_)
 
     def get(self, id_: int) -> Job | None:
         """None for an unknown one and for one that was removed."""
@@ -302,9 +297,10 @@ class Jobs:
         state: JobState,
         texts: Sequence[str],
         introduce: Callable[[str], Sequence[Message]],
+        files: tuple[str, ...] = (),
     ) -> Ending:
-        """How a task's turn ends: `texts` go to its target and into the history there. Without an `error` it has
-        worked; `again` is when it is tried once more."""
+        """How a task's turn ends: `texts` go to its target, each with the `files`, and into the history there. Without
+        an `error` it has worked; `again` is when it is tried once more."""
         session = self._sessions.of(job.target)
         messages = [message for text in texts for message in introduce(text)]
 
@@ -312,7 +308,7 @@ class Jobs:
             now = self._clock()
             outbox = None
             for text in texts:
-                outbox = insert(db, Outbound(job.target, text), now.isoformat(), None)
+                outbox = insert(db, Outbound(job.target, text, files), now.isoformat(), None)
             ((inbox,),) = db.execute("SELECT inbox FROM occurrences WHERE id = ?", (occurrence.id,)).fetchall()
             values = ("failed" if error else "sent", error, _maybe(again), outbox, occurrence.id)
             db.execute("UPDATE occurrences SET state = ?, error = ?, again = ?, outbox = ? WHERE id = ?", values)
@@ -375,6 +371,11 @@ class Jobs:
             where = f"outbox IN (SELECT id FROM outbox WHERE channel = ? AND {same}) AND {where}"
         found = self._occurrences(where, *(quoted or values))
         return [(one, self._jobs("id = ?", one.job)[0]) for one in found]
+
+    def name_in(self, address: Address) -> str:
+        """What the person who talks in a conversation calls themselves; '' where it is not known."""
+        sql = "SELECT json_extract(body, '$.name') FROM inbox WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 20"
+        return next((name for (name,) in self._store.rows(sql, address.channel, address.chat) if name), "")
 
     def acknowledge(self, db: sqlite3.Connection, occurrences: Sequence[Occurrence], *, stop: bool = False) -> None:
         """Inside the caller's transaction. `stop`: their jobs do not fire again."""

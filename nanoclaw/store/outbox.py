@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from nanoclaw.messages import Address, Button, Outbound
 from nanoclaw.store.db import Store
@@ -19,8 +19,7 @@ QUOTABLE = 20_000
 """Among so many of the newest rows of the table a message is looked for by the platform's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """`sent` are the platform's ids of the parts of it that went out."""
 
     id: int
@@ -108,7 +107,7 @@ class Outbox:
         """Note what went out of a row of several parts; its attempts begin anew."""
         with self._store.transaction() as db:
             db.execute("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", (json.dumps(list(sent)), row.id))
-        return replace(row, sent=tuple(sent), attempts=0)
+        return row._replace(sent=tuple(sent), attempts=0)
 
     def delivered(self, row: Row, platform_id: str) -> None:
         """`platform_id` is that of each part, with spaces between."""

@@ -7,9 +7,8 @@ import hmac
 import secrets
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nanoclaw.messages import Address, Role
 from nanoclaw.store.db import Store
@@ -35,8 +34,7 @@ the right one, said where others read it, or by nobody knows whom. none: no code
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(NamedTuple):
     channel: str
     sender: str
     role: Role
@@ -47,8 +45,7 @@ class Person:
         return f"{self.name or 'no name'} (id {self.sender})"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """How it stands with the code of a channel; `wrong` counts the wrong ones of late, `sender` is the account that it
     has linked."""
 
@@ -60,8 +57,7 @@ class Link:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """A stranger who may be let in by `code`, and where they wait for it."""
 
     code: str
@@ -272,8 +268,7 @@ class People:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     salt: str
     sha256: str
     until: str

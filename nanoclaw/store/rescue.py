@@ -7,9 +7,9 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.drafts import drafted, reason, sync_folder
 from nanoclaw.errors import StoreError, WorkspaceError
@@ -109,16 +109,14 @@ def _free_name(path: Path) -> Path:
     return path.with_name(next(name for name in names if not path.with_name(name).exists()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
+class _Saved(NamedTuple):
     """Rows by table, and how many conversations lost their name."""
 
     rows: Mapping[str, int]
     unnamed: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(NamedTuple):
     name: str
     type: str
     is_required: bool

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nanoclaw.errors import StoreError
 from nanoclaw.store.db import Store
@@ -19,8 +18,7 @@ class Words(Protocol):
     def without_any(self, text: str, *, closely: bool = False) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One text that was changed, for as long as that can be undone."""
 
     table: str
@@ -104,8 +102,7 @@ _MARKS = frozenset([*_MARK_NAMES.split(), *_JOB_MARKS.split(), "address", "after
 """Columns that hold names, states and times: no one's words, and nothing works without them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Close:
+class _Close(NamedTuple):
     turns: frozenset[Any] = frozenset()
     inbox: frozenset[Any] = frozenset()
     sessions: frozenset[Any] = frozenset()

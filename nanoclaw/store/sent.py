@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from nanoclaw.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
 from nanoclaw.store.db import Store
@@ -15,8 +15,7 @@ from nanoclaw.store.outbox import insert
 from nanoclaw.store.sessions import Sessions
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a row of the outbox has come: pending, delivered or failed, after so many attempts."""
 
     state: str

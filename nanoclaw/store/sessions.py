@@ -6,9 +6,9 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.events import TurnEnded
 from nanoclaw.messages import (
@@ -32,8 +32,7 @@ from nanoclaw.store.scrub import Words
 Clock = Callable[[], datetime]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(NamedTuple):
     """A line of `nanoclaw sessions list`."""
 
     key: str
@@ -41,8 +40,7 @@ class SessionInfo:
     last: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(NamedTuple):
     """An ended turn; `manifest` is the text that it began with. Not `is_reported`: some of `usage` is our own count."""
 
     manifest: str
@@ -53,8 +51,7 @@ class TurnRecord:
     is_reported: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A message of the history and where it stands in the store; a summary has no place (0)."""
 
     id: int
@@ -431,7 +428,7 @@ def _shown(store: Store, session: int, context: int) -> list[Placed]:
     found = _placed(store, store.rows(sql, session, context, now.upto))
     if now.short:
         found = [
-            replace(placed, message=shortened(placed.message)) if placed.id <= now.short else placed for placed in found
+            placed._replace(message=shortened(placed.message)) if placed.id <= now.short else placed for placed in found
         ]
     return [Placed(0, 0, now.summary), *found] if now.summary else found
 

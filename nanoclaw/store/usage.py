@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from nanoclaw.messages import Origin, Usage
 from nanoclaw.store.db import Store
@@ -18,8 +18,7 @@ Price = Callable[[str, Usage], float | None]
 """US dollars for a model's usage; None when nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request to a model. `estimated` is our own count of its input, 0 where none was made.
 
     Where the provider reported nothing (`is_reported` is False), `usage` is our own count too. `is_local`: answered on

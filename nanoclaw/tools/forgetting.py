@@ -11,11 +11,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.errors import Refused, ToolError, WorkspaceError
 from nanoclaw.guard.escapes import visible
@@ -49,8 +49,7 @@ Later = Callable[[float, Callable[[], object]], object]
 """Calls a function after so many seconds, if the program still runs then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """Lines of a file in the workspace; `exact` when they have the very words."""
 
     file: str
@@ -87,8 +86,7 @@ class Listing:
         return [*numbers, self.count] if self.messages else numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """What was done; `still_in` names files of the home that have the words all the same."""
 
     places: tuple[str, ...]
@@ -204,7 +202,7 @@ class Forgetter:
         return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
 
     def _keep(self, lines: Mapping[str, Mapping[int, str]], cells: Sequence[Cell], changes: Mapping[str, Any]) -> None:
-        kept = {"lines": lines, "cells": [astuple(cell) for cell in cells], "changes": changes}
+        kept = {"lines": lines, "cells": cells, "changes": changes}
         try:
             self._taken_out.keep(json.dumps(kept))
         except WorkspaceError as error:

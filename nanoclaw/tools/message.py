@@ -102,7 +102,7 @@ class Post:
             if progress.state != "pending" or progress.attempts or time.monotonic() >= until:
                 return progress
             if not self.is_served(outbound):
-                return replace(progress, error="nobody is there at the moment")
+                return progress._replace(error="nobody is there at the moment")
             await asyncio.sleep(next(looks, _LOOK_SECONDS[-1]))
 
 

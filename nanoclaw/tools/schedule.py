@@ -12,10 +12,7 @@ from nanoclaw.messages import Address, Deed, ToolExample
 from nanoclaw.store.jobs import CHANNEL, Job, Kind, OnMiss
 from nanoclaw.tools.base import Tool, ToolContext, tool
 
-CAPABILITY = (
-    "Later: set reminders and tasks with cron, never by a file or a promise. A message that begins with [CRON:n] is "
-    "task n coming due."
-)
+CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a promise."
 """What the prompt says of the schedule where it runs."""
 
 

@@ -26,9 +26,16 @@ TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
 
 
-def shell_tools(workspace: Workspace, environment: Mapping[str, str], *, timeout_seconds: int = 60) -> list[Tool]:
-    """`exec`, with what is left of the environment once names that smell of secrets are taken out."""
-    visible = {**clean_environment(environment), **_QUIET}
+def shell_tools(
+    workspace: Workspace,
+    environment: Mapping[str, str],
+    *,
+    granted: Mapping[str, str] | None = None,
+    timeout_seconds: int = 60,
+) -> list[Tool]:
+    """`exec`, with what is left of the environment once names that smell of secrets are taken out, and with what the
+    person has `granted`."""
+    visible = {**clean_environment(environment), **(granted or {}), **_QUIET}
     shell = next((name for name in ("/bin/bash", "/usr/bin/bash") if Path(name).exists()), "/bin/sh")
 
     async def exec(command: str, timeout_seconds: Annotated[int, "at most 600"] = timeout_seconds) -> str:

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.agent.sections import Mode
+from nanoclaw.commands.looking import look_inside
+from nanoclaw.config import load
+from nanoclaw.parts import make_home
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
 
@@ -35,10 +39,13 @@ def test_a_fresh_workspace_is_shown_with_its_parts_and_word_by_word_within_3000_
 def test_what_is_wrong_with_the_workspace_is_told_in_plain_sentences_and_at_length_in_the_log(home: Home) -> None:
     home.run("init")
     (home.workspace / "MEMORY.md").write_bytes(b"\xa3 five")
+    (home.workspace / "USER.md").unlink()
+    (home.workspace / "USER.md").symlink_to(home.root / "config.toml")
     (home.workspace / "skills" / "lost").mkdir(parents=True)
     (home.workspace / "skills" / "lost" / "SKILL.md").write_text("no front matter")
     told = home.run("context").err + home.run("skills", "list").err
-    assert "it is no text (UTF-8)" in told
+    assert "MEMORY.md is left out of the prompt: it is no text (UTF-8)" in told
+    assert "USER.md is left out of the prompt: it is a link out of the workspace" in told
     assert "the skill " in told and " is off: line 1" in told
     assert all(line.startswith("nanoclaw: ") for line in told.splitlines())
     assert "WARNING" not in told and "nanoclaw.workspace" not in told
@@ -63,15 +70,45 @@ def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:
     assert "begins with the whole of the last one" in " ".join(seen["remarks"])
 
 
-def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
-    def ids(mode: str) -> list[str]:
-        return [part["id"] for part in looked(home, "--mode", mode)["parts"] if part["id"] != "tools"]
+def test_a_conversation_of_a_chat_app_is_shown_with_what_is_said_of_the_app(home: Home) -> None:
+    home.configure("http://127.0.0.1:1/v1", more='[channels.telegram]\ntoken = "1:x"\n')
+    config = load({"NANOCLAW_HOME": str(home.root)})
+    modes: tuple[Mode, ...] = ("full", "guest")
+    for mode in modes:
+        system, metadata, _ = look_inside(config, None, "telegram:555", "hi", mode).messages
+        assert "You talk through telegram: " in system["content"]
+        assert metadata["content"].endswith("\nChannel: telegram\nChat ID: 555\n[/Runtime Context]")
+    system, metadata, _ = look_inside(config, None, "work", "hi", "full").messages
+    assert "You talk through" not in system["content"]
+    assert metadata["content"].endswith("\nChannel: terminal\nChat ID: work\nSender: owner\n[/Runtime Context]")
 
-    home.run("init")
+
+def test_of_a_model_in_the_process_the_short_form_is_shown_that_it_is_sent(home: Home) -> None:
+    home.root.mkdir(exist_ok=True)
+    (home.root / "config.toml").write_text('[model]\nname = "local/qwen2.5-coder-1.5b"\n')
+    config = load(home.variables())
+    make_home(config)
+    (home.workspace / "MEMORY.md").write_text("- Anna is vegetarian\n")
+    view = look_inside(config, None, "main", "hi", "full")
+    assert "Answer every message with one JSON object" in view.messages[0]["content"]
+    assert any("Anna is vegetarian" in message["content"] for message in view.messages)
+    assert view.messages[-1]["content"].endswith("hi") and view.tools == []
+    assert "local/qwen2.5-coder-1.5b cannot take in so much" in view.remarks[-1]
+
+
+def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
+    config = load(home.variables())
+
+    def ids(mode: Mode) -> list[str]:
+        parts = look_inside(config, None, "main", "", mode).manifest.parts
+        return [part.id for part in parts if part.id != "tools"]
+
+    make_home(config)
     for name in ("SOUL.md", "AGENTS.md", "MEMORY.md"):
         (home.workspace / name).write_text("- It says something.\n")
     assert ids("full") == ["identity", "soul", "instructions", "capabilities", "skills", "memory"]
     assert ids("minimal") == ["identity", "instructions"]
+    assert ids("guest") == ["identity", "soul", "capabilities"]
     assert ids("none") == ["identity"]
     assert "file_filtered_by_mode SOUL.md" in looked(home, "--mode", "none")["diagnostics"]
 
@@ -99,6 +136,8 @@ def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
     assert [part["id"] for part in seen["parts"]] == ["identity", "capabilities", "tide", "tools"]
     assert seen["messages"][0]["content"].endswith("\n\n---\n\n# Tide\nHigh at noon.")
     assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
+    (tmp_path / "site" / "tide.py").write_text("")
+    assert "cannot be loaded: module 'tide' has no attribute 'extend'" in home.run("context", check=2).err
 
 
 @pytest.mark.parametrize(

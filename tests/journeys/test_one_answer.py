@@ -17,6 +17,7 @@ import PIL.Image
 import pytest
 
 from nanoclaw import cli
+from nanoclaw.commands import talking
 from nanoclaw.store.db import Store
 from nanoclaw.store.sessions import whole_history
 from tests.agent.house import REPOSITORY, assert_legal
@@ -273,7 +274,7 @@ def test_a_question_that_has_waited_long_enough_is_told_who_is_running(
 ) -> None:
     monkeypatch.setenv("NANOCLAW_HOME", str(home.root))
     monkeypatch.setattr(sys, "stdin", None)
-    monkeypatch.setattr(cli, "_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(talking, "_PATIENCE_SECONDS", 0)
     with held(home.root / "state.db") as process:
         assert cli.run(["-m", "me too"]) == 1
         assert f"another nanoclaw (process {process.pid}) is using" in capsys.readouterr().err

@@ -278,6 +278,22 @@ def test_a_task_sends_to_the_chat_that_it_reports_to(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(("answer", "arrives"), [("It rains.", []), ("It rains, take care.", ["It rains, take care."])])
+def test_what_a_task_has_sent_its_answer_does_not_repeat(tmp_path: Path, answer: str, arrives: list[str]) -> None:
+    async def story() -> None:
+        clock = HandClock()
+        provider = ScriptedProvider(message(text="It **rains**"), answer)
+        async with house(tmp_path, provider, clock=clock, waking={}, messaging={}) as home:
+            home.desk.wish("in 1 minute", "look at the sky", "task", "", "once", "", MAIN, "owner")
+            clock.now = next(minutes(clock))
+            await home.schedule.tick(clock())
+            assert await home.answer() == "It **rains**"
+            await home.assistant.idle()
+            assert [text for (text,) in home.store.rows("SELECT text FROM outbox ORDER BY id")][1:] == arrives
+
+    asyncio.run(story())
+
+
 def minutes(clock: HandClock) -> Iterator[Any]:
     from datetime import timedelta
 

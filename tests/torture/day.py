@@ -18,6 +18,7 @@ from typing import Any
 
 from nanoclaw import log
 from nanoclaw.agent import compaction
+from nanoclaw.agent.delivery import FULL_SECONDS
 from nanoclaw.errors import NanoclawError
 from nanoclaw.events import Event, TurnEnded
 from nanoclaw.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
@@ -225,7 +226,8 @@ class Live:
                 if not pending:
                     return
                 await asyncio.sleep(0)
-            self.clock.now = max(self.clock.now, min(row.due for row in pending))  # what was refused is due again
+            full = self.clock.now + timedelta(seconds=FULL_SECONDS)
+            self.clock.now = max(full, min(row.due for row in pending))  # what was refused is due again
             for channel in self.channels:
                 self.home.delivery.wake(channel.name)
         self.ledger.note("undelivered")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import difflib
 import getpass
+import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
-from nanoclaw import app, attach, parts
+from nanoclaw import attach, chats, parts
 from nanoclaw import config as configuration
 from nanoclaw.agent.delivery import Delivery
 from nanoclaw.agent.door import Door
-from nanoclaw.channels.base import Channel
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.config import Config
 from nanoclaw.drafts import write_atomically
@@ -62,8 +63,18 @@ and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw l
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
 """In which the account that was linked is told so."""
-PAUSES = (2, 4, 8, 16, 30)
-"""Seconds before a channel that broke off is tried again, the last one for ever."""
+
+
+def link(config: Config, options: argparse.Namespace) -> int:
+    if options.listed:
+        print("\n".join(listed(config)))
+    elif options.remove:
+        print(remove(config, options.remove, options.channel))
+    elif options.approve:
+        print(approve(config, options.channel, options.approve))
+    else:
+        return connect(config, os.environ, options.channel)
+    return 0
 
 
 def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
@@ -79,7 +90,7 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
             "forger, so nobody can be linked."
         )
     parts.start_logging(config)
-    app.rules(config)
+    chats.rules(config)
     if live := attach.status(str(config.home)):
         served = next((one for one in live["channels"] if one["name"] == channel), None)
         if served is None:
@@ -95,14 +106,14 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
 
 def listed(config: Config) -> list[str]:
     """Who may talk to the assistant, and who asks to, a line each."""
-    with _store(config) as store:
+    with parts.stored(config, "beside") as store:
         people = People(store, parts.person_clock(config)) if store else None
         linked, asking = people.all() if people else [], people.asking() if people else []
     lines = [
         _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
         for one in linked
     ]
-    for channel, rules in app.rules(config).items():
+    for channel, rules in chats.rules(config).items():
         lines += [_line(channel, one, "guest", "allow_from in config.toml") for one in sorted(rules.allow_from)]
     for one in asking:
         how = f"nanoclaw link {one.address.channel} --approve {shown(one.code)}"
@@ -117,7 +128,7 @@ def _line(channel: str, sender: str, what: str, more: str) -> str:
 def approve(config: Config, channel: str, text: str) -> str:
     """Let a stranger in as a guest. Raises ConfigError where nobody waits by that code."""
     code = code_in(text)
-    with _store(config) as store:
+    with parts.stored(config, "beside") as store:
         found = People(store, parts.person_clock(config)).approve(code, channel) if store and code else None
     if found is None:
         raise ConfigError(f"nobody waits by the code {text[:40]!r} on {channel}; nanoclaw link --list shows who does.")
@@ -135,14 +146,14 @@ def remove(config: Config, account: str, channel: str = "") -> str:
     if not colon or not sender:
         raise ConfigError(f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}.")
     address, clock = Address(channel, ""), parts.person_clock(config)
-    with _store(config) as store:
+    with parts.stored(config, "beside") as store:
         found = People(store, clock).remove(channel, sender) if store else None
         jobs = Jobs(store, Sessions(store, clock), clock) if store else None
         theirs = [job for job in jobs.all() if job.creator == creator(address, sender)] if jobs else []
         for job in theirs:
             assert jobs
             jobs.set_state(job.id, "removed", None)
-    known = app.rules(config)
+    known = chats.rules(config)
     if channel in known and sender in known[channel].allow_from:
         raise ConfigError(f"{account} is in allow_from of [channels.{channel}] in {config.file}: take it out there.")
     if found is None:
@@ -164,7 +175,7 @@ def _check(config: Config, channel: str) -> None:
 
 
 def _is_configured(config: Config, channel: str) -> bool:
-    return channel in app.configured(config)
+    return channel in chats.configured(config)
 
 
 def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Config:
@@ -177,8 +188,8 @@ def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Con
         raise ConfigError(
             "that is no token: it is a number, a colon and some 35 letters and digits. Nothing was saved."
         )
-    telegram = replace(config.channels.telegram, token=token)
-    who = asyncio.run(app.logged_in(replace(config, channels=replace(config.channels, telegram=telegram)), "telegram"))
+    channels = replace(config.channels, telegram=replace(config.channels.telegram, token=token))
+    who = asyncio.run(chats.logged_in(replace(config, channels=channels), "telegram"))
     _keep_secret(config, TOKEN, token)
     print(f"This is {printable(who)}; its token is kept in {config.home / 'secrets.env'}.")
     return configuration.load({**environ, "NANOCLAW_HOME": str(config.home)})
@@ -195,7 +206,7 @@ def _keep_secret(config: Config, name: str, value: str) -> None:
 def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
     """Whom the code is to be written to. Raises ChannelError where the login does not work; that of a gateway which
     serves the channel is not tried again, except for the name of a bot."""
-    who = asyncio.run(app.logged_in(config, channel)) if channel == "telegram" or not is_served else ""
+    who = asyncio.run(chats.logged_in(config, channel)) if channel == "telegram" or not is_served else ""
     match channel:
         case "telegram":
             return f"{printable(who)} in Telegram"
@@ -235,17 +246,18 @@ async def _serve(config: Config, channel: str, where: str) -> int:
     people, inbox, outbox = People(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
 
     async def keep(inbound: Inbound) -> None:
-        inbox.accept(inbound)
+        inbox.change(inbound) if inbound.is_edit else inbox.accept(inbound)
 
     def tell(outbound: Outbound) -> None:
         outbox.add(outbound)
         delivery.wake(channel)
 
     try:
-        door = Door(Access(app.rules(config), people.role), people, keep, tell, clock)
-        served = next(app.chat_channels(config, clock, door.is_known, only=channel))
+        door = Door(Access(chats.rules(config), people.role), people, keep, tell, clock)
+        served = next(chats.chat_channels(config, clock, door.is_known, only=channel))
         delivery = Delivery(outbox, [served], clock, served.serves)
-        tasks = [asyncio.create_task(_run(served, door)), asyncio.create_task(delivery.run())]
+        serving = chats.keep_running(served, door.deliver, partial(_broke_off, channel))
+        tasks = [asyncio.create_task(serving), asyncio.create_task(delivery.run())]
         try:
             watch = _Watch(people, channel, where)
             while watch.look() is None:
@@ -267,17 +279,11 @@ async def _serve(config: Config, channel: str, where: str) -> int:
         store.close()
 
 
-async def _run(channel: Channel, door: Door) -> None:
-    """Run a channel again and again, and say why it broke off."""
-    pauses = iter(PAUSES)
-    while True:
-        try:
-            await channel.run(door.deliver)
-            return
-        except ChannelError as error:
-            pause = max(next(pauses, PAUSES[-1]), error.retry_after or 0)
-            _say(f"{channel.name} cannot be reached, tried again in {pause:.0f} s: {error}")
-        await asyncio.sleep(pause)
+def _broke_off(channel: str, error: Exception, pause: float) -> None:
+    """Only what may pass is waited for."""
+    if not isinstance(error, ChannelError):
+        raise error
+    _say(f"{channel} cannot be reached, tried again in {pause:.0f} s: {error}")
 
 
 class _Watch:
@@ -335,23 +341,12 @@ class _Watch:
 # --- helpers ---------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _store(config: Config) -> Iterator[Store | None]:
-    """The store beside whoever owns it; None before there is one."""
-    path = config.home / "state.db"
-    if not path.exists():
-        yield None
-        return
-    store = Store(path, beside=True)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
 def _time(when: datetime) -> str:
     return f"{when:%H:%M}"
 
 
 def _say(sentence: str) -> None:
-    print(f"nanoclaw: {printable(sentence)}", file=sys.stderr, flush=True)
+    attach.say(printable(sentence))
+
+
+COMMANDS = {"link": link}

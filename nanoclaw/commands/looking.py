@@ -1,30 +1,27 @@
-"""What commands show of the assistant without running it: the prompt, rehearsals, skills, checks."""
+"""What commands show of the assistant without running it: the prompt, a heartbeat, skills, checks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nanoclaw import attach
+from nanoclaw import attach, chats
 from nanoclaw.agent import xray
 from nanoclaw.agent.context import recent_talk
 from nanoclaw.agent.manifest import Manifest, manifest
-from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
+from nanoclaw.channels.base import Hints
 from nanoclaw.config import Config
 from nanoclaw.errors import ChannelError, ScheduleError, StoreError
-from nanoclaw.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.models import choose_model, make_provider, price_in_words
+from nanoclaw.messages import Address, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.models import choose_model, make_provider
 from nanoclaw.parts import (
     all_tools,
-    cleaner,
     context_builder,
-    cron_desk,
     for_guests,
     heartbeat_settings,
     make_forgetter,
@@ -33,15 +30,15 @@ from nanoclaw.parts import (
     person_clock,
     skill_folders,
     skill_means,
+    stored,
     watched,
 )
-from nanoclaw.providers.base import chat_tools
+from nanoclaw.providers.base import chat_messages, chat_tools
 from nanoclaw.schedule import heartbeat as heartbeats
-from nanoclaw.schedule import rehearse as rehearsals
-from nanoclaw.schedule.schedule import STALE, prompt
+from nanoclaw.schedule.schedule import STALE
 from nanoclaw.store.beats import Beats
 from nanoclaw.store.db import Store, owner
-from nanoclaw.store.jobs import CHANNEL as JOBS
+from nanoclaw.store.models import ModelFacts
 from nanoclaw.store.pins import Pins
 from nanoclaw.store.sessions import last_turn, session_of
 from nanoclaw.store.usage import lessons
@@ -51,7 +48,6 @@ from nanoclaw.workspace.skills import Skill, survey
 
 def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
     """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
-    from nanoclaw import app
 
     def workspace() -> str:
         make_home(config)
@@ -59,17 +55,13 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
         return str(config.workspace_path)
 
     def store() -> str:
-        path = config.home / "state.db"
-        if not path.exists():
-            return "none yet"
-        opened = Store(path, read_only=True)
-        try:
+        with stored(config) as opened:
+            if opened is None:
+                return "none yet"
             verdict = opened.rows("PRAGMA quick_check")[0][0]
-        finally:
-            opened.close()
-        if verdict != "ok":
-            raise StoreError(f"{path} is damaged: {verdict}")
-        return str(path)
+            if verdict != "ok":
+                raise StoreError(f"{opened.path} is damaged: {verdict}")
+            return str(opened.path)
 
     def model() -> str:
         async def ask() -> str:
@@ -108,44 +100,14 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
             raise ChannelError(served["trouble"])
         if served:
             return f"served by process {owner(config.home / 'state.db')}"
-        who = asyncio.run(app.logged_in(config, name))
+        who = asyncio.run(chats.logged_in(config, name))
         return f"logged in as {who}" if who else "configured; it cannot be looked whether its login works"
 
     yield "store", store
     yield "running", running
-    for name in app.configured(config):
+    for name in chats.configured(config):
         yield name, partial(login, name)
     yield "model", model
-
-
-async def rehearse_job(config: Config, store: Store, id_: int, at: str) -> str:
-    """What a job would send `at` a time in words, '' for its next one. Nothing is stored, sent or changed."""
-    job, now = cron_desk(config, store).job(id_), person_clock(config)
-    moment = rehearsals.moment(job, at, now())
-    if job.kind == "reminder":
-        return rehearsals.of_reminder(job, moment)
-    then = replace(now, fixed=moment.astimezone(now().tzinfo))
-    notes = note_search(config, then)
-    tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
-    provider = make_provider(config, await choose_model(config))
-    try:
-        played = await rehearse(
-            prompt(job, moment, timedelta()),
-            Address(JOBS, str(job.id)),
-            builder=context_builder(config, tools, then, notes, Pins(store, then)),
-            tools=tools,
-            redact=cleaner(config),
-            provider=provider,
-            clock=then,
-            rounds=config.limits.rounds,
-            limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
-        )
-    finally:
-        await provider.aclose()
-        notes.close()
-    cost = price_in_words(config, played.model, played.usage)
-    failed = "" if played.ended.reason == "answered" else played.ended.answer
-    return rehearsals.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,29 +122,57 @@ class View:
 
 
 def look_inside(config: Config, store: Store | None, session: str, message: str, mode: Mode) -> View:
-    """What the model would see if `message` came into a conversation of the terminal now. Changes nothing."""
+    """What the model would see if `message` came into a conversation now: one of the terminal, or of a chat app as
+    `nanoclaw sessions list` names it. Changes nothing."""
+
+    def hints(channel: str) -> Hints | None:
+        found = chats.chat_channels(config, now, only=channel) if channel in chats.configured(config) else ()
+        return next((one.hints for one in found), None)
+
     now = person_clock(config)
     notes = note_search(config, now)
     workspace = Workspace(config.workspace_path)
     tools = all_tools(config, workspace, now, make_forgetter(config, now, store, notes=notes), notes)
-    builder = context_builder(config, tools, now, notes, Pins(store, now))
+    builder = context_builder(config, tools, now, notes, Pins(store, now), hints)
     specs = tuple(tool.spec for tool in (for_guests(tools) if mode == "guest" else tools))
-    address = Address("terminal", session)
-    stored, history = session_of(store, str(address)) if store and mode == "full" else (None, [])
-    if mode == "full":
-        opening, late = builder.reopen(stored, message, recent_talk(history))
+    address = Address(*session.split(":", 1)) if ":" in session else Address("terminal", session)
+    goes_on = store if mode == "full" or (mode == "guest" and address.channel != "terminal") else None
+    stored, history = session_of(goes_on, str(address)) if goes_on else (None, [])
+    if mode in ("full", "guest"):
+        opening, late = builder.reopen(stored, message, recent_talk(history), mode, address.channel)
     else:
         opening, late = builder.open(message, mode), ()
+    opening, place = builder.introduce(opening, address.channel) if goes_on else (opening, "")
     made_of = manifest(mode, builder.sections(mode, opening), opening, late, specs)
-    new = builder.user_messages(message, channel=address.channel, chat_id=session, sender="owner", notes=late)
-    messages = builder.build_messages(
-        history, message, (), address.channel, session, sender="owner", mode=mode, opening=opening, notes=late
+    new = builder.user_messages(
+        message,
+        channel=address.channel,
+        chat_id=address.chat,
+        sender="owner" if address.channel == "terminal" and mode != "guest" else "",
+        notes=late,
+        said=[place] if place else (),
+        mode=mode,
     )
-    last = xray.past(last_turn(store, str(address))) if store else None
+    request = ModelRequest(builder.system(mode, opening), (*history, *new), specs)
+    last = xray.past(last_turn(goes_on, str(address))) if goes_on else None
     model = last.model if last and last.model else config.model.name
     factor = Calibration(partial(lessons, store)).factor(model) if store else 1.0
     shown = xray.rows(made_of, history, new, model, factor)
-    return View(made_of, shown, xray.remarks(made_of, last), messages, chat_tools(specs))
+    remarks = xray.remarks(made_of, last)
+    if model.startswith("local/"):
+        remarks.append(f"{model} cannot take in so much: it is sent the short form below, and few tools.")
+        return View(made_of, shown, remarks, _short(request), [])
+    sees = store is None or ModelFacts(store).sees_images(model) is not False
+    return View(made_of, shown, remarks, chat_messages(request, vision=sees), chat_tools(specs))
+
+
+def _short(request: ModelRequest) -> list[dict[str, Any]]:
+    """What a model in the process is sent of a request, but for the oldest that does not fit."""
+    from nanoclaw.providers import json_tools
+
+    instructions = json_tools.static_messages(json_tools.few(request.tools))
+    said = json_tools.history_messages(request.history, json_tools.facts(request.system))
+    return json_tools.to_answer([*instructions, *said])
 
 
 def rehearse_heartbeat(config: Config, store: Store | None) -> str:

@@ -1,0 +1,89 @@
+"""What is at the other end of a line, as the process sees it: a chat, or one question."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+from nanoclaw.channels.plain import Plain
+from nanoclaw.channels.socket.frames import Line
+from nanoclaw.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnEnded
+from nanoclaw.messages import Address, Outbound
+
+
+class Attached:
+    """A chat at the other end of a line: it draws by itself."""
+
+    def __init__(self, line: Line, address: Address, *, midway: bool = False) -> None:
+        """`midway`: it came while a turn ran. The end of a text without its beginning is not shown."""
+        self._line, self._address, self._midway = line, address, midway
+
+    def serves(self, outbound: Outbound) -> bool:
+        return outbound.address == self._address
+
+    def show(self, address: Address, event: Event) -> None:
+        if address != self._address:
+            return
+        if self._midway and isinstance(event, TextDelta):
+            event = ReasoningDelta("")
+        elif isinstance(event, ToolStarted | TurnEnded):
+            self._midway = False
+        self._line.send({"event": type(event).__name__, "with": asdict(event)})
+
+    async def send(self, outbound: Outbound) -> str:
+        self._line.send({"text": outbound.text, "files": outbound.files, "reply_to": outbound.reply_to})
+        await self._line.shown()
+        return os.urandom(8).hex()
+
+
+class Asking:
+    """One question at the other end of a line: it sees the turn that answers it, and nothing else."""
+
+    def __init__(self, plain: Plain, line: Line, address: Address, ahead: Iterable[str]) -> None:
+        """`ahead` are the ids of what is answered before it."""
+        self._plain, self._line, self._address, self._ahead = plain, line, address, list(ahead)
+        self._is_next = False  # the next answer is its own, whoever's words the turn began with
+
+    def serves(self, outbound: Outbound) -> bool:
+        own = outbound.reply_to == self._plain.id
+        return outbound.address == self._address and (own or (self._is_next and outbound.reply_to != ""))
+
+    def answered(self, ids: Iterable[str]) -> None:
+        self._ahead = [one for one in self._ahead if one not in ids]
+
+    def show(self, address: Address, event: Event) -> None:
+        if address != self._address:
+            return
+        if self._ahead:
+            match event:
+                case Joined(ids) if self._plain.id in ids:
+                    self._ahead, self._is_next = [], True
+                case TurnEnded(_, "cancelled"):  # all that waited was dropped
+                    self._ahead, self._is_next = [], True
+                    self._plain.show(address, event)
+                case TurnEnded():
+                    del self._ahead[0]
+            return
+        self._plain.show(address, event)
+
+    async def send(self, outbound: Outbound) -> str:
+        identity = await self._plain.send(replace(outbound, reply_to=self._plain.id))
+        await self._line.shown()
+        return identity
+
+
+class Stream(io.StringIO):
+    """A stream of text whose other end is a client's."""
+
+    def __init__(self, line: Line, name: str, is_tty: bool) -> None:
+        super().__init__()
+        self._line, self._name, self._is_tty = line, name, is_tty
+
+    def write(self, text: str) -> int:
+        self._line.send({self._name: text})
+        return len(text)
+
+    def isatty(self) -> bool:
+        return self._is_tty

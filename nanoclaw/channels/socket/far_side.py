@@ -1,0 +1,102 @@
+"""A terminal's side of the line to the process that it is attached to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import get_args
+
+from nanoclaw.attach import LONGEST, Link
+from nanoclaw.channels.base import Channel
+from nanoclaw.channels.socket.frames import Frame
+from nanoclaw.errors import StoreError
+from nanoclaw.events import Event
+from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
+
+_EVENTS = {kind.__name__: kind for kind in get_args(Event)}
+
+
+async def talk(link: Link, terminal: Channel, address: Address) -> None:
+    """A terminal in this process, at the other end of the line. Returns when the person leaves; raises StoreError when
+    the line ends."""
+    link.socket.setblocking(False)
+    reader, writer = await asyncio.open_unix_connection(sock=link.socket, limit=2 * LONGEST)
+    if link.rest:
+        reader.feed_data(bytes(link.rest))
+    side = _Side(link, reader, writer, terminal, address)
+    talking = asyncio.ensure_future(terminal.run(side.deliver))  # its greeting comes first
+    hearing = asyncio.create_task(side.hear())
+    try:
+        await asyncio.wait([hearing, talking], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (hearing, talking):
+            task.cancel()
+        await asyncio.gather(hearing, talking, return_exceptions=True)
+        writer.close()
+    for task in (talking, hearing):
+        if not task.cancelled():
+            task.result()
+
+
+class _Side:
+    def __init__(
+        self,
+        link: Link,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        terminal: Channel,
+        address: Address,
+    ) -> None:
+        self._link, self._reader, self._writer = link, reader, writer
+        self._terminal, self._address = terminal, address
+        self._handed_in: dict[str, asyncio.Future[str]] = {}
+
+    async def deliver(self, inbound: Inbound) -> None:
+        identity = inbound.external_id
+        answer = self._handed_in[identity] = asyncio.get_running_loop().create_future()
+        files = [(file.path, file.name, file.mime) for file in inbound.attachments]
+        self._send({"said": inbound.message.text, "id": identity, "files": files})
+        if why := await answer:
+            raise StoreError(why)
+
+    async def hear(self) -> None:
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ConnectionError:
+                line = b""
+            if not line.endswith(b"\n"):
+                raise self._link.ended()
+            await self._take(json.loads(line))
+
+    async def _take(self, frame: Frame) -> None:
+        if "event" in frame:
+            if event := _event(frame):
+                self._terminal.show(self._address, event)
+        elif "text" in frame:
+            answer = Outbound(self._address, frame["text"], tuple(frame["files"]), frame["reply_to"])
+            await self._terminal.send(answer)
+        elif "confirm" in frame:
+            self._send({"shown": frame["confirm"]})
+        elif "accepted" in frame or "rejected" in frame:
+            identity = frame.get("accepted") or frame.get("rejected") or ""
+            if waiting := self._handed_in.pop(identity, None):
+                waiting.set_result(frame.get("why", ""))
+        elif "ended" in frame or "refused" in frame:
+            raise StoreError(frame.get("ended") or frame["refused"])
+
+    def _send(self, frame: Frame) -> None:
+        self._writer.write(json.dumps(frame).encode() + b"\n")
+
+
+def _event(frame: Frame) -> Event | None:
+    """None for one that this version does not know."""
+    kind, values = _EVENTS.get(frame["event"]), dict(frame["with"])
+    if "call" in values:
+        values["call"] = ToolCall(**values["call"])
+    if "usage" in values:
+        values["usage"] = Usage(**values["usage"])
+    for name in {"external_ids", "files"} & values.keys():
+        values[name] = tuple(values[name])
+    event: Event | None = kind(**values) if kind else None
+    return event

@@ -1,0 +1,358 @@
+"""The channel of terminals in a process that others attach to through a Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol
+
+from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
+from nanoclaw.channels.base import Channel, Deliver, Hints
+from nanoclaw.channels.plain import Plain
+from nanoclaw.channels.socket.faces import Asking, Attached, Stream
+from nanoclaw.channels.socket.frames import Frame, Line, Refused, files_of, text_of
+from nanoclaw.channels.text import one_line, printable
+from nanoclaw.errors import NanoclawError
+from nanoclaw.events import Event, Joined, Notice, Receipt, TurnEnded
+from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
+
+_MOST_LINES = 64
+_JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
+
+
+class Desk(Protocol):
+    """What the terminals want to know of the process that they are attached to."""
+
+    def facts(self) -> dict[str, Any]:
+        """Its model and version."""
+        ...
+
+    def status(self) -> dict[str, Any]: ...
+
+    def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
+        """Where and since when messages wait for somebody who reads them, of those that `serves` is true for."""
+        ...
+
+    def cron(self, line: str) -> str | Awaitable[str]:
+        """What /cron does with such a line, and says. Raises NanoclawError."""
+        ...
+
+    def arrived(self) -> None:
+        """Somebody is there now who was not before."""
+        ...
+
+    def listening(self) -> None:
+        """Whoever wants to may attach now."""
+        ...
+
+
+class Face(Protocol):
+    """One terminal, in this process or attached to it."""
+
+    def serves(self, outbound: Outbound) -> bool: ...
+
+    async def send(self, outbound: Outbound) -> str: ...
+
+    def show(self, address: Address, event: Event) -> None: ...
+
+
+class Terminals:
+    """The channel "terminal" of a process that others attach to: its `own` terminal, if it has one, and theirs.
+
+    A message is delivered when one of them has shown it.
+    """
+
+    def __init__(self, home: Path, desk: Desk, clock: Callable[[], datetime], own: Channel | None = None) -> None:
+        self.name = "terminal"
+        self.hints = Hints(markup="markdown")
+        self.alive: datetime | None = None
+        self._home, self._desk, self._clock, self._own = home, desk, clock, own
+        self._faces: list[Face] = [own] if own else []
+        self._is_up = own is None  # what waits comes after the own terminal's greeting
+        self._lines: set[asyncio.Task[None]] = set()
+        self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
+        self._turning: set[Address] = set()
+        self._deliver: Deliver = _nowhere
+
+    @property
+    def attached(self) -> int:
+        return len(self._lines)
+
+    async def run(self, deliver: Deliver) -> None:
+        """Until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
+        self._deliver = deliver
+        server = await self._listen()
+        self._desk.listening()
+        try:
+            if self._own:
+                asyncio.get_running_loop().call_soon(self._up, self._own)
+                await self._own.run(lambda inbound: self._hand_in(inbound, self._own))
+            else:
+                await asyncio.Event().wait()
+        finally:
+            if server:
+                server.close()
+                with contextlib.suppress(OSError):
+                    (self._home / NAME).unlink()
+            for line in self._lines:
+                line.cancel()
+            await asyncio.gather(*self._lines, return_exceptions=True)
+
+    def serves(self, outbound: Outbound) -> bool:
+        return self._is_up and any(face.serves(outbound) for face in self._faces)
+
+    async def send(self, outbound: Outbound) -> str:
+        """Raises ConnectionError when nobody has shown it."""
+        there = [face for face in self._faces if face.serves(outbound)]
+        shown = await asyncio.gather(*(face.send(outbound) for face in there), return_exceptions=True)
+        self._answered(outbound.address, [outbound.reply_to])
+        for result in shown:
+            if isinstance(result, str):
+                return result
+        raise next((result for result in shown if isinstance(result, Exception)), ConnectionError("nobody is there"))
+
+    def show(self, address: Address, event: Event) -> None:
+        for face in self._faces:
+            face.show(address, event)
+        match event:
+            case Joined(ids):
+                self._answered(address, ids)
+            case TurnEnded(answer, reason):
+                self._turning.discard(address)
+                if reason == "cancelled":  # what waited was dropped with it
+                    self._open.pop(address, None)
+                elif reason == "answered" and not answer:  # nothing more comes
+                    self._answered(address, self._open.get(address, [])[:1])
+            case Notice() | Receipt():
+                pass
+            case _:
+                self._turning.add(address)
+
+    def _up(self, own: Channel) -> None:
+        self._tell_waiting(own)
+        self._is_up = True
+        self._desk.arrived()
+
+    def _tell_waiting(self, face: Face) -> None:
+        if waiting := self._desk.waiting(face.serves):
+            address, since = min(waiting, key=itemgetter(1))
+            began = since.astimezone(self._clock().tzinfo)
+            ago = "" if self._clock() - since < _JUST_NOW else f", since {began:%a %d %b, %H:%M}"
+            face.show(address, Notice(f"while you were away{ago}:"))
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    async def _hand_in(self, inbound: Inbound, by: Face | None, said: str = "another terminal") -> None:
+        """What one terminal says is news to the others of its conversation."""
+        self._open.setdefault(inbound.address, []).append(inbound.external_id)
+        try:
+            await self._deliver(inbound)
+        except BaseException:
+            self._answered(inbound.address, [inbound.external_id])
+            raise
+        heard = Notice(f"{said}: {one_line(inbound.message.text, 200)}")
+        for face in self._faces:
+            if face is not by and not isinstance(face, Asking):
+                face.show(inbound.address, heard)
+
+    def _answered(self, address: Address, ids: Iterable[str]) -> None:
+        for face in self._faces:
+            if isinstance(face, Asking):
+                face.answered(ids)
+        left = [one for one in self._open.get(address, ()) if one not in ids]
+        if left:
+            self._open[address] = left
+        else:
+            self._open.pop(address, None)
+
+    # --- the socket --------------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> asyncio.Server | None:
+        """The owner of the home is alone with the path: what lies there was left by one that is gone."""
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                (self._home / NAME).unlink()
+            mask = os.umask(0o177)
+            try:
+                in_reach(str(self._home), listening.bind)
+            finally:
+                os.umask(mask)
+            return await asyncio.start_unix_server(self._welcome, sock=listening, limit=LONGEST)
+        except OSError as error:
+            listening.close()
+            if self._own is None:
+                raise
+            from nanoclaw.log import logger
+
+            logger.warning("nobody can attach to this terminal: {}: {}", self._home / NAME, error.strerror)
+            return None
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        line = Line(reader, writer)
+        self._lines.add(task)
+        try:
+            await self._serve(line)
+        except Refused as refusal:
+            await line.refuse(str(refusal))
+        except ConnectionError:
+            pass
+        except asyncio.CancelledError:
+            line.send({"ended": f"the nanoclaw that this was attached to (process {os.getpid()}) has ended"})
+        except Exception as error:
+            from nanoclaw.log import logger
+
+            logger.opt(exception=error).error("an attached terminal was let go")
+        finally:
+            self._lines.discard(task)
+            line.close()
+
+    async def _serve(self, line: Line) -> None:
+        if (uid := _peer(line.writer)) not in (None, os.getuid()):
+            raise Refused(f"this nanoclaw belongs to another user (you are user {uid})")
+        if len(self._lines) > _MOST_LINES:
+            raise Refused(f"{_MOST_LINES} terminals are attached to this nanoclaw already")
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                hello = await line.receive()
+        except TimeoutError:
+            raise Refused("say hello first") from None
+        facts = self._desk.facts()
+        if hello.get("nanoclaw") != VERSION:
+            raise Refused(
+                f"process {os.getpid()} is nanoclaw {facts['version']} and cannot be talked to by this version: end "
+                "it and start it again"
+            )
+        self.alive = self._clock()
+        session = text_of(hello, "session")
+        if not session.isprintable():
+            raise Refused("the name of the session has signs that cannot be shown")
+        address = Address(self.name, session)
+        said_hello = {"nanoclaw": VERSION, "pid": os.getpid(), **facts}
+        match hello.get("want"):
+            case "status":
+                line.send({**said_hello, "status": self._desk.status()})
+            case "answer":
+                line.send(said_hello)
+                await self._answer(line, address)
+            case "cron":
+                line.send(said_hello)
+                await self._cron(line)
+            case "chat":
+                line.send(said_hello)
+                await self._chat(line, address)
+            case other:
+                raise Refused(f"this nanoclaw does not know what {other!r} is")
+
+    async def _chat(self, line: Line, address: Address) -> None:
+        face = Attached(line, address, midway=address in self._turning)
+        if not self.serves(Outbound(address, "")):
+            self._tell_waiting(face)
+        self._faces.append(face)
+        self._desk.arrived()
+        try:
+            while True:
+                frame = await line.receive()
+                self.alive = self._clock()
+                if "said" in frame:
+                    await self._said(face, line, address, frame)
+                elif "bye" in frame:
+                    return
+        finally:
+            self._faces.remove(face)
+
+    async def _said(self, face: Face, line: Line, address: Address, frame: Frame) -> None:
+        identity = text_of(frame, "id")[:64]
+        message = UserMessage(text_of(frame, "said"), self._clock())
+        try:
+            await self._hand_in(Inbound(address, "owner", identity, message, files_of(frame)), face)
+            line.send({"accepted": identity})
+        except NanoclawError as error:
+            line.send({"rejected": identity, "why": str(error)})
+
+    async def _answer(self, line: Line, address: Address) -> None:
+        """One question: what `nanoclaw -m` prints is written here, with the look that its terminal can show."""
+        frame = await line.receive()
+        ttys = frame.get("ttys")
+        ttys = ttys if isinstance(ttys, dict) else {}
+        plain = Plain(
+            address.chat,
+            text_of(frame, "text"),
+            clock=self._clock,
+            attachments=files_of(frame),
+            as_json=frame.get("json") is True,
+            session=address.chat,
+            model=str(self._desk.facts()["model"]),
+            stdout=Stream(line, "out", ttys.get("out") is True),
+            stderr=Stream(line, "err", ttys.get("err") is True),
+        )
+        ahead = self._open.get(address, ["of a job"] if address in self._turning else [])
+        face = Asking(plain, line, address, ahead)
+        self._faces.append(face)
+        listening = asyncio.create_task(self._hear(line, address))
+        asking = asyncio.create_task(plain.run(lambda inbound: self._hand_in(inbound, face, "nanoclaw -m")))
+        try:
+            await asyncio.wait([asking, listening], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                return  # whoever asked has left: the answer waits for the next terminal
+            if error := asking.exception():
+                if not isinstance(error, NanoclawError):
+                    raise error
+                line.send({"err": f"nanoclaw: {error}\n"})
+            elif ttys.get("err") is True and not self.serves(Outbound(address, "")):
+                waits = len(self._desk.waiting(lambda outbound: outbound.address == address))
+                self._tell_count(line, waits)
+            await line.shown()  # and with it what the outbox waits for
+            good = asking.exception() is None and plain.reason == "answered"
+            line.send({"bye": 0 if good else 1})
+        finally:
+            self._faces.remove(face)
+            for task in (asking, listening):
+                task.cancel()
+            await asyncio.gather(asking, listening, return_exceptions=True)
+
+    async def _cron(self, line: Line) -> None:
+        """`nanoclaw cron …`: between the command line and the jobs, and no part of any conversation."""
+        try:
+            said = self._desk.cron(text_of(await line.receive(), "text"))
+            line.send({"out": printable(said if isinstance(said, str) else await said) + "\n"})
+            code = 0
+        except NanoclawError as error:
+            line.send({"err": f"nanoclaw: {printable(str(error))}\n"})
+            code = 1
+        line.send({"bye": code})
+
+    def _tell_count(self, line: Line, waits: int) -> None:
+        if waits:
+            words = "a message waits" if waits == 1 else f"{waits} messages wait"
+            line.send({"err": f"· {words} for you: nanoclaw shows what\n"})
+
+    async def _hear(self, line: Line, address: Address) -> None:
+        """What comes of one that asks: that it has shown something, or that it wants no more."""
+        with contextlib.suppress(ConnectionError, Refused):
+            while True:
+                if "stop" in await line.receive():
+                    stop = UserMessage("/stop", self._clock())
+                    await self._deliver(Inbound(address, "owner", os.urandom(8).hex(), stop))
+
+
+async def _nowhere(inbound: Inbound) -> None:
+    raise AssertionError("nothing is delivered before it runs")
+
+
+def _peer(writer: asyncio.StreamWriter) -> int | None:
+    """The user at the other end, where the system tells."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    line = writer.get_extra_info("socket")
+    _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(uid)

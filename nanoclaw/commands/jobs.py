@@ -1,0 +1,90 @@
+"""What begins by itself, from the command line: reminders, tasks and the heartbeat."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from nanoclaw import attach, models, parts
+from nanoclaw.channels.text import printable
+from nanoclaw.commands import looking
+from nanoclaw.commands.talking import attached, run, serving
+from nanoclaw.config import Config
+from nanoclaw.errors import ConfigError, StoreError
+from nanoclaw.messages import Address
+from nanoclaw.rehearsing import rehearse_job
+from nanoclaw.schedule import desk
+from nanoclaw.schedule.command import line
+from nanoclaw.store.db import Store
+from nanoclaw.store.flags import Flags
+
+
+def cron(config: Config, options: argparse.Namespace) -> int:
+    if options.action == "next":
+        if bool(options.id) == bool(options.cron):
+            raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
+        with parts.stored(config) as store:
+            if options.id and store is None:
+                raise StoreError("There are no jobs yet.")
+            times = desk.next_times(
+                parts.cron_desk(config, store) if options.id and store else None,
+                options.id or options.cron,
+                options.tz or parts.zone_name(parts.person_clock(config)) * bool(options.cron),
+                options.start,
+                parts.person_clock(config)(),
+                options.count,
+            )
+        print("\n".join(times) or "It does not come again.")
+        return 0
+    if options.action == "list":
+        with parts.stored(config) as store:
+            if store is None:
+                print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
+            else:
+                print(printable(parts.cron_desk(config, store).table()))
+        return 0
+    options.session, options.model = "main", ""
+    if link := attached(config, options, "cron"):
+        return attach.ask(link, line(options), [], as_json=False)
+    parts.make_home(config)
+    store = Store(config.home / "state.db")
+    try:
+        if options.action == "rehearse":
+            said = asyncio.run(_rehearse(config, store, options))
+        else:
+            faces = desk.Commands(parts.cron_desk(config, store))
+            said = faces.cron(line(options), Address("terminal", "main"), "owner")
+    finally:
+        store.close()
+    print(printable(said))
+    if options.action in ("add", "resume", "run"):
+        print("(Jobs fire while `nanoclaw gateway`, or a chat, runs.)", file=sys.stderr)
+    return 0
+
+
+async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
+    now = parts.person_clock(config)
+    budget = models.make_budget(config, store, Flags(store, now), now)
+    return await rehearse_job(config, store, budget, f"{options.id} {options.at}")
+
+
+def heartbeat(config: Config, options: argparse.Namespace) -> int:
+    if options.dry_run:
+        with parts.stored(config) as store:
+            print(printable(looking.rehearse_heartbeat(config, store)))
+        return 0
+    options.session, options.model = "main", ""
+    if link := attached(config, options, "answer"):
+        return attach.ask(link, "/heartbeat", [], as_json=False)
+
+    async def beat() -> int:
+        model = await models.choose_model(config)
+        async with serving(config, None, options, model) as running:
+            print(printable(await running.beat()))
+        return 0
+
+    return run(beat())
+
+
+COMMANDS = {"cron": cron, "heartbeat": heartbeat}

@@ -1,0 +1,60 @@
+"""Models that run on this machine: what there is, fetching and deleting."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from nanoclaw import attach, models
+from nanoclaw.config import Config
+from nanoclaw.providers import catalogue
+
+
+def listed(config: Config, options: argparse.Namespace) -> int:
+    here = {model.name: model for model in catalogue.installed(models.models_folder(config))}
+    for entry in catalogue.ENTRIES:
+        state = "on this machine" if here.pop(entry.name, None) else "nanoclaw local pull " + entry.name
+        print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
+    for model in here.values():
+        print(f"local/{model.path}  {model.size / 1e6:,.0f} MB")
+    return 0
+
+
+def pull(config: Config, options: argparse.Namespace) -> int:
+    if options.if_needed and asyncio.run(models.has_model(config)):
+        return 0
+    entry = catalogue.find(options.name) if options.name else catalogue.recommended()
+    config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    attach.say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
+    path = asyncio.run(catalogue.pull(entry, models.models_folder(config), _Progress().show))
+    print(f"local/{entry.name} is ready: {path}")
+    return 0
+
+
+def remove(config: Config, options: argparse.Namespace) -> int:
+    freed = catalogue.remove(options.name, models.models_folder(config))
+    print(f"{freed / 1e6:,.0f} MB freed.")
+    return 0
+
+
+class _Progress:
+    """A bar on stderr; where that is a file, a line every tenth."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def show(self, done: int, total: int, phase: str) -> None:
+        percent = 100 * done // max(total, 1)
+        if sys.stderr.isatty():
+            bar = "█" * (percent // 4)
+            line = f"\r{phase[:30]:<30} {bar:<25} {percent:>3} %  {done / 1e6:,.0f} MB"
+            end = ""
+        else:
+            line, end = f"{phase}: {percent // 10 * 10} %", "\n"
+        if line != self._last:
+            print(line, end="\n" if end or percent >= 100 else "", file=sys.stderr, flush=True)
+            self._last = line
+
+
+COMMANDS = {"local": listed, "local list": listed, "local pull": pull, "local remove": remove}

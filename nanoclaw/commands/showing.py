@@ -1,0 +1,156 @@
+"""What the model sees, what it took, what was said, and the skills: all only looked at."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import textwrap
+from dataclasses import asdict
+from datetime import timedelta
+
+from nanoclaw import parts
+from nanoclaw.agent import spending
+from nanoclaw.agent.xray import plain_table
+from nanoclaw.channels.text import printable
+from nanoclaw.commands import looking
+from nanoclaw.config import Config
+from nanoclaw.errors import ConfigError
+from nanoclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.providers import prices
+from nanoclaw.store import codec
+from nanoclaw.store.sessions import list_sessions, whole_history
+from nanoclaw.store.usage import totals
+from nanoclaw.workspace.skills import Skill, shown
+
+
+def context(config: Config, options: argparse.Namespace) -> int:
+    parts.start_logging(config)
+    parts.make_home(config)
+    with parts.stored(config) as store:
+        view = looking.look_inside(config, store, options.session, options.message, options.mode)
+    if options.json:
+        rows = [asdict(row) for row in view.rows]
+        request = {"messages": view.messages, "tools": view.tools}
+        print(json.dumps({**asdict(view.manifest), "rows": rows, "remarks": view.remarks, **request}))
+        return 0
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    lines = [plain_table(view.rows, width), ""]
+    lines += [textwrap.fill(remark, width, initial_indent="- ", subsequent_indent="  ") for remark in view.remarks]
+    lines += [
+        "",
+        textwrap.fill("What is sent, word by word (the tools go beside it as JSON: --json shows them):", width),
+    ]
+    for message in view.messages:
+        content = message.get("content") or ""
+        shown = content if isinstance(content, str) else json.dumps(content)[:2000]
+        calls = "".join(f"\n-> {call['function']}" for call in message.get("tool_calls", ()))
+        lines += ["", f"── {message['role']} ".ljust(width, "─"), printable(shown + calls)]
+    if not options.message:
+        lines[-1] = "(here comes what you say; --message TEXT shows a message with what it brings up)"
+    encoding = sys.stdout.encoding or "utf-8"
+    print("\n".join(lines).encode(encoding, "replace").decode(encoding))
+    return 0
+
+
+def usage(config: Config, options: argparse.Namespace) -> int:
+    today = parts.person_clock(config)().date()
+    since = today - timedelta(days=options.days - 1)
+    with parts.stored(config) as store:
+        found = totals(store, options.by, prices.cost, since) if store else []
+    if options.json:
+        print(json.dumps(spending.as_json(found, options.by, since, today), ensure_ascii=False))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        encoding = sys.stdout.encoding or "utf-8"
+        lines = spending.table(found, options.by, since, today, width, prices.dollars, encoding)
+        print("\n".join(lines))
+    return 0
+
+
+def sessions(config: Config, options: argparse.Namespace) -> int:
+    with parts.stored(config) as store:
+        sessions = list_sessions(store) if store else []
+    if options.json:
+        rows = [{"name": item.key, "messages": item.messages, "last": item.last} for item in sessions]
+        print(json.dumps({"sessions": rows}))
+    else:
+        print("\n".join(f"{item.key:<30} {item.messages:>6}  {item.last[:16]}" for item in sessions) or "None yet.")
+    return 0
+
+
+def session(config: Config, options: argparse.Namespace) -> int:
+    key = options.name if ":" in options.name else f"terminal:{options.name}"
+    with parts.stored(config) as store:
+        history = whole_history(store, key) if store else None
+    if history is None:
+        raise ConfigError(f"there is no conversation {options.name!r}: nanoclaw sessions list")
+    if options.json:
+        print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
+        return 0
+    zone = parts.person_clock(config)().tzinfo
+    for message in history:
+        calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
+        if getattr(message, "origin", "") != "runtime":
+            line = printable(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
+            print(line.encode("utf-8", "replace").decode())  # names of files may hold halves of characters
+    return 0
+
+
+def _who(message: Message) -> str:
+    match message:
+        case UserMessage():
+            return "you"
+        case AssistantMessage():
+            return "nanoclaw"
+        case ToolResult():
+            return message.name
+
+
+def skills(config: Config, options: argparse.Namespace) -> int:
+    parts.start_logging(config)
+    found = [
+        {
+            "name": skill.name,
+            "source": source,
+            "state": _skill_state(skill),
+            "missing": skill.missing,
+            "withheld": skill.withheld,
+            "problem": skill.problem,
+            "path": shown(skill.path),
+            "description": skill.description,
+        }
+        for skill, source in looking.skills_found(config)
+    ]
+    if options.json:
+        print(json.dumps({"skills": found}, ensure_ascii=False))
+        return 0
+    width = max((len(str(skill["name"])) for skill in found), default=0)
+    for skill in found:
+        why = skill["problem"] or ", ".join(skill["missing"])
+        state = f"{skill['state']}{': ' if why else ''}{why}"
+        if skill["withheld"]:
+            state += f"; commands get no {', '.join(skill['withheld'])}: name it in [skills] environment"
+        print(f"{skill['name']:<{width}}  {skill['source']:<9}  {state}")
+    return 0
+
+
+def _skill_state(skill: Skill) -> str:
+    if skill.problem:
+        return "off"
+    if skill.missing:
+        return "lacks"
+    return "by hand" if skill.hidden else "always on" if skill.always else "ready"
+
+
+COMMANDS = {
+    "context": context,
+    "usage": usage,
+    "sessions": sessions,
+    "sessions list": sessions,
+    "sessions show": session,
+    "sessions export": session,
+    "skills": skills,
+    "skills list": skills,
+}
