@@ -117,7 +117,7 @@ def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budge
 
     limits = config.limits
     most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
-    return Budget(store, flags, now, price, dollars, most, partial(is_local, config))
+    return Budget(store, flags, now, price, dollars, most, partial(is_local, config), config.model.fallback)
 
 
 def is_local(config: Config, model: str) -> bool:

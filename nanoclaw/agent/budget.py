@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal, NamedTuple
@@ -76,11 +76,14 @@ class Budget:
         dollars: Callable[[float], str],
         limits: Limits = Limits(),
         is_local: Callable[[str], bool] = lambda model: False,
+        fallback: Sequence[str] = (),
     ) -> None:
-        """`clock` gives the person's local time; `is_local(model)`: it costs nothing, being on the person's machine."""
+        """`clock` gives the person's local time; `is_local(model)`: it costs nothing, being on the person's machine.
+        The models of `fallback` may answer in place of any: the dearest is reserved for."""
         self._store, self._flags, self._clock = store, flags, clock
         self._price, self._dollars, self._limits = price, dollars, limits
         self._is_local: Callable[[str], bool] = (lambda model: False) if limits.counts_local else is_local
+        self._fallback = tuple(fallback)
         self._known: _Spent | None = None
         self._left = 0  # the last row that an earlier process reserved
         if limits:
@@ -100,21 +103,24 @@ class Budget:
         `count` estimates its tokens of input. Where less than that is left, the answer may be shorter. Without a limit
         nothing is looked up or written.
         """
-        if not self._limits or self._is_local(model):
+        models = [name for name in (model, *self._fallback) if not self._is_local(name)]
+        if not self._limits or not models:
             return Reservation(output_tokens)
         input_tokens = count()
-        most = self._price(model, Usage(input_tokens, output_tokens))
-        if most is None:
+        most = self._dearest(models, Usage(input_tokens, output_tokens))
+        if self._price(models[0], Usage(input_tokens)) is None:
             self._once(
-                _UNPRICED + model, "told", f"no price is known for {model}, so the limit cannot hold for it", tell
+                _UNPRICED + models[0],
+                "told",
+                f"no price is known for {models[0]}, so the limit cannot hold for it",
+                tell,
             )
-            return Reservation(output_tokens)
-        if most <= 0:
+        if not most or most <= 0:
             return Reservation(output_tokens)
         self._warn(tell)
         left = self._left_for(origin)
         if most > left:
-            least = self._price(model, Usage(input_tokens, 0)) or 0.0
+            least = self._dearest(models, Usage(input_tokens, 0)) or 0.0
             each = (most - least) / output_tokens
             output_tokens = int((left - least) / each) if each > 0 else 0
             if output_tokens < SHORTEST_ANSWER:
@@ -124,6 +130,11 @@ class Budget:
             sql = "INSERT INTO reservations (at, origin, usd) VALUES (?, ?, ?)"
             row = db.execute(sql, (self._clock().isoformat(), origin, most)).lastrowid
         return Reservation(output_tokens, row)
+
+    def _dearest(self, models: Sequence[str], usage: Usage) -> float | None:
+        """What a request to one of them costs at most, as far as prices are known."""
+        known = [price for model in models if (price := self._price(model, usage)) is not None]
+        return max(known, default=None)
 
     def settled(self, held: Reservation, call: Call) -> Call:
         """The call as it is to be written down: with that, what was held for it is free again."""

@@ -242,10 +242,15 @@ def build(
     mode: Mode, run: Ingredients, off: frozenset[str] = frozenset(), extensions: Sequence[Extension] = ()
 ) -> list[Section]:
     """All sections of a mode that have text and are not switched `off`, stable ones first. What extensions know is not
-    for guests."""
+    for guests; one that fails leaves the sections as they were."""
     built = [section for modes, make in SECTIONS if mode in modes and (section := make(run)).id not in off]
     for extend in extensions if mode != "guest" else ():
-        built = extend(built, run)
+        try:
+            built = list(extend(built, run))
+        except Exception as error:  # whatever somebody else's code raises, the person has an answer
+            from nanoclaw.log import logger
+
+            logger.warning("the extension {} of the context failed: {!r}", extend.__module__, error)
     return sorted((section for section in built if section.text), key=lambda section: not section.stable)
 
 

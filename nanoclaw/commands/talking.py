@@ -219,7 +219,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
 def _give_memory_back() -> None:
     """From now on large blocks go back to the system as soon as they are free. By itself glibc keeps blocks of a size
-    that was freed once: a mail with a file of 18 MB then costs 100 MB for good."""
+    that was freed once: a few mails with files of 18 MB then cost 130 MB for good."""
     import ctypes
 
     with suppress(AttributeError):  # other systems have no such option

@@ -86,6 +86,23 @@ def test_without_a_limit_nothing_is_looked_up_or_written(purse: Callable[..., Pu
     assert "No limit is set" in free.budget.command("")
 
 
+def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> None:
+    def dear(model: str, usage: Usage) -> float | None:
+        cost = price(MODEL, usage)
+        return {MODEL: cost, "test/dear": 3 * (cost or 0)}.get(model)
+
+    told: list[str] = []
+    store, clock = Store(tmp_path / "state.db"), HandClock()
+    mine = Budget(
+        store, Flags(store, clock), clock, dear, dollars, Limits(day_usd=10), fallback=("test/unknown", "test/dear")
+    )
+    assert mine.reserve(MODEL, lambda: 2000, 1000, "person", told.append).output_tokens == 1000
+    assert store.rows("SELECT usd FROM reservations") == [(9.0,)]
+    with pytest.raises(LimitReached):
+        mine.reserve(MODEL, lambda: 100, 1000, "person", told.append)
+    assert not [line for line in told if "no price" in line]
+
+
 def test_what_is_settled_frees_what_was_held(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=10)
     mine.ask(1, settle=False)

@@ -257,6 +257,25 @@ async def test_malformed_events_are_skipped_and_the_others_heard(tmp_path: Path)
 
 
 @story
+async def test_what_a_message_was_changed_to_is_told_when_its_author_did_it(tmp_path: Path) -> None:
+    def change(number: int, body: str, of: int, **more: Any) -> dict[str, Any]:
+        new = {"msgtype": "m.text", "body": body}
+        relation = {"rel_type": "m.replace", "event_id": f"$e{of}"}
+        return event(number, {**new, "body": f"* {body}", "m.new_content": new, "m.relates_to": relation}, **more)
+
+    async with homeserver() as server:
+        news = [text(4, "Wen is it?"), change(5, "When is it?", 4), change(6, "Never.", 4, sender="@mo:localhost")]
+        server.news = [room(), room(*news, change(7, "What?", 99), text(8, "Yes"))]
+        said = await heard(server, tmp_path)
+        assert [(one.external_id, one.message.text, one.is_edit) for one in said] == [
+            ("$e4", "Wen is it?", False),
+            ("$e4", "When is it?", True),
+            ("$e8", "Yes", False),
+        ]
+        assert said[1].address == said[0].address
+
+
+@story
 async def test_a_key_made_to_break_decryption_stops_nothing(tmp_path: Path) -> None:
     """A stranger may send any key to a device; here one that its library cannot even parse."""
     async with homeserver() as server:

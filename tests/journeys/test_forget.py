@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,8 +45,11 @@ def history(app: App) -> str:
     return repr(Sessions(app.store, lambda: datetime.now(UTC)).of(MAIN).history)
 
 
-def talk_about_it(home: Home, server: ModelServer) -> None:
-    """A day on which the fact was told, noted, looked up and written into a daily note."""
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home after a day on which the fact was told, noted, looked up and written into a daily note."""
+    server, home = ModelServer(), Home(tmp_path_factory.mktemp("day") / "home")
+    home.configure(server.base)
     server.script(
         calls("memory_add", {"text": FACT, "kind": "fact"}), says(f"I noted that your parrot {SECRET} bites.")
     )
@@ -62,11 +66,20 @@ def talk_about_it(home: Home, server: ModelServer) -> None:
     )
     (home.root / "logs").mkdir(exist_ok=True)
     (home.root / "logs" / "nanoclaw.log").write_text(f"one\ntwo {SECRET.lower()} two\nthree\n")
+    server.stop()
+    return home.root
+
+
+@pytest.fixture
+def told(home: Home, server: ModelServer, day: Path) -> None:
+    """The home is as it was after the day."""
+    shutil.copytree(day, home.root, dirs_exist_ok=True)
+    home.configure(server.base)
     assert {"history", "logs/nanoclaw.log", "state.db", "workspace/MEMORY.md"} <= set(holding(home))
 
 
+@pytest.mark.usefixtures("told")
 def test_after_forgetting_in_a_chat_no_file_of_the_home_has_the_words(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     server.script(calls("memory_forget", {"query": SECRET}), says("Both?"))
     home.run("-m", f"Forget all about {SECRET}")
     listed = server.asked[-1].json["messages"][-1]["content"]
@@ -97,8 +110,8 @@ def test_after_forgetting_in_a_chat_no_file_of_the_home_has_the_words(home: Home
     assert (home.root / "logs" / "nanoclaw.log").read_text() == "one\nthree\n"
 
 
+@pytest.mark.usefixtures("told")
 def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     asked = home.run("memory", "forget", SECRET, stdin="n\n", check=1)
     assert asked.out.splitlines()[0].startswith("1. MEMORY.md:")
     assert asked.out.splitlines()[-1] == "Nothing was forgotten."
@@ -109,8 +122,8 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
     assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
 
 
+@pytest.mark.usefixtures("told")
 def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     facts, said = (home.workspace / "MEMORY.md").read_bytes(), home.run("sessions", "show").out
     done = home.run("memory", "forget", SECRET, "--yes")
     assert done.out.splitlines()[-1].startswith("For 10 minutes `nanoclaw memory undo` brings it back")
@@ -125,8 +138,8 @@ def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: H
     assert (home.workspace / "MEMORY.md").read_bytes() == facts
 
 
+@pytest.mark.usefixtures("told")
 def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     home.run("memory", "forget", SECRET, "--yes")
     now = datetime.now(UTC)
     timers: list[tuple[float, Callable[[], object]]] = []
@@ -179,8 +192,8 @@ def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home
     assert list(home.root.glob("forgotten*")) == []
 
 
+@pytest.mark.usefixtures("told")
 def test_copies_kept_aside_that_hold_the_words_go_with_them(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     archive = home.root.parent / "archive"
     home.run("backup", str(archive))
     home.run("restore", str(archive))
@@ -193,17 +206,17 @@ def test_copies_kept_aside_that_hold_the_words_go_with_them(home: Home, server: 
     assert archive.exists()
 
 
+@pytest.mark.usefixtures("told")
 @pytest.mark.parametrize("choice", [("--number", "1"), ("--number", "1,")])
 def test_only_the_chosen_number_is_forgotten(home: Home, server: ModelServer, choice: tuple[str, ...]) -> None:
-    talk_about_it(home, server)
     home.run("memory", "forget", SECRET, *choice)
     assert FACT.encode() not in (home.workspace / "MEMORY.md").read_bytes()
     assert holding(home, "called Zebulon, it bites") == []
     assert any(name.startswith("workspace/memory/") for name in holding(home, "bit the neighbour"))
 
 
+@pytest.mark.usefixtures("told")
 def test_a_wrong_number_is_a_sentence(home: Home, server: ModelServer) -> None:
-    talk_about_it(home, server)
     assert "it has 3 numbers" in home.run("memory", "forget", SECRET, "--number", "9", check=1).err
     assert "give numbers of the list" in home.run("memory", "forget", SECRET, "--number", "x", check=2).err
 

@@ -165,6 +165,28 @@ async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
         assert anna.undecrypted == []
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
+async def test_a_message_that_is_changed_while_it_waits_is_read_as_it_is_now(
+    server: str, tmp_path: Path, encrypted: bool
+) -> None:
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        answer, gate = slowly("A heron", " is a bird.")
+        program.model.script(answer)
+        await anna.say(room, "What is a heron?")
+        await program.asks(1)
+        asked = await anna.say(room, "Wot does it eat?")
+        new = {"msgtype": "m.text", "body": "What does it eat?"}
+        relation = {"rel_type": "m.replace", "event_id": asked}
+        await anna.send(room, {**new, "body": "* What?", "m.new_content": new, "m.relates_to": relation})
+        await anna.say(room, "/jobs")  # answered at once, so all before it was heard
+        await anna.until(lambda: any("job" in text for text in anna.texts(room, program.bot)))
+        program.model.script(says("Fish."))
+        gate.set()
+        await anna.until(lambda: "Fish." in anna.texts(room, program.bot))
+        assert "What does it eat?" in program.request() and "Wot" not in program.request()
+
+
 @story
 async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):

@@ -57,8 +57,8 @@ class Matrix:
     """One account on one homeserver. A room of two is a private chat, a larger one a group.
 
     Devices are trusted on first use: what is said in an encrypted room can be read by every device of its members.
-    Edited messages count as they were when they came, deleted ones too; notices of other bots are left alone. Matrix
-    knows no albums: each file is a message of its own.
+    Of the messages heard last it is told what they were changed to; deleted ones count as they were; notices of other
+    bots are left alone. Matrix knows no albums: each file is a message of its own.
     """
 
     name = "matrix"
@@ -283,7 +283,9 @@ class Matrix:
 
     async def _mark_read(self, client: Client, read: Sequence[Inbound]) -> None:
         """Show known people how far the assistant has read."""
-        newest = {inbound.address.chat: inbound for inbound in read if self._is_known(inbound.sender)}
+        newest = {
+            inbound.address.chat: inbound for inbound in read if not inbound.is_edit and self._is_known(inbound.sender)
+        }
         for inbound in newest.values():
             place = Place.of(inbound.address.chat)
             with suppress(ChannelError):

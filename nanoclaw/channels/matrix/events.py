@@ -79,6 +79,12 @@ def said(content: Mapping[str, Any]) -> Said | None:
     return Said(f"* {text}" if kind == "m.emote" else text, None, thread, quoted, named)
 
 
+def edited(content: Mapping[str, Any]) -> str:
+    """The id of the message that the event changes, '' for one that changes none."""
+    relation = table(content.get("m.relates_to"))
+    return _text(relation.get("event_id")) if relation.get("rel_type") == "m.replace" else ""
+
+
 def text_of(content: Mapping[str, Any]) -> str:
     """The words of an event for a quote, also of the assistant's own and of edited ones."""
     newest = table(content.get("m.new_content")) or content

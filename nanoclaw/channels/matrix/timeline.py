@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ GAP_EVENTS = 500
 """So many messages of one room are read that came while the program was down; what is older is left out."""
 
 MOST_REMEMBERED = 300
+MOST_CHANGEABLE = 50
 MOST_THREADS = 1_000
 KEY_DAYS = 7
 """So long the key of a message may come late; messages of a time before the assistant's device never get theirs."""
@@ -36,6 +38,7 @@ class Timeline:
         self._undecrypted: OrderedDict[str, tuple[str, Any]] = OrderedDict()
         self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._threads: OrderedDict[str, str] = OrderedDict()
+        self._heard: OrderedDict[str, Inbound] = OrderedDict()
 
     @property
     def undecrypted(self) -> tuple[tuple[str, str], ...]:
@@ -136,6 +139,8 @@ class Timeline:
     async def _inbound(self, client: Client, room: Any, source: Mapping[str, Any]) -> Inbound | None:
         sender, event_id = str(source["sender"]), str(source["event_id"])
         content = source["content"]
+        if before := self._heard.get(events.edited(content)):
+            return self._changed(room, before, sender, content)
         self.remember(event_id, sender, events.text_of(content))
         if sender == self._user or "redacted_because" in events.table(source.get("unsigned")):
             return None
@@ -155,7 +160,7 @@ class Timeline:
         place = str(Place(room.room_id, said.thread, sender if is_group else ""))
         if said.thread and self._is_first_of(place, event_id) and not said.quoted:
             _, quote = await self._quoted(client, room.room_id, said.thread)
-        return Inbound(
+        inbound = Inbound(
             Address(self._channel, place),
             sender,
             event_id,
@@ -167,6 +172,19 @@ class Timeline:
             is_group,
             is_mention,
         )
+        self._heard[event_id] = inbound
+        while len(self._heard) > MOST_CHANGEABLE:
+            self._heard.popitem(last=False)
+        return inbound
+
+    def _changed(self, room: Any, before: Inbound, sender: str, content: Mapping[str, Any]) -> Inbound | None:
+        """What a message says now, if it is its author who changed it."""
+        said = events.said(events.table(content.get("m.new_content")))
+        if said is None or sender != before.sender:
+            return None
+        text = events.addressed(said.text, self._names(room))[1] if before.is_group else said.text
+        message = replace(before.message, text=text or said.text)
+        return replace(before, message=message, attachments=(said.attachment,) if said.attachment else (), is_edit=True)
 
     def _is_first_of(self, place: str, event_id: str) -> bool:
         """Whether it is the first message of somebody in a thread since the start; also when it is read again."""
