@@ -138,7 +138,12 @@ def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
     assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
     (tmp_path / "site" / "tide.py").write_text("def extend(built, run):\n    return 1 / 0\n")
     ended = home.run("context", "--json")
-    assert [part["id"] for part in json.loads(ended.out)["parts"]] == ["identity", "instructions", "capabilities", "tools"]
+    assert [part["id"] for part in json.loads(ended.out)["parts"]] == [
+        "identity",
+        "instructions",
+        "capabilities",
+        "tools",
+    ]
     assert "the extension tide of the context failed: ZeroDivisionError" in ended.err
     (tmp_path / "site" / "tide.py").write_text("")
     assert "cannot be loaded: module 'tide' has no attribute 'extend'" in home.run("context", check=2).err
