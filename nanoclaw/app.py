@@ -255,7 +255,7 @@ class App:
         def rehearse(argument: str) -> Awaitable[str]:
             from nanoclaw.rehearsing import rehearse_job  # seldom asked for
 
-            return rehearse_job(config, self.store, budget, argument)
+            return rehearse_job(config, self.store, budget, argument, self._providers)
 
         self._rehearse = rehearse
         report = report_tool(lambda notify, text, urgency: self._heartbeat.report(notify, text, urgency))

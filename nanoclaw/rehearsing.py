@@ -10,19 +10,23 @@ from nanoclaw.agent.budget import Budget
 from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.config import Config
 from nanoclaw.messages import Address, Limits
-from nanoclaw.models import choose_model, make_provider, price_in_words
+from nanoclaw.models import Providers, choose_model, price_in_words
 from nanoclaw.parts import all_tools, cleaner, context_builder, cron_desk, note_search, person_clock
 from nanoclaw.schedule import rehearse as words
 from nanoclaw.schedule.schedule import prompt
 from nanoclaw.store.db import Store
 from nanoclaw.store.jobs import CHANNEL
+from nanoclaw.store.models import ModelFacts
 from nanoclaw.store.pins import Pins
 from nanoclaw.store.usage import Call, record
 from nanoclaw.workspace.paths import Workspace
 
 
-async def rehearse_job(config: Config, store: Store, budget: Budget, argument: str) -> str:
-    """What a job would send; `argument` is such as "3", or "3 --at Mon 08:00". Raises ScheduleError."""
+async def rehearse_job(
+    config: Config, store: Store, budget: Budget, argument: str, running: Providers | None = None
+) -> str:
+    """What a job would send; `argument` is such as "3", or "3 --at Mon 08:00". The model of the process that is
+    `running` plays it, so that one in memory is not loaded twice. Raises ScheduleError, ConfigError."""
     number, at = words.asked(argument)
     job, now = cron_desk(config, store).job(number), person_clock(config)
     moment = words.moment(job, at, now())
@@ -33,10 +37,10 @@ async def rehearse_job(config: Config, store: Store, budget: Budget, argument: s
         with store.transaction() as db:
             record(db, [call], now())
 
+    providers = running or Providers(config, await choose_model(config), False, ModelFacts(store))
     then = replace(now, fixed=moment.astimezone(now().tzinfo))
     notes = note_search(config, then)
     tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
-    provider = make_provider(config, await choose_model(config))
     try:
         played = await rehearse(
             prompt(job, moment, timedelta()),
@@ -44,7 +48,7 @@ async def rehearse_job(config: Config, store: Store, budget: Budget, argument: s
             builder=context_builder(config, tools, then, notes, Pins(store, then)),
             tools=tools,
             redact=cleaner(config),
-            provider=provider,
+            provider=providers.of(""),
             clock=then,
             rounds=config.limits.rounds,
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
@@ -52,8 +56,9 @@ async def rehearse_job(config: Config, store: Store, budget: Budget, argument: s
             budget=budget,
         )
     finally:
-        await provider.aclose()
         notes.close()
+        if not running:
+            await providers.aclose()
     cost = price_in_words(config, played.model, played.usage)
     failed = "" if played.ended.reason == "answered" else played.ended.answer
     return words.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)

@@ -165,7 +165,6 @@ class Assistant:
         self._answers = {**own, **about_it, **receipts.commands, **(answers or {})}
         self._waiting = Waiting(self._handle, self._apologize, knock_seconds)
         self._left_over: set[int] = set()  # rows that an earlier process accepted
-        self._changed: dict[int, Inbound] = {}  # rows whose words are others than when they were accepted
         self._told_to_wait: set[int] = set()  # rows behind a turn that waits for its model
         self._began: dict[Address, datetime] = {}  # when the last turn of each conversation did
         self._is_served: Callable[[Address], bool] = lambda address: True
@@ -175,8 +174,9 @@ class Assistant:
 
     async def deliver(self, inbound: Inbound) -> None:
         """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
-        if inbound.is_edit:
-            self._change(inbound)
+        if inbound.is_edit:  # a stop is one only as a message of its own
+            if not commands.is_stop(inbound.message.text):
+                self._inbox.change(inbound)
             return
         try:
             row = self._inbox.accept(inbound)
@@ -509,19 +509,9 @@ class Assistant:
             await self._join(session, journal, [*map(self._as_it_reads_now, items)])
             self._waiting.lane(conversation).remove(items)
 
-    def _change(self, inbound: Inbound) -> None:
-        """A message that waits says something else now; of one that was begun the first words count. A stop is one only
-        as a message of its own."""
-        row = None if commands.is_stop(inbound.message.text) else self._inbox.change(inbound)
-        if row is not None:
-            self._changed[row] = inbound
-
     def _as_it_reads_now(self, item: Accepted) -> Accepted:
-        changed, inbound = self._changed.pop(item.row, None), item.inbound
-        if changed is None:
-            return item
-        message = replace(inbound.message, text=changed.message.text)
-        return replace(item, inbound=replace(inbound, message=message, attachments=changed.attachments))
+        """A message that waited may have been changed; of one that was begun the first words count."""
+        return replace(item, inbound=self._inbox.read(item.row))
 
     def _came_meanwhile(self, conversation: Address, address: Address, first: Accepted | None = None) -> list[Accepted]:
         """What waits next and was written since the last turn began (after `first`, if that was): words for the model

@@ -115,7 +115,7 @@ class Delivery:
             if not is_known:
                 from nanoclaw.log import logger
 
-                logger.error("a message to {} could not be noted as sent: {}", row.outbound.address, error)
+                logger.error("what became of a message to {} could not be noted: {}", row.outbound.address, error)
             self._unnoted[row.id] = sent
             self._paused[channel.name] = self._clock() + timedelta(seconds=FULL_SECONDS)
             return False
@@ -171,7 +171,7 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
     and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
     whole = row.outbound
     text, files = whole.text, whole.files
-    if files and not hints.file_bytes:
+    if files and 0 in (hints.files, hints.file_bytes):
         text, files = "\n".join([text, *files] if text else files), ()
     if not files and (not hints.length or size(text, hints.units) <= hints.length):
         texts = [text] if text.strip() or not hints.length else []
@@ -182,8 +182,9 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
         texts = [cut.strip("\n") for cut in cuts if cut.strip()]
     bare = replace(whole, text="", files=(), reply_to="", buttons=())
     outgoing = [replace(bare, text=one) for one in texts]
-    groups = (files[start : start + hints.files] for start in range(0, len(files), hints.files))
-    outgoing += [_with_files(bare, group, hints, root) for group in groups]
+    while files:
+        outgoing.append(_with_files(bare, files[: hints.files], hints, root))
+        files = files[hints.files :]
     if outgoing:
         outgoing[0] = replace(outgoing[0], reply_to=whole.reply_to)
         last = len(texts or outgoing) - 1

@@ -13,7 +13,7 @@ from nanoclaw.agent.context import ContextBuilder
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn
 from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Deed, Limits, Message, Usage
+from nanoclaw.messages import Address, AssistantMessage, Deed, Limits, Message, ToolResult, Usage
 from nanoclaw.providers.base import Provider
 from nanoclaw.store.usage import Call
 from nanoclaw.tools.base import Tool, Toolbox, ToolContext
@@ -41,6 +41,9 @@ class _Notebook:
         return tuple(self._messages)
 
     def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None:
+        pass
+
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None:
         pass
 
     def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None:

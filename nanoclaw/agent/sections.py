@@ -246,7 +246,7 @@ def build(
     built = [section for modes, make in SECTIONS if mode in modes and (section := make(run)).id not in off]
     for extend in extensions if mode != "guest" else ():
         try:
-            built = list(extend(built, run))
+            built = [section for section in extend([*built], run) if section.text]
         except Exception as error:  # whatever somebody else's code raises, the person has an answer
             from nanoclaw.log import logger
 

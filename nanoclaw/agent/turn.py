@@ -32,6 +32,7 @@ from nanoclaw.tools.base import Toolbox, ToolContext
 WARN_AT, END_AT = 3, 6
 """The same call with the same result: warned at the third time, ended at the sixth."""
 
+BROKE_OFF = "the tool broke off; it may have been done in part"
 UNKNOWN_AT = 3
 """Calls of tools that do not exist: the turn ends at the third."""
 
@@ -57,6 +58,8 @@ class Journal(Protocol):
     def history(self) -> tuple[Message, ...]: ...
 
     def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None: ...
+
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None: ...
 
     def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None: ...
 
@@ -193,6 +196,8 @@ class Turn:
             for number, call in enumerate(calls):
                 if tasks and not all(self.toolbox.effect(one.name) == "none" for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
+                    if deeds.begun:  # a kill from now on leaves no doubt about these
+                        self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), deeds.ended)
                 tasks.append(asyncio.create_task(self._run(call, number, deeds)))
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -203,7 +208,7 @@ class Turn:
             finally:  # also when a second stop comes meanwhile
                 self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), deeds.ended)
             raise
-        return self._outcomes(calls, tasks, "the tool broke off; it may have been done in part")
+        return self._outcomes(calls, tasks, BROKE_OFF)
 
     def _outcomes(
         self, calls: Sequence[ToolCall], tasks: Sequence[asyncio.Task[ToolResult]], broken_off: str

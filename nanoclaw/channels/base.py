@@ -1,4 +1,4 @@
-"""What a channel promises: one class per platform, made known in app.py."""
+"""What a channel promises: one class per platform, made known in chats.py."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Hints:
     """What the platform can show; the prompt, the splitter, delivery and what shows a growing answer read it.
 
     `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
-    that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent, 0: none
-    can. An answer grows only where there are `edits`; each of the `threads` of a chat is a conversation of its own.
-    `remark` is what else the model should know, a sentence. `stays` is False where an answer that comes much later
-    finds nobody: one question, one answer.
+    that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent; where
+    either is 0, none can. An answer grows only where there are `edits`; each of the `threads` of a chat is a
+    conversation of its own. `remark` is what else the model should know, a sentence. `stays` is False where an answer
+    that comes much later finds nobody: one question, one answer.
     """
 
     length: int = 0

@@ -133,6 +133,7 @@ class Live:
                 from nanoclaw.log import logger
 
                 logger.debug("a sign in {} was not taken: {}", chat, error)
+                self._is_asked_for_quiet(error)
 
         self._start(give())
 
@@ -272,10 +273,15 @@ class Live:
         from nanoclaw.log import logger
 
         logger.warning("could not show in {} what is being done: {}", turn.chat, error)
-        if asked := error.retry_after if isinstance(error, ChannelError) else None:
-            self._quiet_until = self._clock() + min(asked, _MOST_QUIET_SECONDS)
-        else:
+        if not self._is_asked_for_quiet(error):
             turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1
+
+    def _is_asked_for_quiet(self, error: Exception) -> bool:
+        """Whether the platform wants to be left alone, and from now on it is."""
+        asked = error.retry_after if isinstance(error, ChannelError) else None
+        if asked:
+            self._quiet_until = self._clock() + min(asked, _MOST_QUIET_SECONDS)
+        return bool(asked)
 
     async def _settle(self, turn: _Turn) -> None:
         """Wait for a call that is under way, so that its message is known."""

@@ -246,7 +246,10 @@ async def _serve(config: Config, channel: str, where: str) -> int:
     people, inbox, outbox = People(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
 
     async def keep(inbound: Inbound) -> None:
-        inbox.change(inbound) if inbound.is_edit else inbox.accept(inbound)
+        if inbound.is_edit:
+            inbox.change(inbound)
+        else:
+            inbox.accept(inbound)
 
     def tell(outbound: Outbound) -> None:
         outbox.add(outbound)

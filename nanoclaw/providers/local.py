@@ -67,7 +67,6 @@ class LocalProvider:
     """
 
     supports_vision = False
-    context_tokens = CONTEXT_TOKENS
 
     def __init__(
         self,

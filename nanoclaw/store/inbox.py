@@ -76,16 +76,21 @@ class Inbox:
         with self._store.transaction() as db:
             return put(db, inbound, self._clock())
 
-    def change(self, inbound: Inbound) -> int | None:
-        """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
+    def change(self, inbound: Inbound) -> None:
+        """Give a message that waits its new words and files; nothing happens to one that was begun, or never came."""
         address, files = inbound.address, json.dumps(_files(inbound))
         sql = (
             "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
-            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
+            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new'"
         )
         values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
         with self._store.transaction() as db:
-            return next((row for (row,) in db.execute(sql, values).fetchall()), None)
+            db.execute(sql, values)
+
+    def read(self, row: int) -> Inbound:
+        """A message as it reads now."""
+        sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
+        return _inbound(*self._store.rows(sql, row)[0])
 
     def done(
         self,
@@ -127,17 +132,18 @@ class Inbox:
         if not rows:
             return None
         inbounds = [_inbound(*row[1:5]) for row in rows]
-        under_way = unfinished(running, self._clock())[:1]
+        under_way = unfinished(running, self._clock())
         sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
         bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
         called = [ToolCall(*call) for body in bodies for call in body.get("calls", ())]
-        running_calls = [call for message in under_way for call in getattr(message, "tool_calls", ())]
+        running_calls = [call for message in under_way[:1] for call in getattr(message, "tool_calls", ())]
+        cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
         return OpenTurn(
             turn,
             rows[0][0],
             inbounds[0],
             tuple(map(_about, inbounds)),
-            tuple(map(_in_words, running_calls or _stopped(bodies))),
+            tuple(map(_in_words, cut or _stopped(bodies))),
             tuple(call.name for call in (*called, *running_calls)),
             resumed,
             any(row[5] for row in rows),
@@ -211,15 +217,16 @@ def sent_by(db: sqlite3.Connection, turn: int) -> frozenset[str]:
 
 
 def unfinished(running: str, now: datetime, sent: Collection[str] = ()) -> list[Message]:
-    """The answer whose calls were under way when a turn broke off, and what is to be said of each of them. Those of
-    `sent` have sent their message."""
+    """The answer whose calls were under way when a turn broke off, and for each of them its result, or what is to be
+    said of one that had not ended. Those of `sent` have sent their message."""
     try:
-        answer = codec.load(json.loads(running), _no_image)
+        answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
     except (ValueError, KeyError, TypeError):  # none, or damaged
         return []
     if not isinstance(answer, AssistantMessage):
         return []
-    return [answer, *(_broken_off(call, now, call.id in sent) for call in answer.tool_calls)]
+    ended = {result.call_id: result for result in results if isinstance(result, ToolResult)}
+    return [answer, *(ended.get(call.id) or _broken_off(call, now, call.id in sent) for call in answer.tool_calls)]
 
 
 def _broken_off(call: ToolCall, now: datetime, is_sent: bool) -> ToolResult:

@@ -19,6 +19,7 @@ from nanoclaw.messages import (
     Origin,
     Outbound,
     ToolCall,
+    ToolResult,
     Usage,
     UserMessage,
 )
@@ -268,10 +269,19 @@ class Turn:
     def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None:
         """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
         in the ledger what they are about to change."""
-        running = self._session._without(codec.dump(answer))
         with self._transaction() as db:
-            db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
+            self._note_running(db, answer)
             self._begun = ledger.insert(db, *self._line(), self._session._clean_deeds(deeds))
+
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None:
+        """Note which of these calls have ended while others of the answer still run or wait."""
+        with self._transaction() as db:
+            self._note_running(db, answer, *(result for result in results if not result.images))
+            ledger.settle(db, self._begun, self._session._clean_deeds(deeds)[: len(self._begun)])
+
+    def _note_running(self, db: sqlite3.Connection, *messages: Message) -> None:
+        running = self._session._without(f"[{','.join(map(codec.dump, messages))}]")
+        db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
 
     def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None:
         """An assistant message together with all its results: one transaction. `deeds` are those that began, as they

@@ -169,11 +169,11 @@ def test_a_sign_is_given_beside_the_turn_and_one_that_fails_disturbs_nothing() -
             on.live.beside("1", sign("none", Undeliverable("no such sign")))
             on.live.beside("1", sign("seen"))
             await settled()
-            on.chat.broken = lambda what: ChannelError("slow down", 60)
-            await on.show(TurnBegan("in-1"))
-            on.live.beside("1", sign("while the platform wants to be left alone"))
+            on.live.beside("1", sign("none", ChannelError("slow down", 60)))
             await settled()
-            assert given == ["seen"]
+            on.live.beside("1", sign("while the platform wants to be left alone"))
+            await on.show(TurnBegan("in-1"))
+            assert given == ["seen"] and on.chat.done == []
 
     played(scene)
 

@@ -136,7 +136,7 @@ def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
     assert [part["id"] for part in seen["parts"]] == ["identity", "capabilities", "tide", "tools"]
     assert seen["messages"][0]["content"].endswith("\n\n---\n\n# Tide\nHigh at noon.")
     assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
-    (tmp_path / "site" / "tide.py").write_text("def extend(built, run):\n    return 1 / 0\n")
+    (tmp_path / "site" / "tide.py").write_text("def extend(built, run):\n    built.clear()\n    return 1 / 0\n")
     ended = home.run("context", "--json")
     assert [part["id"] for part in json.loads(ended.out)["parts"]] == [
         "identity",

@@ -95,6 +95,9 @@ def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_f
     after = kept(home)
     assert len(after.pop("usage")) == len(before.pop("usage")) + 2
     assert after == before
+    server.script(says("By the other model."))
+    assert "By the other model." in home.run("--model", "openai/other", "-m", "/rehearse 2").out
+    assert server.asked[-1].json["model"] == "other", "the model that runs is not loaded twice"
 
 
 def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import UserMessage
+from nanoclaw.messages import ToolResult, UserMessage
 from nanoclaw.providers.base import chat_messages
 from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
 from nanoclaw.tools.base import tool
@@ -179,7 +179,8 @@ def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: P
     assert done.returncode == -signal.SIGKILL
 
     async def story(home: House, model: ScriptedProvider) -> None:
-        await home.answer()  # what became of the turn that was cut off
+        assert "was running and may have been done in part: `pull_the_plug`." in await home.answer()
+        assert [result.is_error for result in home.history if isinstance(result, ToolResult)] == [False, True]
         assert await home.ask("/receipts") == (
             "- 2026-03-06 12:00 wrote a.txt\n- 2026-03-06 12:00 used pull_the_plug {} (unknown outcome)"
         )
@@ -192,7 +193,7 @@ def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: P
 
 
 def die_in_a_tool(root: str) -> None:
-    """Write a file, then die within a tool."""
+    """Write a file, then die within another tool of the same answer."""
 
     async def pull_the_plug() -> str:
         """Ends all."""
@@ -200,7 +201,7 @@ def die_in_a_tool(root: str) -> None:
         return ""
 
     async def whole() -> None:
-        model = ScriptedProvider(Say(calls=(write("a.txt", "1"),)), call("pull_the_plug", {}))
+        model = ScriptedProvider(Say(calls=(write("a.txt", "1"), ("pull_the_plug", {}))))
         async with house(Path(root), model, tools=[tool(pull_the_plug)]) as home:
             await home.ask("go")
 
