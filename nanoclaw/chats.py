@@ -21,11 +21,29 @@ RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
 
 
+NEEDED = {"telegram": "token", "matrix": "homeserver", "email": "address"}
+"""The key without which a chat app is not configured."""
+
+
 def configured(config: Config) -> list[str]:
     """The names of the chat apps that are configured."""
-    chats = config.channels
-    needed = {"telegram": chats.telegram.token, "matrix": chats.matrix.homeserver, "email": chats.email.address}
-    return [*(name for name, value in needed.items() if value), *chats.others]
+    needed = (name for name, key in NEEDED.items() if getattr(getattr(config.channels, name), key))
+    return [*needed, *config.channels.others]
+
+
+def incomplete(config: Config) -> dict[str, str]:
+    """Chat apps that have a table in the config without the key that all else needs, and what to do about each."""
+    found = dict[str, str]()
+    for name, key in NEEDED.items():
+        one, empty = getattr(config.channels, name), getattr(Channels(), name)
+        given = [item.name for item in fields(one) if getattr(one, item.name) != getattr(empty, item.name)]
+        if given not in ([], ["password"]) and not getattr(one, key):
+            secret = f" (or NANOCLAW_{name.upper()}_TOKEN to secrets.env)" if key == "token" else ""
+            found[name] = (
+                f"{config.file}: [channels.{name}] lacks {key}, so {name} is not served: add it{secret}, or take the "
+                "table out."
+            )
+    return found
 
 
 async def logged_in(config: Config, name: str) -> str:

@@ -171,9 +171,11 @@ def _days(text: str) -> int:
 
 
 def _name(text: str) -> str:
-    if text.isprintable():
-        return text
-    raise argparse.ArgumentTypeError(f"{text!r} is no name: it has signs that cannot be shown")
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: it is empty")
+    if not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: it has signs that cannot be shown")
+    return text
 
 
 class _Parser(argparse.ArgumentParser):

@@ -300,6 +300,8 @@ def _check_positive(path: Path, config: Config) -> None:
     for key, value in numbers.items():
         if not 0 < value < float("inf"):
             raise ConfigError(f"{path}: {key} must be more than 0, not {value}.")
+    if model.window_tokens < 0:
+        raise ConfigError(f"{path}: model.window_tokens must be a number of tokens, 0 for what is known of the model.")
 
 
 def _check_money(path: Path, limits: Limits) -> None:

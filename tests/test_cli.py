@@ -11,7 +11,9 @@ import pytest
 
 from nanoclaw import parts
 from nanoclaw.commands.greeting import greeting
+from nanoclaw.commands.looking import checks
 from nanoclaw.config import load
+from nanoclaw.errors import ConfigError
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import PANIC, Flags
 from tests.agent.house import REPOSITORY
@@ -108,6 +110,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("-m", ""), "nothing to answer"),
         (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),
         (("--session", "a\x1bb", "-m", "hi"), "is no name"),
+        (("--session", "", "-m", "hi"), "is no name: it is empty"),
         (("--nonsense",), "--nonsense"),
         (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
         (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
@@ -210,6 +213,32 @@ def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:
     checked = home.run("doctor", check=1).out
     assert checked.count("'Europe/Berlin'") == 1
     assert "model: not checked, as the time zone is wrong" in checked
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ('[heartbeat]\nevery = "often"\n', "heartbeat.every"),
+        ("[context]\nsections = { skill = false }\n", "has no section 'skill'"),
+        (
+            '[channels.matrix]\nuser = "@x:y"\n',
+            "[channels.matrix] lacks homeserver, so matrix is not served",
+        ),
+        (
+            '[channels.telegram]\nallow_from = ["5"]\n',
+            "lacks token, so telegram is not served",
+        ),
+    ],
+)
+def test_doctor_finds_in_the_configuration_what_a_start_would_refuse_or_leave_out(
+    tmp_path: Path, lines: str, why: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(lines)
+    _, look = next(checks(load({"NANOCLAW_HOME": str(tmp_path)})))
+    with pytest.raises(ConfigError) as caught:
+        look()
+    assert why in str(caught.value)
 
 
 def test_failed_tries_reach_the_log_and_not_the_screen(home: Home) -> None:

@@ -520,7 +520,9 @@ class Assistant:
         began = self._began.get(conversation)
 
         def belongs(item: Item) -> bool:
-            return began is not None and _is_talk(item) and item.written >= began and item.address == address
+            if began is None or not isinstance(item, Accepted) or item.written < began or item.address != address:
+                return False
+            return _is_talk(self._as_it_reads_now(item).inbound)
 
         if first and not belongs(first):
             return []
@@ -781,9 +783,9 @@ def _waits(inbound: Inbound) -> bool:
     return command is None or commands.waits(command[0])
 
 
-def _is_talk(item: Item) -> bool:
+def _is_talk(inbound: Inbound) -> bool:
     """Words of a person to the model, which can be answered together with others."""
-    return isinstance(item, Accepted) and item.inbound.message.origin == "person" and not _command(item.inbound)
+    return inbound.message.origin == "person" and not _command(inbound)
 
 
 def _asked(history: Sequence[Message]) -> str:

@@ -16,7 +16,7 @@ from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Hints
 from nanoclaw.config import Config
-from nanoclaw.errors import ChannelError, ScheduleError, StoreError
+from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError
 from nanoclaw.messages import Address, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.models import choose_model, make_provider
 from nanoclaw.parts import (
@@ -28,6 +28,8 @@ from nanoclaw.parts import (
     make_home,
     note_search,
     person_clock,
+    section_extensions,
+    sections_off,
     skill_folders,
     skill_means,
     stored,
@@ -76,7 +78,15 @@ def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
 
         return asyncio.run(ask())
 
-    yield "configuration", lambda: str(config.file) if config.file.exists() else "none, defaults"
+    def configuration() -> str:
+        sections_off(config)
+        section_extensions(config)
+        heartbeat_settings(config)
+        for lack in chats.incomplete(config).values():
+            raise ConfigError(lack)
+        return str(config.file) if config.file.exists() else "none, defaults"
+
+    yield "configuration", configuration
     yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
     yield "workspace", workspace
 

@@ -192,7 +192,7 @@ def run(work: Any) -> int:
 
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import models, parts
+    from nanoclaw import chats, models, parts
 
     options.model = ""
     _give_memory_back()
@@ -204,6 +204,8 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         except ConfigError as error:  # what needs none works: reminders, notes, commands
             model = ""
             attach.say(str(error))
+        for lack in chats.incomplete(config).values():
+            attach.say(lack)
         loop, me = asyncio.get_running_loop(), _end_at_sigterm()
         async with serving(config, None, options, model, listens=True) as running:
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -93,6 +93,23 @@ def test_a_message_that_waits_reaches_the_model_as_it_was_changed_and_one_that_w
     asyncio.run(story())
 
 
+def test_a_message_that_is_changed_to_a_command_while_it_waits_is_carried_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        gate = Gate()
+        with ScriptedProvider(call("wait"), "Done.") as model:
+            async with house(tmp_path, model, tools=gate.tools()) as home:
+                await home.say("begin")
+                await gate.reached.wait()
+                await home.say("new")
+                ((_, waits),) = Inbox(home.store, home.clock).waiting()
+                await home.assistant.deliver(replace(waits, message=replace(waits.message, text="/new"), is_edit=True))
+                gate.open.set()
+                assert await home.answer() == "Done."
+                assert (await home.answer()).startswith("A new conversation.")
+
+    asyncio.run(story())
+
+
 def test_after_a_restart_a_message_that_waited_says_what_it_was_changed_to(tmp_path: Path) -> None:
     async def story() -> None:
         async with house(tmp_path, ScriptedProvider(Hang())) as home:
