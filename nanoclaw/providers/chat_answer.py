@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nanoclaw.events import ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, Finish, ToolCall, Usage
+from nanoclaw.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
 from nanoclaw.providers.base import OnEvent, whole
 from nanoclaw.providers.failures import too_long
 
@@ -40,11 +40,12 @@ class _Call:
 
 
 class ChatAnswer:
-    """Fed with chunks, shows deltas at once. `names` are the tools of the request: calls left in the text are found."""
+    """Fed with chunks, shows deltas at once. Calls of the request's tools that are left in the text are found."""
 
-    def __init__(self, on_event: OnEvent, names: Sequence[str] = ()) -> None:
+    def __init__(self, on_event: OnEvent, request: ModelRequest | None = None) -> None:
         self._on_event = on_event
-        self._names = names
+        self._names = [tool.name for tool in request.tools] if request else []
+        self._history = request.history if request else ()
         self._text = _Text(self._show)
         self._held: list[str] | None = None  # text that looks like a call and waits for the end
         self._started = False
@@ -199,7 +200,7 @@ class ChatAnswer:
             return text, []
         from nanoclaw.providers.json_tools import calls_in_text
 
-        found = calls_in_text(text, self._names)
+        found = calls_in_text(text, self._names, self._history)
         return found.text, list(found.calls)
 
     def _opaque(self, echo: dict[str, Any]) -> str:

@@ -215,9 +215,14 @@ def read_reply(raw: str) -> Reply:
     return Reply(whole_characters(raw.strip()))
 
 
-def calls_in_text(text: str, names: Sequence[str]) -> Reply:
-    """Calls that a server left in the text: <tool_call> tags, fenced JSON, or a bare object on lines of its own."""
+def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = ()) -> Reply:
+    """Calls that a server left in the text: <tool_call> tags, fenced JSON, or a bare object on lines of its own.
+
+    What stands in a result or in a message of the `history` is quoted, and no call. Nor is anything that has words
+    beside it when the model has made calls as a server tells of them.
+    """
     known = {name.casefold(): name for name in names}
+    shown = ""
     calls: list[ToolCall] = []
     rest: list[str] = []
     end = 0
@@ -231,11 +236,15 @@ def calls_in_text(text: str, names: Sequence[str]) -> Reply:
         closing = _CLOSING.match(text, decoded[1])
         if closing is None:
             continue  # words follow on the same line: talk about a call, not a call
+        shown = shown or _squeezed("\n".join(one.text for one in history if not isinstance(one, AssistantMessage)))
+        if _squeezed(text[start.start(1) : decoded[1]]) in shown:
+            continue
         rest.append(text[end : start.start()])
         calls += found
         end = closing.end()
     rest.append(text[end:])
-    return Reply("\n".join(part.strip() for part in rest if part.strip()), tuple(calls)) if calls else Reply(text)
+    words = "\n".join(part.strip() for part in rest if part.strip())
+    return Reply(text) if not calls or (words and _calls_natively(history)) else Reply(words, tuple(calls))
 
 
 def whole_characters(text: str) -> str:
@@ -255,6 +264,8 @@ _LINE_OBJECT = re.compile(
     r'([{\[])(?=[\s{]*"(?:name|tool|type|id|function|arguments)")'
 )
 _CLOSING = re.compile(r"\}?[ \t]*(?:\s*```)?(?:\s*</[\w-]+>)?(?:\s*```)?[ \t]*(?=\n|\Z)")
+_LAYOUT = re.compile(r"^[ ]*\d+\t|[\s\\]", re.MULTILINE)
+_OWN_ID = re.compile(r"call_[0-9a-f]{12}")
 _SPECIAL_TOKEN = re.compile(r"<(?=\|[^|<>\n]{1,40}\|>)")
 _TIME_LINE = re.compile(r"^Current Time:\s*(.+)$", re.MULTILINE)
 _PLAIN_KEYS = ("type", "enum", "const", "minimum", "maximum", "minItems", "maxItems")
@@ -397,6 +408,16 @@ def _decoded_object(text: str) -> object:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
+
+
+def _squeezed(text: str) -> str:
+    """Without space, escapes, and the numbers that read_file puts before lines."""
+    return _LAYOUT.sub("", text)
+
+
+def _calls_natively(history: Sequence[Message]) -> bool:
+    calls = (call for one in history if isinstance(one, AssistantMessage) for call in one.tool_calls)
+    return any(not _OWN_ID.fullmatch(call.id) for call in calls)
 
 
 def _new_call(name: str, arguments: dict[str, Any]) -> ToolCall:

@@ -91,7 +91,7 @@ class LiteLLM:
                 raise ProviderError(f"{self._model} needs litellm, which cannot be imported ({error}).") from None
 
     async def _once(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        answer = ChatAnswer(on_event, [tool.name for tool in request.tools])
+        answer = ChatAnswer(on_event, request)
         seconds = request.limits.timeout_seconds
         try:
             async with asyncio.timeout(seconds) as limit:

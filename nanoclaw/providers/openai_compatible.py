@@ -232,7 +232,7 @@ def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[Re
     async def read(reply: Reply, on_event: OnEvent) -> AssistantMessage:
         if dialect.tool_mode == "json":
             return await _read_json_mode(reply, model, on_event)
-        answer = ChatAnswer(on_event, [tool.name for tool in request.tools])
+        answer = ChatAnswer(on_event, request)
         await _feed(answer, reply, model)
         return answer.answer(model, {"form": "openai"})
 

@@ -22,6 +22,7 @@ from nanoclaw.messages import (
     UserMessage,
 )
 from nanoclaw.providers.json_tools import (
+    Reply,
     ReplyReader,
     calls_in_text,
     exchanges,
@@ -298,6 +299,30 @@ def test_two_calls_are_found_in_order() -> None:
 def test_talk_about_calls_is_not_a_call(text: str) -> None:
     found = calls_in_text(text, ["write_file"])
     assert (found.text, found.calls) == (text, ())
+
+
+QUOTED = '{"name": "write_file",\n "arguments": {"path": "a"}}'
+
+
+@pytest.mark.parametrize("text", [QUOTED, f"The file says:\n```json\n{BARE}\n```", f"<tool_call>{BARE}</tool_call>"])
+@pytest.mark.parametrize(
+    "shown", [f"```json\n{QUOTED}\n```", "1\t```\n2\t" + QUOTED.replace("\n", "\n3\t") + "\n4\t```", json.dumps([BARE])]
+)
+def test_what_a_result_or_a_message_said_is_quoted_and_no_call(text: str, shown: str) -> None:
+    now = datetime.now(UTC)
+    for message in (ToolResult("c1", "read_file", shown, now), UserMessage(shown, now)):
+        assert calls_in_text(text, ["write_file"], [message]) == Reply(text)
+
+
+def test_a_model_that_calls_natively_is_not_heard_calling_beside_words() -> None:
+    def history(id: str) -> list[Message]:
+        return [AssistantMessage("", datetime.now(UTC), (ToolCall(id, "read_file", "{}"),))]
+
+    text = f"Then there is\n{BARE}"
+    assert calls_in_text(text, ["write_file"], history("toolu_1")) == Reply(text)
+    assert len(calls_in_text(BARE, ["write_file"], history("toolu_1")).calls) == 1
+    (own,) = calls_in_text(BARE, ["write_file"]).calls
+    assert len(calls_in_text(text, ["write_file"], history(own.id)).calls) == 1
 
 
 @given(st.text(alphabet='{}[]"<>`\\/ \nabtoolcalljsonname:,'))

@@ -691,8 +691,17 @@ def test_a_template_error_counts_as_a_refusal_though_the_status_says_500(
     assert ask(server, waits, heard).text == "ok" and waits.seconds == []
 
 
-def test_images_become_a_note_for_a_model_that_cannot_see(server: ModelServer, waits: Waits, heard: Heard) -> None:
-    server.script(failing(400, {"error": {"message": "image_url is not supported by this model"}}), says("a cat?"))
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "image_url is not supported by this model"),
+        (404, "No endpoints found that support image input"),
+    ],
+)
+def test_images_become_a_note_for_a_model_that_cannot_see(
+    server: ModelServer, waits: Waits, heard: Heard, status: int, words: str
+) -> None:
+    server.script(failing(status, {"error": {"message": words}}), says("a cat?"))
 
     async def run() -> bool:
         provider = make(server, waits)
