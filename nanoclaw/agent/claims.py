@@ -17,8 +17,8 @@ Kind = Literal["file", "note", "reminder", "calendar", "mail", "deletion"]
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before;
-    `is_word` when it is no more than "Noted.", which may only mean "I see", or "I'll remind you", which is true only of
-    what is set."""
+    `is_word` when it is no more than "Noted.", which may only mean "I see", or "I'll remind you" and "I'll remember",
+    which are true only of what is set or noted."""
 
     kind: Kind
     sentence: str
@@ -37,6 +37,21 @@ def claims(text: str) -> list[Claim]:
     if not patterns:
         return []
     return [claim for sentence in _sentences(_spoken(text)) if (claim := _claim(sentence, patterns))]
+
+
+def keeps_to(text: str, claim: Claim) -> bool:
+    """Whether an answer that was sent back for a claim still tells of the deed, in whatever words: a sentence says yes
+    or names the file, or what else it is about, and no word in it takes that back."""
+    return any(
+        re.search(_STILL, sentence, _I) or any(name in sentence for name in claim.names) or _is_about(sentence, claim)
+        for sentence in _sentences(_spoken(text))
+        if not re.search(rf"{_NOT}|{_ASKS}|[?？]", sentence, _I)
+    )
+
+
+def _is_about(sentence: str, claim: Claim) -> bool:
+    about = _ABOUT.get(claim.kind)
+    return not claim.names and about is not None and re.search(about, sentence, _I) is not None
 
 
 def _claim(sentence: str, patterns: Sequence[re.Pattern[str]]) -> Claim | None:
@@ -65,6 +80,8 @@ def _is_undone(sentence: str, told: re.Match[str]) -> bool:
 def _kind(sentence: str, verb: str) -> Kind | None:
     if re.fullmatch(_PROMISES, verb):
         return None if re.search(_ASKS, sentence, _I) else "reminder"
+    if re.fullmatch(_REMEMBERS, verb):
+        return None if re.search(_ASKS, sentence, _I) else "note"
     if re.fullmatch(_DELETES, verb):
         return "deletion"
     if re.fullmatch(_SENDS, verb):
@@ -153,6 +170,16 @@ _SENDS = (
     r"|enviei|inviat\w|mandat\w|发送|发给|发出"
 )
 _PROMISES = r"remind(?:er)?|erinnere|erinnern|rappellerai|recordaré|ricorderò|lembrar(?:ei)?|提醒"
+_REMEMBERS = (
+    r"remember|keep (?:it|this|that) in mind|merke|merken|m['’]en souviendrai|me acordaré|me ne ricorderò"
+    r"|(?:vou )?me lembrar(?:ei)?|记住|记得"
+)
+_ABOUT: dict[Kind, str] = {"file": _FILE, "note": _NOTE, "reminder": _REMINDER, "calendar": _CALENDAR}
+_STILL = (
+    r"^\W*(?:yes|ja|oui|s[íì]|sim|done|all set|erledigt|fertig|c['’]est fait|hecho|listo|fatto|feito|是的|完成|好了)"
+    r"(?!\w)"
+)
+"""How an answer begins that stands by the one before it."""
 _ASKS = (
     r"\b(?:if|once|when|whenever|unless|until|whether|should you|would you|let me know|just say|wenn|falls|sobald"
     r"|möchtest|si|quand|dès|voulez|veux|cuando|quieres|avísame|se|quando|vuoi|caso|quiser)\b|如果|要是|要不要|需要|吗|想"
@@ -171,7 +198,7 @@ _EARLIER = (
 # --- when it is no deed ----------------------------------------------------------------------------------------------
 
 _NOT = (
-    r"\bnot\b|\bnever\b|n['’]t\b|\bnothing\b|\bnicht\b|\bnichts\b|\bkeine?\w*|\bnie\b|\bpas\b|\brien\b|\bjamais\b"
+    r"\b(?:can)?not\b|\bnever\b|n['’]t\b|\bnothing\b|\bnicht\b|\bnichts\b|\bkeine?\w*|\bnie\b|\bpas\b|\brien\b|\bjamais\b"
     r"|\baucun\w*|\bnada\b|\bnunca\b|\bniente\b|\bnulla\b|\bmai\b|没|未|不|无法|可以|能|会|将|想|要|如果|是否|请"
 )
 _NOTHING = r"\s*(?:nothing|nichts|keine?\w*|rien|aucun\w*|nada|niente|nulla|no (?:file|note|reminder))\b"
@@ -192,7 +219,11 @@ def _compiled(language: int) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, _I) for pattern in _LANGUAGES[language][1])
 
 
-_JUST = r"(?:['’]ve| have)?(?: (?:just|also|already|now|successfully|then|have|went ahead and|gone ahead and))*"
+_JUST = (
+    r"(?:['’]ve| have)?(?: (?:just|also|already|now|then|have|went ahead and|gone ahead and"
+    r"|(?!near|hard|bare)\w+ly))*"
+)
+_OK = r"(?:(?:done|ok(?:ay)?|yes|got it|sure|all right)\W+)?"
 _MAIL = r"(?:e-?mail|mail|text message|sms|invitation|invite)"
 _W = r"[^\s,;:]*[^\s,;:.!]"
 """A word between others; a name of a file may have dots."""
@@ -203,7 +234,7 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "saved|stored|noted|wrote|written|created|added|record|remind|alarm|memori|jotted|updated|"
         "appended|scheduled|logged|exported|i put|ve put|have put|i made|ve made|have made|i set|ve set|"
         "have set|a note|note is|file is|now contains|now has|now holds|now includes|now lists|"
-        "mail|sent|forwarded|deleted|removed|erased",
+        "mail|sent|forwarded|deleted|removed|erased|remember|in mind",
         (
             rf"\bI{_JUST}"
             r" (?P<verb>saved|stored|noted(?! your (?:concern|point|feedback|question))|jotted down"
@@ -211,40 +242,41 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"|took a note"
             r"|taken a note|wrote|written|created|added|put|made|updated|appended|recorded|logged|memori[sz]ed"
             r"|set(?: up)?|scheduled|exported)\b",
-            r"^\W*(?:done\W+|ok(?:ay)?\W+|all |it['’]s |it has been |that['’]s |this has been |everything is )?"
+            rf"^\W*{_OK}(?:all |it['’]s |it has been |that['’]s |this has been |everything is )?"
             r"(?:now )?"
             r"(?P<verb>saved|stored|written|added|created|noted down)(?=\W*$| (?:it |that |this )?(?:to|in|into|as"
             r"|under|for you)\b"
             rf"| {_PATH})",
             rf"\b(?:reminder|alarm|file(?: {_PATH})?|note)s?(?: for [^.,;]{{1,40}})? (?:is|are|has been|have been)"
             r"(?: now)? (?P<verb>set(?: up)?|scheduled|created|saved|written|stored|added)\b",
-            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?{_PATH} (?:is|was|has been)(?: now)? (?P<verb>created|saved|written"
+            rf"^\W*{_OK}{_PATH} (?:is|was|has been)(?: now)? (?P<verb>created|saved|written"
             r"|updated)\b",
             r"\b(?:is|are|was|were|has been|have been)(?: now)? (?P<verb>written|saved|added) (?:in)?to (?:the file )?"
             rf"{_PATH}",
             r"^\W*(?:ok(?:ay)?\W+|got it\W+|sure\W+|all right\W+)(?P<word>(?P<verb>noted)):",
             r"\bI(?:['’]ll| will| shall) (?:then |also )?(?P<word>(?P<verb>remind) you)\b"
             r"(?!:|,| (?:what|who|where|why|how|which|that)\b)",
+            r"\bI(?:['’]ll| will| shall)(?: \w+)? (?P<word>(?P<verb>remember|keep (?:it|this|that) in mind))\b",
             r"\byou(?:['’]ll| will) (?:get|receive|have) (?P<word>(?:a|the|your) (?P<verb>reminder))\b",
-            r"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:reminder|alarm|file|note) (?P<verb>set|scheduled|created|saved|written"
+            rf"^\W*{_OK}(?:reminder|alarm|file|note) (?P<verb>set|scheduled|created|saved|written"
             r"|added)\b",
-            rf"(?:\bfile |^\W*(?:done\W+|ok(?:ay)?\W+)?){_PATH} now (?P<verb>contains|has|holds|includes|lists)\b",
-            r"^\W*(?:done\W+|ok(?:ay)?\W+|got it\W+|sure\W+)?(?P<word>(?P<verb>noted))\W*$",
+            rf"(?:\bfile |^\W*{_OK}){_PATH} now (?P<verb>contains|has|holds|includes|lists)\b",
+            rf"^\W*{_OK}(?P<word>(?P<verb>noted))\W*$",
             rf"\bI{_JUST} (?P<verb>sent|forwarded) (?:(?:him|her|them|you|[A-Z]\w+) )?"
             rf"(?:the|an?|your|this|that) (?:\w+ )?{_MAIL}\b",
             rf"\bI{_JUST} (?P<verb>e-?mailed) (?!you\b)",
-            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?(?:(?:the|your) )?{_MAIL}(?: to [^.,;]{{1,40}})?"
+            rf"^\W*{_OK}(?:(?:the|your) )?{_MAIL}(?: to [^.,;]{{1,40}})?"
             r" (?:(?:is|has been)(?: now)? )?(?P<verb>sent)(?=\W*$| to\b)",
             rf"\bI{_JUST} (?P<verb>deleted|removed|erased) (?:the )?(?:file )?{_PATH}(?=\W*$| )",
             rf"\bI{_JUST} (?P<verb>deleted|erased) (?:the|this|that|your) file\b",
             r"\bfile (?:(?:is|was|has been)(?: now)? )?(?P<verb>deleted|removed|erased)(?=\W*$|: )",
             rf"{_PATH} (?:is|was|has been)(?: now)? (?P<verb>deleted|removed|erased)\b",
-            rf"^\W*(?:done\W+|ok(?:ay)?\W+)?(?P<verb>deleted|removed|erased) (?:the )?(?:file )?{_PATH}",
+            rf"^\W*{_OK}(?P<verb>deleted|removed|erased) (?:the )?(?:file )?{_PATH}",
         ),
     ),
     (  # German
         "speichert|notiert|schrieben|vermerkt|gehalten|angelegt|erstellt|gefügt|eingetragen|gemerkt|"
-        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert|enthält jetzt|enthält nun|mail|gelöscht|erinner",
+        "ergänzt|eingerichtet|gestellt|gesetzt|aktualisiert|enthält jetzt|enthält nun|mail|gelöscht|erinner|merke",
         (
             rf"\b(?:ich hab(?:e|['’]s)?|hab(?:e)? ich)\b(?: {_W}){{0,12}}? (?P<verb>gespeichert|abgespeichert|notiert"
             r"|aufgeschrieben|vermerkt"
@@ -253,6 +285,8 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             rf"\b(?:erinnerung|datei|notiz|wecker)\b(?: {_W}){{0,6}}? (?:(?:ist|wurde|sind|wurden)(?: {_W}){{0,4}}? )?"
             r"(?P<verb>gespeichert|angelegt|erstellt|gesetzt|gestellt|eingerichtet)\b",
             r"^\W*(?:erledigt\W+|ok(?:ay)?\W+|ist )?(?P<verb>gespeichert|abgespeichert)(?=\W*$| (?:in|unter|als)\b)",
+            rf"^\W*(?:\w+\W+)?(?:datei )?{_PATH} (?:ist|wurde)(?: (?:jetzt|nun))? (?P<verb>geschrieben|gespeichert"
+            r"|angelegt|erstellt|aktualisiert)\b",
             rf"\bdatei {_PATH} (?P<verb>enthält) (?:jetzt|nun)\b",
             r"^\W*(?:ok(?:ay)?\W+|ist )?(?P<word>(?P<verb>notiert|vermerkt))\W*$",
             rf"\b(?:ich hab(?:e)?|hab(?:e)? ich)\b(?: {_W}){{0,4}}? (?:e-?mail|mail|einladung)\b(?: {_W}){{0,6}}?"
@@ -261,12 +295,14 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             rf"\b(?:ich hab(?:e)?|hab(?:e)? ich) (?:die datei )?(?:{_PATH}|die datei) (?P<verb>gelöscht)\b",
             rf"\bdatei (?:{_PATH} )?(?:(?:ist|wurde) )?(?P<verb>gelöscht)\b",
             r"\b(?:ich |dann |daran )(?P<word>(?P<verb>erinnere) (?:ich )?(?:dich|sie|euch))\b(?! nicht)",
+            r"\b(?:ich |dann )?(?P<word>(?P<verb>merke) (?:ich )?(?:es |das )?mir)\b",
+            r"\bich werde (?P<word>mir (?:das|es) (?P<verb>merken))\b",
             rf"\bich werde (?P<word>(?:dich|sie|euch)(?: {_W}){{0,8}}? (?P<verb>erinnern))\b",
         ),
     ),
     (  # French
         "enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé|inscrit|mémorisé|rédigé|j'ai mis|j’ai mis|ai mis|"
-        "envoyé|supprimé|rappellerai",
+        "envoyé|supprimé|rappellerai|souviendrai",
         (
             rf"\bj['’](?:ai|y ai)\b(?: {_W}){{0,4}}? (?P<verb>enregistré|sauvegardé|noté|créé|ajouté|écrit|programmé"
             r"|inscrit|mis|mémorisé|rédigé)e?s?\b",
@@ -279,11 +315,12 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             rf"\bfichier (?:{_PATH} )?(?:a été )(?P<verb>supprimé)\b",
             r"^\W*(?:ok\W+|d['’]accord\W+)?c['’]est (?P<word>(?P<verb>noté))\W*$",
             r"\bje (?:te |vous )(?:le |la |les )?(?P<word>(?P<verb>rappellerai))\b",
+            r"\bje (?P<word>(?P<verb>m['’]en souviendrai))\b",
         ),
     ),
     (  # Spanish
         "guardad|anotad|apuntad|cread|añad|agreg|escri|registrad|programad|puesto|guardé|anoté|apunté|"
-        "creé|programé|tomado nota|enviado|envié|eliminado|borrado|recordaré",
+        "creé|programé|tomado nota|enviado|envié|eliminado|borrado|recordaré|acordaré",
         (
             r"\b(?:he|se ha|se han)(?: (?:ya|también|creado y))* (?P<verb>guardado|anotado|apuntado|creado|añadido"
             r"|agregado|escrito|registrado|programado|puesto|tomado nota)\b",
@@ -294,6 +331,7 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"(?<!\w)(?P<verb>envié) (?:el|un) (?:correo|e-?mail)\b",
             rf"\bhe (?:ya )?(?P<verb>eliminado|borrado) (?:el (?:archivo|fichero)\b|{_PATH})",
             r"(?<!\w)(?:te|le|se) (?:lo )?(?P<word>(?P<verb>recordaré))(?!\w)",
+            r"(?<!\w)(?P<word>(?P<verb>me acordaré))(?!\w)",
         ),
     ),
     (  # Italian
@@ -309,6 +347,7 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"(?<!\w)ho (?:già )?(?P<verb>inviato|mandato) (?:l['’]|la |un['’])(?:e-?mail|mail)\b",
             rf"(?<!\w)ho (?:già )?(?P<verb>eliminato|cancellato) (?:il file\b|{_PATH})",
             r"(?<!\w)(?:ti|te lo|glielo) (?P<word>(?P<verb>ricorderò))(?!\w)",
+            r"(?<!\w)(?P<word>(?P<verb>me ne ricorderò))(?!\w)",
         ),
     ),
     (  # Portuguese
@@ -320,6 +359,7 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"(?P<verb>salv|criad|agendad|guardad|adicionad|definid)[oa]\b",
             r"(?<!\w)(?P<verb>enviei) (?:o|um) e-?mail\b",
             r"\b(?:te |lhe |vou te |vou lhe )(?P<word>(?P<verb>lembrarei|lembrar))\b",
+            r"\b(?P<word>(?P<verb>vou me lembrar|me lembrarei))\b",
         ),
     ),
     (  # Chinese
@@ -331,6 +371,7 @@ _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"邮件已经?(?P<verb>发送|发给|发出)",
             rf"(?:已经?|我)[^，。！；,]{{0,6}}?(?P<verb>删除|删掉)了? ?(?:文件|{_PATH})",
             r"(?<=会)[^，。！；,不]{0,14}?(?P<word>(?P<verb>提醒)(?:你|您))",
+            r"(?<=会)[^，。！；,不]{0,4}?(?P<word>(?P<verb>记住|记得))",
         ),
     ),
 )

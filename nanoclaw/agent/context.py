@@ -46,7 +46,7 @@ TALK = 4
 DOCUMENTS = 2.5
 """All the documents of one message may bring as much as so many that are as long as allowed."""
 
-ReadDocument = Callable[[Path, int, Callable[[], bool]], str]
+ReadDocument = Callable[[Path, int, Callable[[], bool], Callable[[str], None]], str]
 """From (path, budget in characters, whether to stop) to a document's text; raises DocumentError when there is none."""
 
 Recall = Callable[[str, Sequence[str], datetime, int], "list[Hit]"]
@@ -66,7 +66,7 @@ class ContextBuilder:
         clock: Callable[[], datetime],
         zone: str,
         open_image: Callable[[bytes | Path, str], Image],
-        read_document: ReadDocument = lambda path, budget, stopped: "",
+        read_document: ReadDocument = lambda path, budget, stopped, tell: "",
         recall: Recall = lambda query, talk, now, budget: [],
         pins: Callable[[], Sequence[str]] = lambda: (),
         means: Means | None = None,
@@ -236,11 +236,16 @@ class ContextBuilder:
         mode: Mode = "full",
     ) -> tuple[UserMessage, UserMessage]:
         """The runtime metadata, then the content. `quote` is what the message answers, `said` what there is to say of
-        it. Reads the attached files: a broken one becomes a remark, and `tell` gets a sentence about it. That takes
-        time; once `stopped()`, what is left is not read. In mode "guest" nothing is said of where files are."""
+        it. Reads the attached files: a broken one becomes a remark, and `tell` gets a sentence about it, or about one
+        of which only a part is shown. That takes time; once `stopped()`, what is left is not read. In mode "guest"
+        nothing is said of where files are."""
         now = self._clock()
         images, names, remarks, texts = list[Image](), list[str](), list(said), list[str]()
         share = min(1.0, DOCUMENTS / max(1, sum(map(_is_document, media))))
+
+        def in_part(remark: str) -> None:
+            tell(f"not all of it reaches the model: {remark}")
+
         for file in media:
             names.append(f"{file.name} ({file.mime or 'unknown type'})")
             if stopped():
@@ -253,7 +258,8 @@ class ContextBuilder:
                 if mode != "guest":
                     remarks.append(f"{file.name} is at {file.path}")
                 if _is_document(file):
-                    texts.append(self._read_document(Path(file.path), int(self._document_limit * share), stopped))
+                    budget = int(self._document_limit * share)
+                    texts.append(self._read_document(Path(file.path), budget, stopped, in_part))
             except (ImageError, DocumentError, OSError) as error:
                 verb = "shown" if is_image else "read"
                 remarks.append(f"{file.name} could not be {verb}{'' if mode == 'guest' else f': {error}'}")

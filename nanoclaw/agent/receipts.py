@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nanoclaw.agent.claims import Claim, Kind, claims
+from nanoclaw.agent.claims import Claim, Kind, claims, keeps_to
 from nanoclaw.agent.commands import Answer, Said
 from nanoclaw.errors import ScheduleError, WorkspaceError
 from nanoclaw.messages import Address, Deed, DeedState, ToolCall, ToolResult, UserMessage
@@ -122,19 +122,36 @@ class Receipts:
         told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
         return [self._remark(f"Undone by the person, so it is as it was before: {told}")] if undone else []
 
-    def doubt(self, text: str, address: Address, turn: int, asked: str) -> Doubt | None:
-        """Whether an answer to what the person asked claims a deed of which neither ledger nor files know."""
+    def doubts(self, address: Address, turn: int, asked: Callable[[], str]) -> Callable[[str], Doubt | None]:
+        """Tells of each answer of a turn to what the person asked whether it claims a deed of which neither ledger nor
+        files know, or keeps to such a claim of an answer before it."""
+        doubted: Claim | None = None
+
+        def doubt(text: str) -> Doubt | None:
+            nonlocal doubted
+            found = self._unfounded(text, address, turn, asked())
+            if not found and doubted and keeps_to(text, doubted):
+                found = None if self._is_founded(doubted, text, address, turn, asked()) else doubted
+            doubted = found or doubted
+            return self._doubt(found) if found else None
+
+        return doubt
+
+    def _unfounded(self, text: str, address: Address, turn: int, asked: str) -> Claim | None:
         for claim in claims(text):
-            if claim.names and all(self._is_memory(name) for name in claim.names):
+            if claim.kind == "file" and claim.names and all(self._is_memory(name) for name in claim.names):
                 claim = replace(claim, kind="note")
             if _is_asked_for(claim, asked) and not self._is_founded(claim, text, address, turn, asked):
-                done, missing = _CLAIMED[claim.kind]
-                sentence = claim.sentence if len(claim.sentence) <= 100 else claim.sentence[:99] + "…"
-                return Doubt(
-                    self._remark(f"{missing}, but your answer says: “{sentence}” {done} Answer the person again."),
-                    f"(Note from the program: {missing[0].lower()}{missing[1:]}.)",
-                )
+                return claim
         return None
+
+    def _doubt(self, claim: Claim) -> Doubt:
+        done, missing = _CLAIMED[claim.kind]
+        sentence = claim.sentence if len(claim.sentence) <= 100 else claim.sentence[:99] + "…"
+        return Doubt(
+            self._remark(f"{missing}, but your answer says: “{sentence}” {done} Answer the person again."),
+            f"(Note from the program: {missing[0].lower()}{missing[1:]}.)",
+        )
 
     def _is_founded(self, claim: Claim, text: str, address: Address, turn: int, asked: str) -> bool:
         kinds = _FOUNDED_BY[claim.kind]

@@ -157,8 +157,9 @@ def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
     return "The stable part is another than in the last request: only the tools are shared." + reported
 
 
-def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
-    """Where the last answer came from. `cost(model, usage)` puts a price in words."""
+def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "") -> str:
+    """Where the last answer came from. `cost(model, usage)` puts a price in words; `facts` is what the model was shown
+    of MEMORY.md."""
     if last is None:
         return "There is no answer in this conversation yet."
     lines = []
@@ -167,11 +168,13 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str]) -> str:
     lines.append(f"Notes recalled for it: {_notes(new)}" if new else "No notes were recalled for it.")
     if known:
         lines.append(f"Notes shown since an earlier message of this conversation: {_notes(known)}")
+    if stated := _stated(facts.splitlines(), last.messages):
+        lines.append(f"Facts of MEMORY.md with words of it: {'; '.join(f'“{fact[:80]}”' for fact in stated)}")
     calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
     failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
     paths = [_read(call) for call in calls if call.id not in failed]
-    files = [path for path in paths if path and not path.endswith("/SKILL.md")]
-    skills = [path.split("/")[-2] for path in paths if path.endswith("/SKILL.md")]
+    files = [path for path in paths if path and not path.lower().endswith("/skill.md")]
+    skills = [path.split("/")[-2] for path in paths if path.lower().endswith("/skill.md")]
     if files:
         lines.append(f"Files it read: {', '.join(dict.fromkeys(files))}")
     if skills:
@@ -229,6 +232,16 @@ def why_not(text: str, question: str, last: PastTurn | None, search: Callable[[s
 
 def question_of(messages: Sequence[Message]) -> str:
     return next((m.text for m in messages if isinstance(m, UserMessage) and m.origin != "runtime"), "")
+
+
+def _stated(lines: Sequence[str], messages: Sequence[Message]) -> list[str]:
+    """The lines, at most three, that have words of the answer which the question did not have, and others of both."""
+    asked = set(words(question_of(messages)))
+    answer = set(words(next((m.text for m in reversed(messages) if isinstance(m, AssistantMessage)), "")))
+    shared = [
+        (len((asked | answer).intersection(own)), line) for line in lines if (own := set(words(line))) & answer - asked
+    ]
+    return [line.strip("-* ") for count, line in sorted(shared, key=lambda one: -one[0])[:3] if count > 1]
 
 
 def _notes(notes: Sequence[NoteRef]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from nanoclaw.errors import StoreError
 from nanoclaw.events import Event, Notice, Settled
 from nanoclaw.messages import Address, Button, Outbound
 
@@ -55,15 +57,18 @@ class Approvals:
         show: Callable[[Address, Event], None],
         home: Callable[[Address], Address] = lambda address: address,
         sent_as: Callable[[int], str] = lambda message: "",
+        note: Callable[[Sequence[tuple[Address, int]]], None] = lambda asked: None,
         seconds: float = SECONDS,
     ) -> None:
         """`place(address)` is where the owner can be asked about what goes on at an address, None for nowhere;
         `number` gives one that no earlier question had, not even before a restart; `last(address)` tells what was said
         and begun there last, and `message(address, id)` which message to it has the platform's id.
         `home(address)` is the conversation of an address, which it may share with others; `sent_as(message)` is the
-        platform's id of a message of ours, '' before it has one."""
+        platform's id of a message of ours, '' before it has one. `note(asked)` keeps which messages ask what is open,
+        each with its place, for a later process to `settle`."""
         self._place, self._say, self._number, self._seconds = place, say, number, seconds
         self._last, self._message, self._show, self._home, self._sent_as = last, message, show, home, sent_as
+        self._note = note
         self._open: dict[int, Question] = {}
 
     async def ask(self, text: str, address: Address) -> bool:
@@ -79,6 +84,7 @@ class Approvals:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._open[number] = Question(address, place, self._last(place), answer)
         try:
+            self._note_open()
             if place != address or address.channel == "terminal":  # `nanoclaw -m` shows what answers it, no more
                 waiting = f"waiting for the owner's answer to question {number}, asked in {place}"
                 self._show(address, Notice(waiting))
@@ -92,14 +98,24 @@ class Approvals:
             return False
         finally:
             question = self._open.pop(number)
-            if shown := self._sent_as(question.mark[0]):
-                self._show(place, Settled(shown))
+            self.settle(place, question.mark[0])
+            with suppress(StoreError):
+                self._note_open()
+
+    def settle(self, place: Address, message: int) -> None:
+        """What a message of ours asked there is over."""
+        if shown := self._sent_as(message):
+            self._show(place, Settled(shown))
+
+    def _note_open(self) -> None:
+        self._note([(one.place, one.mark[0]) for one in self._open.values()])
 
     def answer(self, number: int, is_yes: bool) -> str:
         """The owner has answered a question; what is said of that."""
         question = self._open.get(number)
         if question is None or question.answer.done():
-            return f"There is no open question {number}: it was answered, or is over. Ask again if it still matters."
+            over = "it was answered, its time is over, or the program was started anew"
+            return f"There is no open question {number}: {over}. Ask again if it still matters."
         question.answer.set_result(is_yes)
         return "Yes: it goes on." if is_yes else "No: it is not done."
 

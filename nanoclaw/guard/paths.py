@@ -106,7 +106,8 @@ def _enter(folder: int, part: str) -> int:
 
 
 def _locate(root: Path, path: str, read_roots: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
-    """The allowed root that holds the path, and the names below it, free of links at the time of asking."""
+    """The allowed root that holds the path, or the folder of one that is a file, and the names below it, free of links
+    at the time of asking."""
     if "\0" in path:
         raise Refused(f"the path {path[:80]!r} has a NUL character in it: leave it out.")
     if path.startswith("~"):
@@ -118,7 +119,8 @@ def _locate(root: Path, path: str, read_roots: Sequence[Path]) -> tuple[str, tup
     for allowed in (root, *read_roots):
         base = os.path.realpath(allowed)
         if real == base:
-            return base, ()
+            folder, _, name = base.rpartition("/")
+            return (folder or "/", (name,)) if os.path.isfile(base) else (base, ())  # noqa: PTH113
         if real.startswith(base.rstrip("/") + "/"):
             return base, tuple(real[len(base) :].strip("/").split("/"))
     raise Refused(f"{path[:200]!r} is outside the workspace. File tools work inside it; use a relative path.")

@@ -21,7 +21,7 @@ from nanoclaw.guard import walk
 from nanoclaw.guard.escapes import visible
 from nanoclaw.guard.paths import open_folder, open_for_reading, open_parent_for_writing, place_to_search
 from nanoclaw.messages import Image, ToolExample
-from nanoclaw.tools.base import Tool, ToolOutput, tool
+from nanoclaw.tools.base import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.workspace.paths import Workspace
 
 PAGE_LINES = 500
@@ -40,17 +40,29 @@ OpenImage = Callable[[bytes, str], Image]
 """Makes a picture of a file's bytes and name fit for a model; raises ImageError with a sentence."""
 
 
-def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence[Path] = ()) -> list[Tool]:
-    """The eight file tools; `read_roots` are folders outside the workspace that may be read (shipped skills)."""
+def file_tools(
+    workspace: Workspace,
+    open_image: OpenImage,
+    read_roots: Sequence[Path] = (),
+    attached: Callable[[int], Sequence[Path]] = lambda turn: (),
+) -> list[Tool]:
+    """The seven file tools; `read_roots` are folders outside the workspace that may be read (shipped skills), and
+    `attached(turn)` the files that came with messages of the conversation of a turn, wherever they are."""
     root = workspace.root
 
+    def readable(context: ToolContext, path: str) -> Sequence[Path]:
+        if any(Path(root, path).is_relative_to(top) for top in (root, *read_roots)):
+            return read_roots
+        return (*read_roots, *attached(context.turn))
+
     async def read_file(
+        context: ToolContext,
         path: Annotated[str, "relative to the workspace"],
         offset: Annotated[int, "first line"] = 1,
         limit: Annotated[int, "number of lines"] = PAGE_LINES,
     ) -> str | ToolOutput:
         """Read a text file with line numbers, or look at an image."""
-        with open_for_reading(root, path, read_roots) as file:
+        with open_for_reading(root, path, readable(context, path)) as file:
             head = file.read(_HEAD_BYTES)
             if _is_image(head):
                 image = await asyncio.to_thread(_picture, head, file, path, open_image)
@@ -101,6 +113,7 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
         return await asyncio.to_thread(find)
 
     async def search_files(
+        context: ToolContext,
         pattern: Annotated[str, "regular expression; (?i) ignores case"],
         path: Annotated[str, "folder or file"] = ".",
         glob: Annotated[str, "only files like *.md"] = "",
@@ -114,7 +127,7 @@ def file_tools(workspace: Workspace, open_image: OpenImage, read_roots: Sequence
             raise ToolError(
                 f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special signs."
             ) from None
-        base, parts, only = place_to_search(root, path, read_roots)
+        base, parts, only = place_to_search(root, path, readable(context, path))
         request: dict[str, object] = {"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}
         return await _search(request, path)
 

@@ -87,9 +87,11 @@ class Listing:
 
 
 class Forgotten(NamedTuple):
-    """What was done; `still_in` names files of the home that have the words all the same."""
+    """What was done; `messages` had the words that were asked for, `texts` are copies of them, and texts with other
+    words of what was forgotten; `still_in` names files of the home that have the words all the same."""
 
     places: tuple[str, ...]
+    messages: int
     texts: int
     still_in: tuple[str, ...]
     deleted: int = 0
@@ -134,8 +136,7 @@ class Forgetter:
         found = [*self._exact(query)]
         known = {(passage.file, passage.start) for passage in found}
         similar = [each for each in self._similar(query) if not any(line in known for line in each.numbers)]
-        asked = words_of((), [query])
-        messages = scrub.mentions(self._store, lambda body: asked.without_any(body) != body) if self._store else 0
+        messages = scrub.mentions(self._store, _has_words(query)) if self._store else 0
         listing = Listing(
             query, (*found[:MOST_HITS], *similar[:MOST_SIMILAR]), messages, max(0, len(found) - MOST_HITS)
         )
@@ -177,7 +178,11 @@ class Forgetter:
         aside = [name for name in held if _is_aside(name)]
         for name in aside:
             (self._home / name).unlink(missing_ok=True)
-        return Forgotten(places, len(cells), tuple(name for name in held if name not in aside), len(aside))
+        has_query = _has_words(query)
+        messages = sum(cell.table == "messages" and has_query(cell.before) for cell in cells)
+        return Forgotten(
+            places, messages, len(cells) - messages, tuple(name for name in held if name not in aside), len(aside)
+        )
 
     @property
     def undoable_since(self) -> datetime | None:
@@ -338,7 +343,8 @@ def shown(listing: Listing) -> str:
 def told(forgotten: Forgotten) -> str:
     """What was done, without the words."""
     places = ", ".join(forgotten.places) or "no note"
-    text = f"Forgotten: {places}; {_counted(forgotten.texts, 'text')} of conversations."
+    others = f" and {_counted(forgotten.texts, 'other text')}" if forgotten.texts else ""
+    text = f"Forgotten: {places}; {_counted(forgotten.messages, 'message')} with these words{others} of conversations."
     if forgotten.deleted:
         text += f" Deleted, as they held the words too: {_counted(forgotten.deleted, 'file')} kept aside earlier."
     if forgotten.still_in:
@@ -386,6 +392,11 @@ def _has(text: str, phrase: str) -> bool:
     words = phrase.casefold().split()
     folded = text.casefold()
     return all(word in folded for word in words) and " ".join(words) in " ".join(folded.split())
+
+
+def _has_words(query: str) -> Callable[[str], bool]:
+    asked = words_of((), [query])
+    return lambda body: asked.without_any(body) != body
 
 
 def _counted(count: int, noun: str) -> str:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from nanoclaw.errors import Refused, ToolError
+from nanoclaw.guard.access import TERMINAL
 from nanoclaw.guard.approvals import exactly
 from nanoclaw.messages import Address, Deed, Message, Outbound, ToolExample
 from nanoclaw.silence import spoken
+from nanoclaw.store.inbox import NOT_SENT
 from nanoclaw.store.sent import Progress, Sent
 from nanoclaw.tools.base import Tool, ToolContext, tool
 
@@ -51,17 +53,22 @@ class Post:
     async def send(self, context: ToolContext, text: str, files: Sequence[str], to: str) -> str:
         """Send it; what the platform says. Raises ToolError."""
         here = self.home(context.address)
-        target = here if to.strip().lower() in _HERE else self._address(to)
-        self._check(context, text, files, target, here)
+        is_here = to.strip().lower() in _HERE or to.strip() == str(here)
+        self._check(context, text, files, is_here)
+        target = here if is_here else self._address(to)
         paths = tuple(dict.fromkeys(map(self.check_file, files)))
         if target != here and not self.is_open(target):
             question = f"May I send this to {target}?\n\n{_shown(text, files)}"
-            if not await self.ask(question, context.address):
+            try:
+                may = await self.ask(question, context.address)
+            except asyncio.CancelledError:  # what is said of that stands in the history
+                raise ToolError(NOT_SENT) from None
+            if not may:
                 raise Refused(
                     f"the owner did not say yes to a message to {target}, or was not there to be asked, so nothing was "
                     "sent. Tell the person."
                 )
-        told = () if target == context.address else self.introduce("Sent by you, from another conversation.", text)
+        told = self.introduce("Sent by you, from another conversation.", text)
         reply_to = "" if self.stays(target) else self.sent.answers(context.turn)
         outbound = Outbound(target, text, paths, reply_to)
         row = self.sent.send(outbound, context.turn, context.call, told)
@@ -76,16 +83,18 @@ class Post:
             raise ToolError(f"there is no channel {channel!r} here; there are: {', '.join(self.channels())}.")
         target = Address(channel, chat)
         if not self.is_known(target):
+            lists = f", and it is not in the lists of config.toml ([channels.{channel}] allow_from, send_to)"
             raise ToolError(
-                f"{target} is not known: nobody there has written yet, and it is not in the lists of config.toml "
-                f"([channels.{channel}] allow_from, send_to). Nothing was sent."
+                f"{target} is not known: nobody there has written yet{lists if channel != TERMINAL else ''}. "
+                "Nothing was sent."
             )
         return target
 
-    def _check(self, context: ToolContext, text: str, files: Sequence[str], target: Address, here: Address) -> None:
+    def _check(self, context: ToolContext, text: str, files: Sequence[str], is_here: bool) -> None:
+        """Before anything is looked up: a guest learns nothing of who else is known."""
         if context.origin == "heartbeat":
             raise Refused("a heartbeat sends nothing by itself: use report.")
-        if context.role == "guest" and (target != here or files):
+        if context.role == "guest" and (not is_here or files):
             raise Refused("in a guest's conversation only text can be sent, and only to this chat. Nothing was sent.")
         if not spoken(text).strip() and not files:
             raise ToolError("there is nothing to send: give a text, files or both.")

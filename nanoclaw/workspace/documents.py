@@ -57,8 +57,14 @@ TYPES = {
 """What people attach, by the endings of names; a system's own list may lack the half of it."""
 
 
-def read_document(path: Path, budget_characters: int = CHARACTERS, stopped: Callable[[], bool] = lambda: False) -> str:
-    """The text of a document between marks that its own text cannot hold, cut to the budget.
+def read_document(
+    path: Path,
+    budget_characters: int = CHARACTERS,
+    stopped: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda remark: None,
+) -> str:
+    """The text of a document between marks that its own text cannot hold, cut to the budget; `tell` hears why there
+    is no more, if so.
 
     Raises DocumentError, with a sentence, when there is no text to be had, and when `stopped()` says to end.
     """
@@ -70,7 +76,10 @@ def read_document(path: Path, budget_characters: int = CHARACTERS, stopped: Call
     about = ", ".join(part for part in (found.kind, found.parts) if part)
     opening = f"[attached file {name}: {about}]" if about else f"[attached file {name}]"
     end = f"[end of attached file {name}]"
-    return "\n".join(part for part in (opening, text, _remark(name, text, found), end) if part)
+    if remark := _remark(name, text, found):
+        tell(remark)
+        remark = f"[... {remark} ...]"
+    return "\n".join(part for part in (opening, text, remark, end) if part)
 
 
 def escape(text: str) -> str:
@@ -206,12 +215,12 @@ def _remark(name: str, text: str, found: _Found) -> str:
     """Why there is no more, '' when it is all."""
     where = f", up to {found.part} of {found.parts}" if found.part and found.parts else ""
     if found.cut and found.total:
-        return f"[... {name}: the first {len(text):,} of {found.total:,} characters are shown ...]"
+        return f"{name}: the first {len(text):,} of {found.total:,} characters are shown"
     if found.cut:
-        return f"[... {name}: the first {len(text):,} characters are shown{where} ...]"
+        return f"{name}: the first {len(text):,} characters are shown{where}"
     if found.late:
-        return f"[... {name}: reading was stopped after {SECONDS:g} s and {len(text):,} characters{where} ...]"
-    return f"[... {name} {found.fault} The rest was read ...]" if found.fault else ""
+        return f"{name}: reading was stopped after {SECONDS:g} s and {len(text):,} characters{where}"
+    return f"{name} {found.fault} The rest was read" if found.fault else ""
 
 
 def _one_line(text: str) -> str:

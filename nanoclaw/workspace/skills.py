@@ -70,17 +70,18 @@ def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, .
 def survey(
     folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
 ) -> tuple[Skill, ...]:
-    """All skills by name, also hidden and broken ones; a broken one gives way to a whole one further down."""
-    found: dict[str, Skill] = {}
+    """All skills by name, also hidden ones, and after its namesake each broken one: it gives way to a whole one."""
+    found, broken = dict[str, Skill](), list[Skill]()
     path_of_commands = _search_path(means.environment)
     for folder in folders:
         for path, stamp in _places(str(folder)):
             loaded, requires = _load(path, str(folder), stamp)
             if loaded.problem:
                 tell(loaded)
-            if loaded.name not in found or (found[loaded.name].problem and not loaded.problem):
+                broken.append(loaded)
+            elif loaded.name not in found:
                 found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
-    return tuple(found[name] for name in sorted(found))
+    return tuple(sorted((*found.values(), *broken), key=lambda skill: (skill.name, bool(skill.problem))))
 
 
 def find(skills: Sequence[Skill], name: str) -> Skill:
@@ -99,9 +100,10 @@ def find(skills: Sequence[Skill], name: str) -> Skill:
 
 
 def by_hand(skill: Skill, task: str) -> str:
-    """What a message says that starts the skill for `task`."""
+    """What a message says that starts the skill for `task`, which also stands where its text says $ARGUMENTS."""
+    text = body(skill).replace("$ARGUMENTS", task)
     task = task or "(Nothing more was said: begin with what the skill says, and ask for what it needs.)"
-    return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{body(skill)}\n\n---\n\n{task}"
+    return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{text}\n\n---\n\n{task}"
 
 
 def started_by(message: str) -> str:
@@ -156,7 +158,7 @@ _SearchPath = tuple[tuple[str, int], ...]
 
 
 def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
-    """Each SKILL.md in the folders of `folder`, with what tells one state of the file from another."""
+    """Each SKILL.md, or else skill.md, in the folders of `folder`, with what tells one state of it from another."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
@@ -168,15 +170,21 @@ def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
     if len(names) > MOST_IN_A_FOLDER:
         _warn(f"{folder} holds {len(names):,} folders; only the first {MOST_IN_A_FOLDER:,} are looked at", ())
     for name in names[:MOST_IN_A_FOLDER]:
-        path = f"{folder}/{name}/SKILL.md"
-        try:
-            status = os.stat(path)  # noqa: PTH116  (a Path for each costs more than the call)
-            yield path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            if Path(path).is_symlink():
-                yield path, ()
-        except OSError:
-            yield path, ()
+        for path in (f"{folder}/{name}/SKILL.md", f"{folder}/{name}/skill.md"):
+            if (stamp := _stamp(path)) is not None:
+                yield path, stamp
+                break
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """None where there is nothing, () for what cannot be looked at."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  (a Path for each costs more than the call)
+    except (FileNotFoundError, NotADirectoryError):
+        return () if Path(path).is_symlink() else None
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
 
 
 @lru_cache(maxsize=8 * MOST_IN_A_FOLDER)  # parsed once for each state of the file
@@ -198,9 +206,9 @@ def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]
         raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
     with file.open("rb") as opened:
         front = front_matter.parse(front_matter.split(opened.read(front_matter.LONGEST_BYTES + 8))[0])
-    name, description = _text(front, "name"), _text(front, "description")
-    if name != file.parent.name:
-        raise SkillError(f"line {front['name'].line}: its name {name!r} is not its folder's")
+    name, description = _text(front, "name") if "name" in front else "", _text(front, "description")
+    if not re.fullmatch(r"[\w.-]+", name):  # none, or a title
+        name = file.parent.name
     if len(description) > DESCRIPTION_CHARACTERS:
         description = description[: DESCRIPTION_CHARACTERS - 1] + "…"
     values = {key: entry.value for key, entry in front.items()}

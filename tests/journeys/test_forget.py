@@ -113,11 +113,14 @@ def test_after_forgetting_in_a_chat_no_file_of_the_home_has_the_words(home: Home
 @pytest.mark.usefixtures("told")
 def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Home, server: ModelServer) -> None:
     asked = home.run("memory", "forget", SECRET, stdin="n\n", check=1)
-    assert asked.out.splitlines()[0].startswith("1. MEMORY.md:")
-    assert asked.out.splitlines()[-1] == "Nothing was forgotten."
+    listed = asked.out.splitlines()
+    assert listed[0].startswith("1. MEMORY.md:")
+    _, asked_for = next(line for line in listed if "conversations: " in line).split(": ")
+    assert listed[-1] == "Nothing was forgotten."
     assert "state.db" in holding(home)
     done = home.run("memory", "forget", SECRET, "--yes")
     assert "Forgotten: MEMORY.md:" in done.out
+    assert f"; {asked_for} and " in done.out, "the list and what was done count alike"
     assert holding(home) == []
     assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
 
@@ -158,7 +161,7 @@ def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, serve
     assert after(9).undoable_since
     ((seconds, call),) = timers
     call()
-    assert len(list(home.root.glob("forgotten*"))) == 2, "a later forgetting has a time of its own"
+    assert len(list(home.root.glob("forgotten*"))) == 2
     assert 600 < seconds < 610
     assert after(11).undoable_since is None
     assert len(timers) == 1
@@ -219,6 +222,17 @@ def test_only_the_chosen_number_is_forgotten(home: Home, server: ModelServer, ch
 def test_a_wrong_number_is_a_sentence(home: Home, server: ModelServer) -> None:
     assert "it has 3 numbers" in home.run("memory", "forget", SECRET, "--number", "9", check=1).err
     assert "give numbers of the list" in home.run("memory", "forget", SECRET, "--number", "x", check=2).err
+
+
+def test_each_of_two_things_forgotten_comes_back(home: Home) -> None:
+    for fact in ("alpha one", "beta two", "gamma three"):
+        home.run("memory", "add", "--fact", fact)
+    whole = (home.workspace / "MEMORY.md").read_bytes()
+    home.run("memory", "forget", "alpha", "--yes")
+    home.run("memory", "forget", "beta", "--yes")
+    home.run("memory", "undo")
+    home.run("memory", "undo")
+    assert (home.workspace / "MEMORY.md").read_bytes() == whole
 
 
 def test_there_is_nothing_to_forget_in_a_new_home(home: Home) -> None:

@@ -13,7 +13,7 @@ import pytest
 from nanoclaw.messages import Address, AssistantMessage, ToolResult
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import SENT
+from nanoclaw.store.inbox import NOT_SENT, SENT
 from nanoclaw.store.outbox import Outbox
 from tests.agent.house import GUEST, LETS_IN, MAIN, FakeChannel, HandClock, House, assert_legal, house, results
 
@@ -164,6 +164,32 @@ def test_an_address_that_nobody_knows_is_told_and_not_written_to(tmp_path: Path,
     asyncio.run(story())
 
 
+def test_known_are_the_owners_chats_who_has_talked_and_who_is_listed(tmp_path: Path) -> None:
+    """A chat of the owner's has no conversation of its own where one is shared with the terminal."""
+    from nanoclaw.app import is_known
+    from nanoclaw.config import load
+    from nanoclaw.store.people import People
+    from nanoclaw.store.sent import Sent
+    from nanoclaw.store.sessions import Sessions
+
+    lists = 'allow_from = ["2"]\nallow_groups = ["-3"]\nsend_to = ["4"]'
+    (tmp_path / "config.toml").write_text(f'[channels.telegram]\ntoken = "1:a"\n{lists}\n')
+    config, clock = load({"NANOCLAW_HOME": str(tmp_path)}), HandClock()
+    store = Store(tmp_path / "state.db")
+    try:
+        people, sessions = People(store, clock), Sessions(store, clock)
+        assert people.try_code(people.new_link("telegram"), Address("telegram", "1"), "1", "", may_link=True)
+        people.meet(Address("telegram", "1"), "1")
+        sessions.of(Address("telegram", "5"))
+        sent = Sent(store, sessions, clock)
+        chats = [Address("telegram", chat) for chat in ("1", "2", "-3", "4", "5", "6")]
+        assert [is_known(config, people, sent, chat) for chat in chats] == [True] * 5 + [False]
+        assert is_known(config, people, sent, MAIN)
+        assert not is_known(config, people, sent, Address("terminal", "other"))
+    finally:
+        store.close()
+
+
 def test_an_open_address_needs_no_yes(tmp_path: Path) -> None:
     async def story() -> None:
         chat = FakeChannel("chat")
@@ -172,6 +198,24 @@ def test_an_open_address_needs_no_yes(tmp_path: Path) -> None:
         async with house(tmp_path, provider, others=(chat,), messaging=messaging) as home:
             assert await home.ask("tell Anna") == "Told her."
             assert (await chat.sent.get()).text == "Hello."
+
+    asyncio.run(story())
+
+
+def test_what_is_sent_to_another_chat_of_the_same_conversation_is_in_it_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        chat = FakeChannel("chat")
+        provider = ScriptedProvider(message(text="The chart.", to="chat:1"), "Sent.", "Again.")
+        messaging = {"is_known": lambda address: True, "is_open": lambda address: True}
+        async with house(tmp_path, provider, others=(chat,), messaging=messaging, shared=True) as home:
+            code = home.people.new_link("chat")
+            assert home.people.try_code(code, Address("chat", "1"), "1", "", may_link=True) == "linked"
+            home.people.meet(Address("chat", "1"), "1")
+            assert await home.ask("send it to my phone") == "Sent."
+            assert (await chat.sent.get()).text == "The chart."
+            assert [one.text for one in home.history if isinstance(one, AssistantMessage)] == ["", "Sent."]
+            assert_legal(home.history)
+            assert await home.ask("and again") == "Again."
 
     asyncio.run(story())
 
@@ -203,6 +247,22 @@ def test_a_guest_may_only_write_to_their_own_chat(tmp_path: Path) -> None:
             refused = [result.text for result in results(home.sessions.of(GUEST).history)]
             assert ["only to this chat" in text for text in refused] == [True, True, False]
             assert {row[0] for row in home.store.rows("SELECT chat FROM outbox")} == {"777"}
+
+    asyncio.run(story())
+
+
+def test_a_guest_learns_from_no_refusal_who_else_is_known(tmp_path: Path) -> None:
+    async def story() -> None:
+        chat = FakeChannel("chat")
+        steps = [message(text="Hello.", to=to) for to in ("chat:555", "chat:556", "sms:5", "terminal:main", "Anna")]
+        provider = ScriptedProvider(*steps, message(text="Hi.", to=str(GUEST)), "Sorry.")
+        async with house(tmp_path, provider, others=(chat,), messaging={}, rules=LETS_IN) as home:
+            met(home)
+            await home.guest_says("tell Anna")
+            assert [(await chat.sent.get()).text for _ in range(2)] == ["Hi.", "Sorry."]
+            *refused, own = [result.text.splitlines()[0] for result in results(home.sessions.of(GUEST).history)]
+            assert len(refused) == 5 and len(set(refused)) == 1
+            assert own.startswith("Delivered to this chat")
 
     asyncio.run(story())
 
@@ -330,6 +390,34 @@ def test_after_a_crash_a_message_is_delivered_once_and_the_model_knows_that_it_w
             assert await home.ask("go on") == "She knows."
             assert chat.sent.empty()
             assert_legal(home.history)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("end", ["killed", "told to end"])
+def test_what_waited_for_a_yes_when_the_program_ended_was_not_sent_and_is_asked_anew(tmp_path: Path, end: str) -> None:
+    async def story() -> None:
+        root = tmp_path
+        step = message(text="The party is at 8.", to="chat:555")
+        async with house(root, ScriptedProvider(step), others=(FakeChannel("chat"),), messaging={}) as home:
+            met(home)
+            assert "/yes 1" in (await home.channel_question("tell Anna")).text
+            if end == "killed":
+                root = tmp_path / "killed"
+                root.mkdir()
+                copy(home, root / "state.db")
+            else:
+                await home.assistant.close(leave=True)
+        chat, provider = FakeChannel("chat"), ScriptedProvider(step, "Told her.")
+        async with house(root, provider, others=(chat,), messaging={}) as home:
+            while "/yes 2" not in (await home.answer()):  # the first one may be there again
+                pass
+            assert provider.requests[0].history[-1].text == NOT_SENT
+            await home.say("/yes 2")
+            assert (await chat.sent.get()).text == "The party is at 8."
+            await home.assistant.idle()
+            assert_legal(home.history)
+            assert chat.sent.empty()
 
     asyncio.run(story())
 

@@ -36,12 +36,20 @@ def test_a_text_comes_back_from_two_files_of_which_none_has_a_word_of_it(tmp_pat
     assert halves(tmp_path / "undo", Clock()).read() == (NOON, TEXT)
 
 
-def test_the_newest_text_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    kept = halves(tmp_path, Clock())
-    kept.keep("one")
-    kept.keep("two")
-    assert kept.read() == (NOON, "two")
+def test_each_text_comes_back_within_its_own_time_the_newest_first(tmp_path: Path) -> None:
+    clock = Clock()
+    kept = halves(tmp_path, clock)
+    for minute, text in enumerate(("one", "two", "three")):
+        clock.now = NOON + timedelta(minutes=4 * minute)
+        kept.keep(text)
+    assert (kept.read() or ("", ""))[1] == "three"
+    kept.drop()
+    assert (kept.read() or ("", ""))[1] == "two"
+    clock.now = NOON + timedelta(minutes=11)
+    assert kept.read() == (NOON + timedelta(minutes=4), "two")
     assert len(list(tmp_path.iterdir())) == 2
+    kept.drop()
+    assert kept.read() is None
 
 
 @pytest.mark.parametrize("minutes", [10.1, 60 * 24, -11])

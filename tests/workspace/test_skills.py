@@ -79,6 +79,9 @@ def test_a_broken_skill_gives_way_to_a_whole_one_further_down_and_is_still_told(
     assert discover([tmp_path / "mine", tmp_path / "shipped"])[0].path == tmp_path / "shipped" / "mail" / "SKILL.md"
     (line,) = warnings()
     assert str(path) in line
+    whole, broken = found = survey([tmp_path / "mine", tmp_path / "shipped"])
+    assert (whole.problem, broken.path) == ("", path)
+    assert find(found, "mail") == whole
 
 
 def test_an_edited_skill_is_read_again(tmp_path: Path) -> None:
@@ -122,6 +125,18 @@ def test_a_skill_written_for_claude_works_unchanged(tmp_path: Path) -> None:
     assert found.description.startswith('Use whenever a PDF is filled in. This includes: reading, merging and "flat')
     assert found.missing == ()
     assert body(found) == "# Forms\n\nSee REFERENCE.md."
+
+
+@pytest.mark.parametrize(
+    ("front", "name"), [("", "pdf-main"), ("name: pdf\n", "pdf"), ("name: Fills in PDF forms\n", "pdf-main")]
+)
+@pytest.mark.parametrize("file", ["SKILL.md", "skill.md"])
+def test_a_skill_is_called_as_it_says_or_as_its_folder(tmp_path: Path, front: str, name: str, file: str) -> None:
+    path = tmp_path / "pdf-main" / file
+    path.parent.mkdir()
+    path.write_text(f"---\n{front}description: Fills in forms.\n---\nHow to.\n")
+    (found,) = discover([tmp_path])
+    assert (found.name, found.path.samefile(path), found.description) == (name, True, "Fills in forms.")
 
 
 def test_a_skill_written_for_openclaw_works_unchanged(tmp_path: Path) -> None:
@@ -327,11 +342,10 @@ BROKEN: dict[str, tuple[str | bytes, int]] = {
     "a list": ("---\n- a\n- b\n---\nbody", 2),
     "a tab": ("---\nname: bad\ndescription: x\n\tmore: y\n---\nbody", 4),
     "bad quotes": ('---\nname: bad\ndescription: "x" y\n---\nbody', 3),
-    "no name": ("---\ndescription: x\n---\nbody", 1),
+    "empty name": ("---\nname:\ndescription: x\n---\nbody", 2),
     "no description": ("---\nname: bad\n---\nbody", 1),
     "empty description": ("---\nname: bad\ndescription: ''\n---\nbody", 3),
     "description is a list": ("---\nname: bad\ndescription: [x]\n---\nbody", 3),
-    "name unlike its folder": ("---\ndescription: x\nname: other\n---\nbody", 3),
     "only control characters": ("---\nname: bad\ndescription: \x01\x02\n---\nbody", 3),
     "deep nesting": ("---\nname: bad\ndescription: x\nextra: " + "[" * 20_000 + "\n---\nbody", 4),
     "deep blocks": (
@@ -551,6 +565,12 @@ def test_a_skill_is_found_by_hand_and_its_text_goes_with_the_task(tmp_path: Path
     assert f"Run {path.parent}/ask.sh" in started
     assert str(path.parent) in started
     assert started.endswith("\n\nBerlin tomorrow")
+
+
+@pytest.mark.parametrize("task", ["Berlin \\1 tomorrow", ""])
+def test_a_skill_started_by_hand_has_its_arguments_where_it_asks_for_them(tmp_path: Path, task: str) -> None:
+    skill(tmp_path, "weather", body="Look at $ARGUMENTS!")
+    assert f"\nLook at {task}!\n" in by_hand(find(survey([tmp_path]), "weather"), task)
 
 
 def test_a_skill_that_cannot_be_started_says_why(tmp_path: Path) -> None:
