@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = r"(?:HEARTBEAT_OK|NO_REPLY|\[SILENT\])"
+_TOKEN = r"(?:HEARTBEAT\\?_OK|NO\\?_REPLY|\\?\[SILENT\\?\])"
 _WRAP = "\"'`*_~“”„‘’«»()<>|"
 _MARKUP = r"</?[A-Za-z][^<>\n]*>|&nbsp;|```[\w-]*"
 
 # patterns as texts: compiled when first used, not at every start of the program
 _ANY = rf"(?<![^\W_])(?<![^\W_]_)(?<![/@$=\\-]){_TOKEN}(?![^\W_]|_[^\W_]|[/@=\\-]|\.\w)"
 _NUMBER = rf"^[ \t]*\d+[.)][ \t]+(?=[{re.escape(_WRAP)}]*{_TOKEN})"
+_LABEL = r"(?:heartbeat|final|status|result|answer|response|reply|report|output)\b[\W_]*"
+_EDGE = rf"(?:{_MARKUP}|[\W_])*"
+# nothing but a token; one that lost its sign only in capitals, as "No reply." and "Heartbeat OK." are news
+_ALONE = rf"{_EDGE}(?:(?:{_LABEL})*(?:{_ANY}|(?-i:HEARTBEAT[ -]?OK))|(?-i:NO[ -]?REPLY))(?![^\W_]){_EDGE}"
 _AT_START = rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY})"
 _AT_END = rf"(?P<token>{_ANY})(?P<after>[{re.escape(_WRAP)}.!?,;:…\s]*)$"
 
@@ -25,6 +29,8 @@ def spoken(text: str) -> str:
     A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
     sentence, is a word like any other.
     """
+    if re.fullmatch(_ALONE, text, re.IGNORECASE):
+        return ""
     if not re.search(_ANY, text, re.IGNORECASE):
         return text
     if not _has_words(text):
@@ -40,8 +46,9 @@ def spoken(text: str) -> str:
 
 def may_become_silence(begun: str) -> bool:
     """Whether what has streamed of an answer is a token of silence, or may still turn out to be one."""
-    bare = re.sub(r"<[^<>\n]*>?|&[a-z]*;?", "", begun).strip(_WRAP + _SEPARATORS + _STOPS).upper()
-    return any(token.startswith(bare) for token in ("HEARTBEAT_OK", "NO_REPLY", "[SILENT]")) or not spoken(begun)
+    bare = re.sub(r"<[^<>\n]*>?|&[a-z]*;?", "", begun).strip(_WRAP + _SEPARATORS + _STOPS + "\\").upper()
+    whole = re.sub(r"\\?_|[ -]", "_", bare.replace("\\", ""))
+    return any(token.startswith(whole) for token in ("HEARTBEAT_OK", "NO_REPLY", "[SILENT]")) or not spoken(begun)
 
 
 def _has_words(text: str) -> bool:

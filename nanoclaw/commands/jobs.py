@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 
 from nanoclaw import attach, models, parts
 from nanoclaw.channels.text import printable
 from nanoclaw.commands import looking
-from nanoclaw.commands.talking import attached, run, serving
+from nanoclaw.commands.talking import serving, there_or_here
 from nanoclaw.config import Config
 from nanoclaw.errors import ConfigError, StoreError
 from nanoclaw.messages import Address
@@ -22,7 +21,7 @@ from nanoclaw.store.flags import Flags
 
 def cron(config: Config, options: argparse.Namespace) -> int:
     if options.action == "next":
-        if bool(options.id) == bool(options.cron):
+        if bool(options.id) == bool(options.cron) or " " in options.id:
             raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
         with parts.stored(config) as store:
             if options.id and store is None:
@@ -45,22 +44,24 @@ def cron(config: Config, options: argparse.Namespace) -> int:
                 print(printable(parts.cron_desk(config, store).table()))
         return 0
     options.session, options.model = "main", ""
-    if link := attached(config, options, "cron"):
-        return attach.ask(link, line(options), [], as_json=False)
-    parts.make_home(config)
-    store = Store(config.home / "state.db")
-    try:
-        if options.action == "rehearse":
-            said = asyncio.run(_rehearse(config, store, options))
-        else:
-            faces = desk.Commands(parts.cron_desk(config, store))
-            said = faces.cron(line(options), Address("terminal", "main"), "owner")
-    finally:
-        store.close()
-    print(printable(said))
-    if options.action in ("add", "resume", "run"):
-        print("(Jobs fire while `nanoclaw gateway`, or a chat, runs.)", file=sys.stderr)
-    return 0
+
+    async def here() -> int:
+        parts.make_home(config)
+        store = Store(config.home / "state.db")
+        try:
+            if options.action == "rehearse":
+                said = await _rehearse(config, store, options)
+            else:
+                faces = desk.Commands(parts.cron_desk(config, store))
+                said = faces.cron(line(options), Address("terminal", "main"), "owner")
+        finally:
+            store.close()
+        print(printable(said))
+        if options.action in ("add", "resume", "run"):
+            print("(Jobs fire while `nanoclaw gateway`, or a chat, runs.)", file=sys.stderr)
+        return 0
+
+    return there_or_here(config, options, "cron", lambda link: attach.ask(link, line(options), [], as_json=False), here)
 
 
 async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
@@ -75,8 +76,6 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
             print(printable(looking.rehearse_heartbeat(config, store)))
         return 0
     options.session, options.model = "main", ""
-    if link := attached(config, options, "answer"):
-        return attach.ask(link, "/heartbeat", [], as_json=False)
 
     async def beat() -> int:
         model = await models.choose_model(config)
@@ -84,7 +83,9 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
             print(printable(await running.beat()))
         return 0
 
-    return run(beat())
+    return there_or_here(
+        config, options, "answer", lambda link: attach.ask(link, "/heartbeat", [], as_json=False), beat
+    )
 
 
 COMMANDS = {"cron": cron, "heartbeat": heartbeat}

@@ -84,10 +84,13 @@ def _item(text: str) -> Item:
 
 
 def _every(text: str) -> timedelta | None:
+    if word := re.search(_ADVERB, text, re.IGNORECASE):
+        return _UNITS[_ADVERBS.get((word[1] or word[2] or "").lower(), "d")]
     found = re.search(_EVERY, text, re.IGNORECASE)
     if not found or found[1] == "0":
         return None
-    return int(found[1] or 1) * _UNITS[found[2][0].lower()]
+    count = 2 if found[1] and not found[1].isdecimal() else int(found[1] or 1)
+    return count * _UNITS[found[2][0].lower()]
 
 
 def _watch(text: str) -> Watch | None:
@@ -117,6 +120,8 @@ _BULLET = r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+"
 _BOX = r"\[([ xX✓✔])\](?:\s+|$)"
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _UNIT = r"(m|min|mins|minutes?|h|hours?|d|days?|w|weeks?)"
-_EVERY = rf"\bevery\s+(?:(\d{{1,4}})\s*)?{_UNIT}\b"
+_EVERY = rf"\bevery\s+(?:(\d{{1,4}}|other)\s*)?{_UNIT}\b"
+_ADVERBS = {"hourly": "h", "weekly": "w"}
+_ADVERB = r"^(hourly|daily|weekly)\b|\b(hourly|daily|weekly)[.)]*$|\bevery\s+(?:morning|evening|night)\b"
 _EVERY_AT_END = rf"[\s,;(]*\bevery\s+\d{{1,4}}\s*{_UNIT}\)?\.?$"
 _WATCH = r"\bwatch:?\s+(?:`(?P<quoted>[^`]+)`|\$\s+(?P<command>.+)|(?P<bare>[^\s`$]\S*))"

@@ -17,8 +17,6 @@ from nanoclaw.store.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED = 10_000, 100
-WORDS_OF_A_TIME = 12
-"""So many are looked at where no colon says how far the words for the time go."""
 MOST_OF_A_GUEST = 20
 """Jobs of one conversation that is not the owner's."""
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
@@ -83,6 +81,8 @@ class Desk:
             raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
         if self._jobs.count() >= MOST_JOBS:
             raise ScheduleError(f"There are {MOST_JOBS:,} jobs, and no more fit: remove some first.")
+        if wish.may_schedule and wish.kind == "reminder":
+            raise ScheduleError("A reminder makes no jobs; a task can, with --task --may-schedule.")
         nag_seconds, nag_times = _nag(wish)
         zone, now = wish.zone or self._zone, self._clock()
         cron.zone_named(zone)
@@ -117,33 +117,9 @@ class Desk:
     def parted(self, said: str, zone: str) -> list[str]:
         """The words for the time and the text of "me tomorrow at 9 to call Anna", "me to call Anna tomorrow at 9" or
         "0 9 * * 1-5 look at my mail"; [] where they cannot be told apart."""
-        now, zone = self._clock(), zone or self._zone
+        from nanoclaw.schedule.parting import parted  # with the words of eight languages
 
-        def is_time(words_: str, *, exact: bool = False) -> bool:
-            try:
-                heard = words.read(words_, now, zone)
-            except ScheduleError:
-                return False
-            return not words_.isdecimal() and not (exact and isinstance(heard, words.Unclear))  # "chapter 7"
-
-        rest = _ME.sub("", said)
-        if text_first := _TO.match(rest):
-            tail = rest[text_first.end() :].split()
-            for at in range(1, len(tail)):
-                if is_time(" ".join(tail[at:])):
-                    return [" ".join(tail[at:]), " ".join(tail[:at])]
-            return []
-        for found in _TO.finditer(rest):
-            if is_time(rest[: found.start()]):
-                return [rest[: found.start()].strip(), rest[found.end() :].strip()]
-        if quoted := _QUOTED.match(rest):
-            return [quoted[2], rest[quoted.end() :]]
-        spaces = list(re.finditer(r"\s+", rest))[:WORDS_OF_A_TIME]
-        for space in reversed(spaces):
-            when, text = rest[: space.start()], rest[space.end() :]
-            if is_time(when, exact=True):  # "friday at 9 30 eggs" may be at 9 and at 9:30
-                return [] if text[:1].isdigit() or _TWO_NUMBERS.search(when) or is_time(rest) else [when, text]
-        return []
+        return parted(_ME.sub("", said), self._clock(), zone or self._zone)
 
     def in_short(self, job: Job) -> str:
         """Such as "reminder 3 for Mon 23 Nov 2026, 09:00"."""
@@ -183,11 +159,12 @@ class Desk:
         if job.state == "active" and not job.failures:
             return f"{_name(job)} is not paused: {_when(job, now)}."
         due = job.next_due if job.schedule == "at" else words.upcoming(reading_of(job), now)
+        is_late = due is None or due <= now
         self._jobs.set_state(job.id, "active", due)
         if due is None:  # it failed until it was paused
             self._jobs.plan(job.id)
         self._changed()
-        return f"Goes on: {_name(job)}, {_when(job._replace(state='active', next_due=due), now) if due else 'now'}."
+        return f"Goes on: {_name(job)}, {'now' if is_late else _when(job, now)}."
 
     def run(self, id_: int) -> str:
         job = self.job(id_)
@@ -277,6 +254,8 @@ class Commands:
         if len(parts) != 2 or not all(parts):
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
         when, text = parts
+        if found := _FLAG_AT_END.search(text):
+            raise ScheduleError(f"Put {found[1]} before the time: all after the colon is the text. Nothing was set.")
         if not wish.nag and (nag := _NAG_AT_END.search(text)):
             wish, text = replace(wish, nag=nag[1]), text[: nag.start()].strip()
         return self._desk.add(replace(wish, when=when, text=text), target, sender)[1]
@@ -287,11 +266,11 @@ _FLAG = re.compile(
     r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
 )
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
+_FLAG_AT_END = re.compile(r"\s(--task|--skip|--may-schedule|--(?:zone|to)[ =]\S+)$", re.IGNORECASE)
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
-_TWO_NUMBERS = re.compile(r"(?<![\d*])\d+\s+\d+$")
-_QUOTED = re.compile(r"""(["'])(.+?)\1\s+(?=\S)""")
-_TO = re.compile(r"(?:^|\s)(?:to|that|about)\s+", re.IGNORECASE)
-_NAG_AT_END = re.compile(r"[\s,;]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE)
+_NAG_AT_END = re.compile(
+    r"[\s,;-]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE
+)
 
 
 def next_times(desk: Desk | None, what: str, zone: str, start: str, now: datetime, count: int) -> list[str]:
@@ -375,7 +354,8 @@ def _when(job: Job, now: datetime) -> str:
 
 def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
     if job.state == "paused":
-        when = f"paused ({job.words})"
+        once = job.next_due if job.schedule == "at" else None
+        when = f"paused ({words.date_and_time(once, job.zone) if once else job.words})"
     elif last and last.again and last.state == "failed":
         when = f"tried again {words.in_words(last.again, now, job.zone)}"
     elif job.next_due is None:
@@ -386,8 +366,9 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
         when = _when(job, now)
     outcome = f"; last {_outcome(last)}" if last else ""
     skips = ", skipped when missed" if job.on_miss == "skip" else ""
+    nags = f", again every {job.nag_seconds // 60} min until done" if job.nag_times else ""
     where = f" for {job.target}" if job.target.channel != "terminal" else ""
-    return f"- {job.id}: {job.kind} “{_short(job.text)}”{where}, {when}{skips}{outcome}"
+    return f"- {job.id}: {job.kind} “{_short(job.text)}”{where}, {when}{nags}{skips}{outcome}"
 
 
 def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:

@@ -43,10 +43,16 @@ def read(text: str, now: datetime, zone: str | tzinfo, zones: Mapping[str, str])
         return heard[0] if len(heard) == 1 else _one_of(heard, now, zone)
     if refusals:
         raise refusals[0]
-    furthest = max(strange, key=text.rfind)
-    if text.rfind(furthest) <= 0 and any(one not in text for one in strange):
+    furthest = max(strange, key=lambda word: _place(word, text))
+    if _place(furthest, text) <= 0 and any(one not in text for one in strange):
         return text  # a language has all of the words, and no place for one
     return furthest
+
+
+def _place(word: str, text: str) -> int:
+    """Where it stands by itself, or else within another one."""
+    place = f" {text}".rfind(f" {word}")
+    return place if place >= 0 else text.rfind(word)
 
 
 def wall(wanted: datetime, zone: tzinfo) -> At:
@@ -359,6 +365,8 @@ class _Meaning:
         if phrase.days or phrase.spans or phrase.weeks or phrase.months:
             raise _Ask("That names one time and a repeat. Say only one of them.")
         span = phrase.every[0] if phrase.every else Span()
+        if phrase.every and span == Span():
+            raise ScheduleError("That is no interval. Say it like 'every 90 minutes'.")
         if span.seconds or (span.days and span.days not in (1, 7)) or (span.days == 7 and span.months):
             return (self._interval(span),)
         if span.months > 1 and span.months != 12:
@@ -449,7 +457,8 @@ class _Meaning:
         expression = f"{times[0][1]} {','.join(str(hour) for hour, _ in times)} {day} {month} {weekday}"
         cron.check(expression)
         note = ""
-        if any(number.isdigit() and int(number) > 28 for number in day.split(",")):
+        shortest = monthrange(2023, int(month))[1] if month.isdigit() else 28
+        if any(number.isdigit() and int(number) > shortest for number in day.split(",")):
             note = "Left out where the calendar has no such day."
         return Cron(expression, self.zone, note)
 
@@ -479,7 +488,7 @@ _PARTS = {
     "am": (0, 11),
     "pm": (12, 23),
     "dawn": (0, 7),
-    "morning": (3, 11),
+    "morning": (0, 11),
     "noon": (10, 15),
     "afternoon": (12, 20),
     "evening": (16, 24),

@@ -293,7 +293,8 @@ class Heartbeat:
         if not worked:
             from nanoclaw.log import logger
 
-            logger.warning("a heartbeat came to nothing ({}): {}", ended.reason, ended.answer)
+            level = "INFO" if ended.reason == "cancelled" else "WARNING"  # whoever stopped it knows
+            logger.log(level, "a heartbeat came to nothing ({}): {}", ended.reason, ended.answer)
 
         def write(db: sqlite3.Connection) -> None:
             if worked and verdicts:

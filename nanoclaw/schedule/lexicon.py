@@ -15,7 +15,7 @@ from functools import cache
 #   l last     L last day of the month         B of the month  o other      a at      j the (before a day)
 #   c o'clock  M midnight  r until    h half   q quarter       T three quarters       f and a half
 #   Q and a quarter        R less a quarter    > past          < to         & and     ~ about    . says nothing
-#   G each, said after it  F from     X what bounds a repeat
+#   G each, said after it  F from     X what bounds a repeat   , says nothing, but something follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,9 @@ ENGLISH = Language(
     f = and a half
     & = and
     a = at
-    . = on|the|of|please|sharp|exactly
+    j = on|the
+    , = of
+    . = please|sharp|exactly
     pmorning = morning|in the morning
     pmornings = mornings|in the mornings
     pafternoon = afternoon|in the afternoon
@@ -278,7 +280,9 @@ GERMAN = Language(
     < = vor
     & = und
     a = um
-    . = am|an|den|dem|der|die|das|des|genau|punkt|bitte|im|von|dann
+    j = am|an|den|dem|der
+    , = die|das|des|im|von
+    . = genau|punkt|bitte|dann
     c = uhr
     ~ = irgendwann|gegen|circa|ca|etwa|ungefähr|oder so|so gegen
     us1 = sekunde|sekunden
@@ -367,7 +371,8 @@ FRENCH = Language(
     & = et
     a = a
     j = le
-    . = l|la|les|de|d|du|precises|pile|s il vous plait|au
+    , = l|la|les|de|d|du
+    . = precises|pile|s il vous plait
     c = h
     ~ = vers|un de ces jours|environ|a peu pres|autour de
     us1 = seconde|secondes
@@ -461,7 +466,8 @@ SPANISH = Language(
     & = y
     a = a|a las|a la|las
     j = el|el dia|dia
-    . = al|la|los|de|del|en punto|por favor
+    , = al|la|los|de|del
+    . = en punto|por favor
     c = h
     ~ = en algun momento|sobre las|alrededor de|mas o menos|aproximadamente|hacia|sobre
     us1 = segundo|segundos
@@ -544,7 +550,8 @@ ITALIAN = Language(
     & = e
     a = a|alle|all|alle ore
     j = il
-    . = di|l|del|in punto|la|i
+    , = di|l|del|la|i
+    . = in punto
     ~ = verso|verso le|circa
     us1 = secondo|secondi
     us60 = minuto|minuti|min
@@ -607,7 +614,8 @@ PORTUGUESE = Language(
     & = e
     a = as|a
     j = o|o dia|dia|no dia
-    . = de|em ponto|da|do|na|no
+    , = de|da|do|na|no
+    . = em ponto
     c = h
     ~ = por volta das|cerca de|umas
     us1 = segundo|segundos

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nanoclaw.schedule.lexicon import Language, Mark, counted, lexicon
+from nanoclaw.schedule.lexicon import LANGUAGES, Language, Mark, counted, folded, lexicon
 
 
 class Unknown(Exception):
@@ -36,27 +36,61 @@ def row(text: str, language: Language, zones: Mapping[str, str]) -> Row:
     if language.is_cjk:
         text = counted(text)
     marks: list[Mark] = []
-    at = 0
+    at = last = 0
     while at < len(text):
-        step = _silent(text, at) or _zone(text, at, zones, marks) or _glyphs(text, at, words, language, marks)
+        if quiet := _silent(text, at):
+            at += quiet
+            continue
+        step = _zone(text, at, zones, marks) or _glyphs(text, at, words, language, marks)
         step = step or _literal(text, at, language, marks) or _phrase(text, at, words, marks)
         if not step:
             raise Unknown(text[at:].split()[0])
-        at += step
+        at, last = at + step, at
     said = [mark for mark in marks if mark[0] != "."]
+    if said and (said[-1][0] in _LEADS_ON or said[0][0] == "&"):
+        raise Unknown(text[0 if said[0][0] == "&" else last :].split()[0])
+    if re.search("n,+n", "".join(letter for letter, _ in said)):  # "9 of 30" is no 9:30
+        raise Unknown(text)
+    said = [mark for mark in said if mark[0] != ","]
     return Row("".join(letter for letter, _ in said), tuple(value for _, value in said), language.name)
+
+
+def spoken(text: str, zones: Mapping[str, str]) -> list[Language]:
+    """The languages that have all words of a text; all of them where none has."""
+    found = []
+    for language in LANGUAGES:
+        try:
+            row(folded(text), language, zones)
+            found.append(language)
+        except Unknown:
+            pass
+    return found or list(LANGUAGES)
+
+
+def opening(words: Sequence[str], languages: Sequence[Language]) -> str:
+    """The letters of the longest phrase with which a text begins, in each of these languages."""
+    letters = ""
+    for language in languages:
+        begun = [folded(" ".join(words[:count])).strip(",;.!?()") for count in range(min(6, len(words)), 0, -1)]
+        known = lexicon(language)
+        letters += next((known[phrase][0][0] for phrase in begun if phrase in known), "")
+    return letters
 
 
 _WORD = re.compile(r"[^\W\d_]+")
 _GAP = re.compile(r"['.\-]? ?")
-_QUIET = " ,;!。、，()\"'.?"
+_MINUS = re.compile(r"(?<!\S)-\d")
+_SILENT = re.compile(r"(?:[ ;!。、，()?]|[.,](?!\d)|(?<=[^\W\d])[.,]|(?<=[a-z])')+")
+"""After a number ' and " are minutes, seconds or inches, and a point before one makes it a fraction."""
+_LEADS_ON = ",a&j"
+"""What cannot be the last word of a phrase."""
+_COUNTS = "uUcp~"
+"""What can be written without a space after a number."""
 
 
 def _silent(text: str, at: int) -> int:
-    end = at
-    while end < len(text) and text[end] in _QUIET:
-        end += 1
-    return end - at
+    found = _SILENT.match(text, at)
+    return found.end() - at if found else 0
 
 
 def _zone(text: str, at: int, zones: Mapping[str, str], marks: list[Mark]) -> int:
@@ -81,7 +115,7 @@ def _glyphs(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], language:
 
 def _phrase(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], marks: list[Mark]) -> int:
     """The longest phrase of up to six words that begins here."""
-    if text[at] == "-":
+    if text[at] == "-" and not _MINUS.match(text, at):
         marks.append(("r", "-"))
         return 1
     if text[at] in "@/&":
@@ -95,10 +129,20 @@ def _phrase(text: str, at: int, words: Mapping[str, tuple[Mark, ...]], marks: li
         gap = _GAP.match(text, word.end())
         end = gap.end() if gap else word.end()
     for phrase, end in reversed(ends):
-        if phrase in words:
+        if phrase in words and _stands(text, at, end, words[phrase][0][0]):
             marks.extend(words[phrase])
             return end - at
     return 0
+
+
+def _stands(text: str, at: int, end: int, letter: str) -> bool:
+    """Whether a word may be where it is: "1d" and "7a" are no numbers with a little word behind them."""
+    single, after = end - at == 1, text[end : end + 1]
+    if single and letter == ",":
+        return after == "'"
+    if text[at - 1 : at].isdigit() or (single and after.isdigit()):
+        return letter in _COUNTS
+    return letter != "w" or end - at > 2 or not text[: at - 1][-1:].isdigit()  # "7 mo"
 
 
 def _literal(text: str, at: int, language: Language, marks: list[Mark]) -> int:
@@ -171,12 +215,13 @@ _LITERALS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Language], Mark
     (re.compile(r"(\d{1,2})/(\d{1,2})(?:/(\d{4}|\d\d))?(?![\d:/])"), _slashed),
     (re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号號]?"), _eastern),
     (re.compile(r"(\d{1,2})(?:[:.]([0-5]\d))? ?([ap])\.? ?m\b\.?"), _twelve),
-    (re.compile(r"(\d{1,2}):(\d\d)(?::00)?(?![\d:])"), _clock),
+    (re.compile(r"(\d{1,2}):(\d\d)(?::00)?(?: ?h\b)?(?![\d:])"), _clock),
     (re.compile(r"(\d{1,2})\.([0-5]\d)(?= ?(?:uhr|h\b))"), _dotted),
     (re.compile(r"(\d{1,2}) ?h(?: ?([0-5]\d)(?: ?m(?:in)?\b)?)?(?![a-z\d])"), _french),
     (re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|re|º)\b"), lambda found, language: ("O", found[1])),
     (re.compile(r"(\d{1,2})\.(?= |$)"), lambda found, language: ("O", found[1]) if language.name == "de" else None),
     (re.compile(r"(\d{1,2})[日号號](?![後后間间おご前毎])"), lambda found, language: ("O", found[1])),
+    (re.compile(r"(0\d)([0-5]\d)(?![\d:.,])"), _clock),
     (re.compile(r"([12]\d{3})(?![\d:]|[.,]\d)"), lambda found, language: ("Y", found[1])),
     (re.compile(r"(\d{1,6}[.,]\d{1,2})(?![\d.,:])"), lambda found, language: ("n", found[1].replace(",", "."))),
     (re.compile(r"(\d{1,6})(?![\d:])"), lambda found, language: ("n", found[1])),

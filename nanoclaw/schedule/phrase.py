@@ -97,16 +97,18 @@ def _rules() -> tuple[tuple[re.Pattern[str], Take], ...]:
         ("ncnug", _before_hour),
         (f"i{_SPAN}g?|{_SPAN}g", _in_span),
         (f"e{_SPAN}|{_SPAN}G", _every_span),
+        ("en$", _asks("Every what? Say it like 'every 5 minutes', or 'every day at 5'.")),
         ("e?F?[wv][r<a][wv]r?", _weekday_range),
         ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*[BN])", _nth_weekday),
         ("e?[Ool]w", _alternate_weekday),
         ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
         ("[extk]?E|e?W", _weekday_group),
         ("j?w[xkt]|[xktj]w|w", _weekday),
-        ("nmn(?![uUcY])", _swapped),
+        ("nmn(?![uUcY])", _asks("Which number is the day, and which the hour? Say it like '3 May at 8:00'.")),
         ("j?[nO]mY?|m[nO](?![cuU>])Y?", _day_and_month),
         ("DY?", _date),
         ("jn(?![cuU])|j?O", lambda phrase, row: phrase.month_days.append(_whole(row.values[-1]))),
+        ("aYc?", _four_digits),
         ("a?M", lambda phrase, row: phrase.clocks.append(Clock(0, 0, sure=True, midnight=True))),
         ("^H$", _bare_hours),
         ("a?C(?:c|U)?|a?H", _said_clock),
@@ -137,6 +139,10 @@ def _true(name: str) -> Take:
     return lambda phrase, row: setattr(phrase, name, True)
 
 
+def _asks(question: str) -> Take:
+    return lambda phrase, row: phrase.asks.append(question)
+
+
 # -- spans and repeats
 
 
@@ -147,11 +153,20 @@ def _in_span(phrase: Phrase, row: Row) -> None:
 
 def _bare_span(phrase: Phrase, row: Row) -> None:
     phrase.spans.append(_span(row))
+    _ask_of_weeks(phrase, row)
 
 
 def _every_span(phrase: Phrase, row: Row) -> None:
     phrase.every.append(_span(row))
     phrase.rough_gap |= "~" in row.values
+    _ask_of_weeks(phrase, row)
+
+
+def _ask_of_weeks(phrase: Phrase, row: Row) -> None:
+    """ "huit jours" are a week, "quinze jours" two of them, to some."""
+    count, weeks = row.of("n")[:1], {"8": "one week", "15": "two weeks"}
+    if row.language in ("de", "fr", "es", "it", "pt") and count and count[0] in weeks and row.of("u") == ["d1"]:
+        phrase.asks.append(f"Is that {weeks[count[0]]}, or {count[0]} days? Say it in weeks, or the date.")
 
 
 def _span(row: Row) -> Span:
@@ -220,7 +235,8 @@ def _alternate_weekday(phrase: Phrase, row: Row) -> None:
         raise Unknown("last")
     else:
         phrase.asks.append(
-            "Every second week, or the second one of each month? Say 'every 2 weeks on friday' or the date."
+            "Every so many weeks, or one of each month? Say 'every 2 weeks on friday', or 'every second friday of the "
+            "month'."
         )
 
 
@@ -243,10 +259,6 @@ def _weekday(phrase: Phrase, row: Row) -> None:
     (day,), beside = row.of("w"), row.letters.replace("w", "")
     phrase.habit |= beside == "j" and row.language == "fr"  # "le lundi"
     phrase.weekday.append((beside.replace("j", ""), int(day)))
-
-
-def _swapped(phrase: Phrase, row: Row) -> None:
-    phrase.asks.append("Which number is the day, and which the hour? Say it like '3 May at 8:00'.")
 
 
 def _day_and_month(phrase: Phrase, row: Row) -> None:
@@ -279,6 +291,12 @@ def _said_clock(phrase: Phrase, row: Row) -> None:
     hour, minute = value.rstrip("!").split(":")
     sure = "H" in row.letters or "!" in value or int(hour) > 12 or value == "12:00"
     phrase.clocks.append(_clock(int(hour), int(minute), sure, value.endswith("!!")))
+
+
+def _four_digits(phrase: Phrase, row: Row) -> None:
+    """ "at 1730"."""
+    (digits,) = row.of("Y")
+    phrase.clocks.append(_clock(int(digits[:2]), int(digits[2:]), sure=True))
 
 
 def _bare_hours(phrase: Phrase, row: Row) -> None:

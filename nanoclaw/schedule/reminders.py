@@ -129,7 +129,8 @@ class Answers:
         if is_all:
             return near
         since = self._clock() - RECENT
-        return [(one, job) for one, job in near if one.fired and one.fired >= since]
+        recent = [(one, job) for one, job in near if one.fired and one.fired >= since]
+        return [(one, job) for one, job in recent if job.nag_times or not one.again] or recent  # but the snoozed ones
 
     def _not_theirs(self, number: str, here: Address) -> str:
         """Why a number cannot be answered here: in a group all see the reminder of one of them."""

@@ -105,15 +105,25 @@ class Schedule:
             await self._pause(now)
 
     def _look_for_jump(self, now: datetime) -> None:
-        """What a jump skipped is overdue, and what it repeats has fired: a line in the log is all there is to do."""
-        monotonic = self._monotonic()
+        """What a jump forward skipped is overdue by itself, and what one backward repeats has fired; but it can have
+        left repeats that are due at the dates of a clock that was ahead."""
+        monotonic, jump = self._monotonic(), timedelta()
         if self._seen:
             jump = (now - self._seen[0]) - timedelta(seconds=monotonic - self._seen[1])
             if abs(jump) > JUMP:
                 from nanoclaw.log import logger
 
                 logger.warning("the clock jumped by {:.0f} s, or the machine slept", jump.total_seconds())
+        if self._seen is None or jump < -JUMP:
+            self._try(partial(self._put_forward, now))
         self._seen = (now.astimezone(UTC), monotonic)
+
+    def _put_forward(self, now: datetime) -> None:
+        for job in self._jobs.all():
+            if job.state == "active" and job.schedule != "at" and job.next_due:
+                due = words.upcoming(reading_of(job), now)
+                if job.next_due - due.astimezone(UTC) > JUMP:
+                    self._jobs.put_forward(job.id, due)
 
     async def _pause(self, now: datetime) -> None:
         seconds = LONGEST_SLEEP

@@ -75,7 +75,7 @@ def read(words: str, now: datetime, zone: str | tzinfo) -> Heard:
     now = now.astimezone(cron.zone_named(zone))
     if len(words) > LONGEST:
         raise ScheduleError(f"Give only the words for the time: {len(words):,} characters are too many.")
-    text = folded(words)
+    text = folded(_QUOTED.sub(r"\2", words.strip()))
     if not text:
         raise ScheduleError("No time was given. Say it like 'tomorrow at 9' or 'every weekday at 7:30'.")
     if _CRON.fullmatch(text):
@@ -83,10 +83,22 @@ def read(words: str, now: datetime, zone: str | tzinfo) -> Heard:
         return Cron(" ".join(words.split()), zone)
     if found := _ISO.fullmatch(text):
         return _from_iso(found, now)
-    heard = grammar.read(text, now, zone, _zones_in(text))
+    heard = grammar.read(text, now, zone, zones_in(text))
     if isinstance(heard, str):
         return _from_library(words, text, now, heard)
     return heard
+
+
+def understood(words: str, now: datetime, zone: str | tzinfo) -> Heard | None:
+    """The same for words that the grammar has; None for any others, and for what can never be."""
+    from nanoclaw.schedule import grammar
+    from nanoclaw.schedule.lexicon import folded
+
+    try:
+        heard = grammar.read(folded(words), now, zone, zones_in(folded(words)))
+    except ScheduleError:
+        return None
+    return None if isinstance(heard, str) else heard
 
 
 def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
@@ -206,6 +218,7 @@ def unknown(words: str) -> ScheduleError:
     )
 
 
+_QUOTED = re.compile(r"""(['"])([^'"]*)\1$""")
 _FIELD = r"(?:[\d*,/?#lw-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+"
 _CRON = re.compile(rf"@[a-z]+|(?=.*[*/,-])[\d*,/-]+(?: {_FIELD}){{4,6}}|\d+ \d+ \d+ \d+ \d")
 _ISO = re.compile(
@@ -218,6 +231,8 @@ def _from_iso(found: re.Match[str], now: datetime) -> Heard:
     zone = now.tzinfo
     try:
         if not time:
+            if date.fromisoformat(day) < now.date():
+                raise passed(datetime.fromisoformat(f"{day}T23:59").replace(tzinfo=zone), now, zone or UTC)
             return Unclear(f"At what time on {day_in_words(date.fromisoformat(day))}?")
         when = datetime.fromisoformat(f"{day}T{time}{(offset or '').upper()}")
         if when.tzinfo is None:
@@ -261,8 +276,8 @@ _CITIES = {
 }
 
 
-def _zones_in(text: str) -> Mapping[str, str]:
-    """The words that name a zone, such as "london time", and that zone's name."""
+def zones_in(text: str) -> Mapping[str, str]:
+    """The words of a folded text that name a zone, such as "london time", and that zone's name."""
     zones: dict[str, str] = {}
     for found in _CITY.finditer(text):
         names = [name for name in found.groups() if name]
@@ -312,12 +327,12 @@ def _from_library(words: str, text: str, now: datetime, strange: str) -> Heard:
 
     Raises ScheduleError for one whose time of the day would be that of now, since it was not understood.
     """
+    if re.search(r"\b[A-Z]{2,4}T\b", words):  # EST, CEST: the library takes them for any zone
+        raise unknown(_as_written(strange, words))
     when = _parsed(words, now)
     if when and timedelta() <= apart(now, when) < timedelta(minutes=1):
         raise ScheduleError("That is now. Name a later time.")
     if when is None or (not _CLOCK.search(text) and _follows_now(words, when, now)):
-        raise unknown(_as_written(strange, words))
-    if re.search(r"\b[A-Z]{2,4}T\b", words):  # EST, CEST: the library takes them for any zone
         raise unknown(_as_written(strange, words))
     if apart(when, now) <= timedelta():
         raise passed(when, now, now.tzinfo or UTC) if _all_used(words, when, now) else unknown(words)
@@ -330,6 +345,10 @@ def _from_library(words: str, text: str, now: datetime, strange: str) -> Heard:
 
 
 _CLOCK = re.compile(r"\d{1,2}[:.h]\d\d")
+_TOKEN = r"(?:[^\W\d_]+\.?|\d+(?:[.:/-]\d+)*(?:\.|[^\W\d_a-zA-Z]+)?)"
+_PLAIN = re.compile(rf"{_TOKEN}(?:,? {_TOKEN})*[.!?]?")
+_LITTLE = frozenset(["o", "w", "v", "ve", "в", "во", "о", "у", "об", "om", "op", "på", "kl", "na"])
+"""Words such as "at" that say nothing in the languages that only the library knows."""
 
 
 def _follows_now(words: str, when: datetime, now: datetime) -> bool:
@@ -378,7 +397,12 @@ def _parsed(words: str, now: datetime) -> datetime | None:
 
 
 def _all_used(words: str, when: datetime, now: datetime) -> bool:
-    """Each number is part of the date, and without any word of three letters the date would be another one."""
+    """Each number is part of the date, and without any word of three letters the date would be another one; no sign
+    or letter stands in it that the library would drop."""
+    little = re.findall(r"(?<!\w)[^\W\d_]{1,2}(?!\w)", words.casefold())
+    last = re.split(r"\W+", words.casefold().rstrip(" .!?"))[-1]
+    if not _PLAIN.fullmatch(" ".join(words.split())) or not _LITTLE.issuperset(little) or last in _LITTLE:
+        return False
     parts = {when.day, when.month, when.year, when.year % 100, when.hour, when.minute, (when.date() - now.date()).days}
     if any(int(number) not in parts for number in re.findall(r"\d+", words)):
         return False

@@ -21,9 +21,11 @@ from nanoclaw.schedule.hours import settings
 from nanoclaw.store.db import Store
 from nanoclaw.store.flags import Flags
 from nanoclaw.store.scrub import scrub
-from tests.agent.house import BERLIN, MAIN, NOON, FakeChannel, House, assert_legal, house
+from nanoclaw.tools.base import tool
+from tests.agent.house import BERLIN, LETS_IN, MAIN, NOON, FakeChannel, House, assert_legal, house
 from tests.agent.test_budget import MODEL, dollars, price
 from tests.schedule.dial import Dial, story
+from tests.store.test_rescue import warnings
 from tests.store.test_scrub import LINE, WORDS
 
 MIDNIGHT = NOON.replace(hour=0)
@@ -558,6 +560,61 @@ async def test_a_beat_that_a_crash_cut_off_goes_on_and_its_news_is_told(tmp_path
         await home.assistant.idle()
         await dial.pass_(seconds=1)
         assert sent(home) == ["Rain."]
+
+
+@story
+async def test_a_beat_that_broke_off_in_a_command_is_told_and_its_line_comes_up_again(tmp_path: Path) -> None:
+    begun, dial = asyncio.Event(), Dial()
+
+    async def order() -> str:
+        """Orders bread."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with house(tmp_path, ScriptedProvider(call("order")), clock=dial, tools=[tool(order)]) as home:
+        write(home, "HEARTBEAT.md", "- [ ] Bread")
+        await home.heartbeat.beat()
+        await begun.wait()
+        await home.assistant.close(leave=True)
+    with warnings() as logged:
+        async with beating(tmp_path, dial, model := ScriptedProvider(quiet()), checklist="- [ ] Bread") as home:
+            await dial.pass_(seconds=1)
+            (text,) = sent(home)
+            assert text.startswith("A heartbeat was interrupted. This was running and may have been done in part: `ord")
+            await dial.pass_(minutes=31)
+            assert len(model.requests) == 1 and "Bread" in asked(model)[0]
+    assert logged == []
+
+
+@story
+async def test_a_stop_ends_a_beat_where_nothing_else_runs_and_names_it(tmp_path: Path) -> None:
+    beat, turn = Hang(), Hang()
+    dial, model = Dial(), ScriptedProvider(beat, turn)
+    with warnings() as logged:
+        async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
+            await home.heartbeat.beat()
+            await beat.reached.wait()
+            await home.say("hello")
+            await turn.reached.wait()
+            assert await home.ask("/stop") == "Stopped. Still running: a heartbeat; /stop again ends that too."
+            assert await home.ask("stop") == "Stopped: a heartbeat."
+            await home.assistant.idle()
+            assert await home.ask("/stop") == "Nothing is running."
+            assert home.heartbeat.trouble == "Stopped."
+    assert logged == []
+
+
+@story
+async def test_a_guest_stops_no_beat(tmp_path: Path) -> None:
+    beat, chat = Hang(), FakeChannel("chat")
+    async with house(tmp_path, ScriptedProvider(beat), others=(chat,), rules=LETS_IN) as home:
+        write(home, "HEARTBEAT.md", "- [ ] Look")
+        await home.heartbeat.beat()
+        await beat.reached.wait()
+        await home.guest_says("/stop")
+        assert (await chat.sent.get()).text == "Nothing is running."
+        assert (await home.heartbeat.beat()).silent == "running"
 
 
 @story

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -110,6 +111,16 @@ def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
             "monthly on the 15th at 9",
             "every 15th of the month at 09:00 Europe/Berlin, next: Tue 15 Dec 2026, 09:00, in 26 days",
         ),
+        ("tomorrow at 1 in the morning", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 15 hours"),
+        ("demain à 2h du matin", "Thu 19 Nov 2026, 02:00 Europe/Berlin, in 16 hours"),
+        ("tomorrow 0900", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("at 1730", "Wed 18 Nov 2026, 17:30 Europe/Berlin, in 8 hours"),
+        ("tomorrow 9:30 h", "Thu 19 Nov 2026, 09:30 Europe/Berlin, in 23 hours"),
+        ("9 on may 3", "Mon 3 May 2027, 09:00 Europe/Berlin, in 165 days"),
+        ("on 15 at 9", "Tue 15 Dec 2026, 09:00 Europe/Berlin, in 26 days"),
+        ("l'8 maggio alle 9", "Sat 8 May 2027, 09:00 Europe/Berlin, in 170 days"),
+        ("in vierzehn Tagen", "Wed 2 Dec 2026, 10:00 Europe/Berlin, in 14 days"),
+        ("'tomorrow at 9'", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("domani alle 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("amanhã às 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
@@ -142,7 +153,7 @@ def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str,
         ("on the last day of the month at 18:00", ["Mon 30 Nov 2026, 18:00", "every last day of the month at 18:00"]),
         ("friday at midnight", ["Fri 20 Nov 2026, 00:00", "Sat 21 Nov 2026, 00:00"]),
         ("tomorrow at 9 and 10", ["two times"]),
-        ("every 2nd friday at 9", ["second week", "each month"]),
+        ("every 2nd friday at 9", ["so many weeks", "each month"]),
         ("every 2 hours at 9", ["interval"]),
         ("every 2 days at 3", ["At what time?"]),
         ("today every 2 hours", ["one time and a repeat"]),
@@ -151,7 +162,13 @@ def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str,
         ("every day at 3", ["at 03:00", "at 15:00"]),
         ("5pm in the morning", ["contradict"]),
         ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
-        ("9 on may 3", ["Which number is the day"]),
+        ("9 may 3", ["Which number is the day"]),
+        ("every 5", ["every 5 minutes", "every day at 5"]),
+        ("on 5", ["At what time on Sat 5 Dec 2026?"]),
+        ("dans quinze jours", ["two weeks, or 15 days"]),
+        ("tous les 8 jours à 9h", ["one week, or 8 days"]),
+        ("in acht Tagen", ["one week, or 8 days"]),
+        ("dentro de 15 días", ["two weeks, or 15 days"]),
         ("next week", ["On which day"]),
         ("next month at 9", ["On which day"]),
         ("every day next month at 9", ["one time and a repeat"]),
@@ -180,6 +197,12 @@ def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
         ("buy milk tomorrow at 9", "'buy'"),
         ("tomorrow at 9 buy milk", "'buy'"),
         ("every 30 seconds", "30 seconds are too short"),
+        ("every 0 minutes", "no interval"),
+        ("every -1 hours", "'-1'"),
+        ("in -5 minutes", "'-5'"),
+        ("in a few minutes", "'few'"),
+        ("in .5 hours", "'in .5 hours'"),
+        ("2020-01-01", "Wed 1 Jan 2020, 23:59 has passed"),
         ("tomorrow 9 to 5", "'to'"),
         ("tomorrow from 10 to 6", "Cannot read"),
         ("75 minutes to 9", "no 75 minutes"),
@@ -387,6 +410,7 @@ def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
     ("words", "strange"),
     [
         ("tomorrow at 9 EST", "'EST'"),
+        ("today at 9 CET", "'CET'"),
         ("tomorrow at 9:00 PST", "'PST'"),
         ("morgen om 9 uur", "'om'"),
         ("завтра в 9", "'завтра'"),
@@ -421,6 +445,115 @@ def test_every_so_many_days_is_at_the_same_time_of_the_clock_all_year(words: str
         dates.append(due)
     assert {f"{one:%a %H:%M}" for one in dates} == {"Fri 09:00"}
     assert {(later.date() - one.date()).days for one, later in pairwise(dates)} == {14}
+
+
+@pytest.mark.parametrize("words", ["every year on march 29 at 9", "every year on april 30 at 9"])
+def test_a_day_that_each_year_has_is_not_said_to_be_left_out(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.note == ""
+
+
+@pytest.mark.parametrize("words", ["every year on february 29 at 9", "every 31st of the month at 9"])
+def test_a_day_that_not_each_year_or_month_has_is_said_to_be_left_out(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.note == "Left out where the calendar has no such day."
+
+
+# -- nothing of a phrase is dropped
+
+
+def meaning(words: str) -> Heard | None:
+    """What is set without a question, or None."""
+    try:
+        heard = read(words, NOW, BERLIN)
+    except ScheduleError:
+        return None
+    return None if isinstance(heard, Unclear) else heard
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "1d",
+            "2d",
+            "10d",
+            "1y",
+            "1w",
+            "5 d",
+            "5 y",
+            "7a",
+            "7 a",
+            "7p",
+            "tomorrow 7a",
+            "9 o",
+            "5o",
+            "5º",
+            "9e",
+            "9 l",
+        ),
+        *(
+            "10'",
+            "5'",
+            '10"',
+            "in 5' at 9",
+            "9°",
+            "9 st",
+            "7 mo",
+            "5 sa",
+            "9 of 30",
+            "9/",
+            "9 &",
+            "9 @",
+            "9 -",
+            "-9",
+            "a9",
+            "d9",
+        ),
+        *("tomorrow at 9 the", "tomorrow at 9 and", "morgen um 9 im", "demain à 9h de", "mañana a las 9 y"),
+        *("17:00z", "tomorrow at 9:30z", "завтра в 9:00 z", "завтра в -9:00", "jutro o 9:00w", "27.11.2029 9:00 +2"),
+    ],
+)
+def test_a_letter_or_a_sign_beside_a_number_is_never_dropped(words: str) -> None:
+    assert meaning(words) is None
+
+
+SIGNS = "bdegijklnopqrsuvwxyz'\"°+*^_=<>|\\%#€~"
+UNDERSTOOD = [
+    *("9", "tomorrow at 9:30", "in 5 minutes", "morgen um 9 Uhr", "le 5 mai à 9h", "mañana a las 9", "domani alle 9"),
+    *("amanhã às 9", "every day at 9", "2029-11-27 17:05", "27.11.2029 9:00", "明天9点"),
+]
+
+
+@given(
+    words=st.sampled_from(UNDERSTOOD),
+    sign=st.sampled_from(SIGNS),
+    glue=st.sampled_from(["{0}{1}", "{0} {1}", "{1}{0}"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_phrase_is_set_with_a_letter_or_a_sign_beside_its_last_number(words: str, sign: str, glue: str) -> None:
+    assert meaning(words) is not None
+    last = re.findall(r"\d+", words)[-1]
+    before, _, after = words.rpartition(last)
+    if (said := meaning(before + glue.format(last, sign) + after)) is not None:
+        assert (words[-6:], sign) == (" 17:05", "z"), said  # the Z of an ISO time
+
+
+LITTLE = {word for language in LANGUAGES for word, marks in lexicon(language).items() if marks[0][0] in ",a&j"}
+
+
+@pytest.mark.parametrize(
+    ("words", "language"), [("9:30", "en"), ("tomorrow at 9", "en"), ("morgen um 9", "de"), ("demain à 9h", "fr")]
+)
+def test_a_word_that_leads_on_is_not_the_last_one(words: str, language: str) -> None:
+    (known,) = (lexicon(one) for one in LANGUAGES if one.name == language)
+    unread = [
+        word for word in LITTLE if word.isascii() and word != "am" and word in known and known[word][0][0] in ",a&j"
+    ]
+    assert unread
+    assert [word for word in unread if meaning(f"{words} {word}") is not None] == []
 
 
 # -- any text at all

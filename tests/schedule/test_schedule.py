@@ -150,6 +150,28 @@ async def test_more_than_three_overdue_at_once_arrive_as_one_list(tmp_path: Path
 
 
 @story
+async def test_repeats_go_on_at_the_right_time_after_a_clock_that_was_ahead_is_set_right(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.desk.add(Wish("every hour", "walk"), MAIN, "me")
+        dial.set(days=365)
+        await dial.pass_(minutes=1)
+        assert len(sent(home)) == 1
+    dial.set(days=-365)
+    async with ticking(tmp_path, dial) as home:  # it was off while it was set
+        await dial.pass_(hours=1)
+        assert len(sent(home)) == 1
+        dial.set(days=3)
+        await dial.pass_(minutes=1)
+        sent(home)
+        dial.set(days=-2)
+        await dial.pass_(hours=2)
+        assert len(sent(home)) == 2
+        ((twice,),) = home.store.rows("SELECT count(*) - count(DISTINCT due) FROM occurrences")
+        assert twice == 0
+
+
+@story
 async def test_a_clock_set_back_fires_nothing_twice_and_one_set_forward_loses_nothing(tmp_path: Path) -> None:
     dial = Dial()
     async with ticking(tmp_path, dial) as home:

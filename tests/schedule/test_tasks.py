@@ -213,6 +213,19 @@ async def test_a_task_that_panic_stopped_has_ended_and_the_person_learns_of_it_a
 
 
 @story
+async def test_a_stop_ends_a_task_where_nothing_else_runs_and_names_it(tmp_path: Path) -> None:
+    dial, hang = Dial(), Hang("")
+    async with ticking(tmp_path, dial, ScriptedProvider(hang)) as home:
+        home.desk.add(Wish("in 5 minutes", "slow", kind="task"), MAIN, "me")
+        await dial.pass_(minutes=6)
+        await hang.reached.wait()
+        await home.say("/stop")
+        await dial.pass_(seconds=5)
+        assert sent(home) == ["Stopped: task 1.", "Task 1 did not work. It was stopped.\nIt was: slow"]
+        assert await home.ask("/stop") == "Nothing is running."
+
+
+@story
 async def test_a_task_under_way_when_the_process_ends_goes_on_at_the_next_start(tmp_path: Path) -> None:
     dial, hang = Dial(), Hang("")
     async with ticking(tmp_path, dial, ScriptedProvider(hang)) as home:
