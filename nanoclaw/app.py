@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -62,7 +63,7 @@ from nanoclaw.schedule.schedule import Schedule
 from nanoclaw.store.beats import CHANNEL as HEARTBEAT
 from nanoclaw.store.beats import Beats
 from nanoclaw.store.db import Store
-from nanoclaw.store.flags import PANIC, QUESTION, Flags
+from nanoclaw.store.flags import ASKED, PANIC, QUESTION, Flags
 from nanoclaw.store.inbox import Ending, Inbox
 from nanoclaw.store.jobs import CHANNEL as JOBS
 from nanoclaw.store.jobs import Jobs
@@ -182,6 +183,7 @@ class App:
             message=self._outbox.sent_row,
             home=self._home.of,
             sent_as=lambda row: sent.progress(row).platform_id.rpartition(" ")[2],
+            note=self._note_questions,
             show=self._show,
         )
         self._check_file = Sendable(self._workspace.root, config.home, config.media.most_bytes)
@@ -191,14 +193,17 @@ class App:
             home=partial(_reports_to, jobs),
             is_served=self._reaches,
             channels=lambda: list(self._channels),
-            is_known=lambda address: sent.knows(address) or is_listed(config, address, "allow_from", "send_to"),
+            is_known=partial(is_known, config, people, sent),
             is_open=lambda address: is_owners(people, address) or is_listed(config, address, "send_to"),
             ask=self._approvals.ask,
             introduce=lambda what, text: introduce(self._builder.remark, now, what, text),
             stays=self._stays,
             wake=self.delivery.wake,
         )
-        tools = all_tools(config, self._workspace, now, self._forgetter, self._notes, self._changes, self._desk, post)
+        attached = Inbox(self.store, now).attached
+        tools = all_tools(
+            config, self._workspace, now, self._forgetter, self._notes, self._changes, self._desk, post, attached
+        )
         self._pinned = Pinned(self._pins.all, (tool.spec.name for tool in tools), self._workspace.root)
         return tools
 
@@ -302,6 +307,7 @@ class App:
             },
             role_of=standing.role_of,
             conversation=standing.conversation,
+            shows_notices=lambda address: address.channel == MAIN.channel,
             provider_for=self._providers.of,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {root}",
@@ -358,6 +364,8 @@ class App:
         self._ready = ready
         delivering = asyncio.create_task(self.delivery.run())
         serving = [asyncio.create_task(self._serve(channel)) for channel in self._channels.values()]
+        if self._is_gateway:
+            self._settle_questions()
         self.assistant.resume(self._takes_up)  # before any of them has run, yet what it shows comes after a greeting
         if self._wakes:
             serving += [asyncio.create_task(self._schedule.run()), asyncio.create_task(self._heartbeat.run())]
@@ -493,6 +501,14 @@ class App:
         served = (one for one in places if one.channel in self._channels and self._stays(one))
         return next((one for one in served if self._reaches(Outbound(one, ""))), None)
 
+    def _note_questions(self, asked: Sequence[tuple[Address, int]]) -> None:
+        self._flags.set(ASKED, json.dumps([(place.channel, place.chat, row) for place, row in asked]))
+
+    def _settle_questions(self) -> None:
+        """Nobody waits any more for what an earlier process asked."""
+        for channel, chat, row in json.loads(self._flags.get(ASKED) or "[]"):
+            self._approvals.settle(Address(channel, chat), row)
+
     def _takes_up(self, address: Address) -> bool:
         """Whether what an earlier process left of a conversation goes on here."""
         own = self._own
@@ -522,6 +538,12 @@ def next_number(flags: Flags) -> int:
 def is_owners(people: People, address: Address) -> bool:
     """Whether the owner alone reads what is said there."""
     return address.channel == MAIN.channel or people.is_owners(address)
+
+
+def is_known(config: Config, people: People, sent: Sent, address: Address) -> bool:
+    """Whether something may be sent there at all, be it with the owner's yes."""
+    has_talked = address == MAIN or people.is_owners(address) or sent.knows(address)
+    return has_talked or is_listed(config, address, "allow_from", "allow_groups", "send_to")
 
 
 def _reports_to(jobs: Jobs, address: Address) -> Address:

@@ -4,6 +4,7 @@ configuration, 130 interrupted."""
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -26,13 +27,19 @@ def run(argv: Sequence[str]) -> int:
         config = Config(home) if options.without_config else configuration.load(os.environ)
         for warning in config.warnings:
             attach.say(warning)
-        return _carrying_out(options.command)(config, options)
+        status = _carrying_out(options.command)(config, options)
+        sys.stdout.flush()
+        return status
     except NanoclawError as error:
         return attach.failed(error, as_json=getattr(options, "json", False))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of the output
+        if error.errno != errno.EPIPE:  # else whoever read it has left
+            attach.say(f"not all could be written: {error.strerror}")
         return 1
 
 

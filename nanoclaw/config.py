@@ -268,6 +268,9 @@ def entry(config: Config, channel: str) -> Entry:
                     f"{where}: {prefix}allow_from and allow_groups take numbers such as 555, not {one!r}: a name can "
                     "be taken over by somebody else. nanoclaw's log shows the id of who writes."
                 )
+        for one in found.send_to:
+            if not one.partition("/")[0].removeprefix("-").isdecimal():
+                raise ConfigError(f"{where}: {prefix}send_to takes chats such as 555 or -100200, not {one!r}.")
     return found
 
 
@@ -345,6 +348,8 @@ def _secrets(path: Path) -> dict[str, str]:
             lines = file.read().splitlines()
     except FileNotFoundError:
         return {}
+    except NotADirectoryError:
+        raise ConfigError(f"{path.parent} is no folder and cannot be the home: NANOCLAW_HOME names another.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError:

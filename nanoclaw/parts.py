@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,16 @@ def make_home(config: Config) -> list[str]:
         ) from error
     if config.workspace_path.exists():
         return []
-    return bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+    lock = os.open(config.home, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
+        return (
+            []
+            if config.workspace_path.exists()
+            else bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+        )
+    finally:
+        os.close(lock)
 
 
 @contextmanager
@@ -98,12 +108,13 @@ def all_tools(
     changes: Changes | None = None,
     desk: Desk | None = None,
     post: Post | None = None,
+    attached: Callable[[int], Sequence[Path]] = lambda turn: (),
 ) -> list[Tool]:
     """Without `changes`, a `desk` and a `post` they are only to be looked at: what they did could not be undone."""
     notes = notes or note_search(config, now)
     environment = clean_environment(config.environment, secrets(config))
     tools = [
-        *file_tools(workspace, read_roots=skill_folders(config)[1:], open_image=open_image),
+        *file_tools(workspace, open_image, skill_folders(config)[1:], attached),
         *shell_tools(workspace, environment, granted=granted(config), timeout_seconds=config.limits.exec_seconds),
         *memory_tools(MemoryStore(workspace, now), notes.search),
         *([forget_tool(forgetter)] if forgetter else []),

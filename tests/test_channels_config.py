@@ -36,6 +36,9 @@ def test_what_a_channel_may_do_is_read_from_its_table(tmp_path: Path) -> None:
     (telegram,) = chat_channels(found, person_clock(found))
     assert not telegram.hints.reactions
     assert (rules(found)["telegram"].per_hour, rules(found)["matrix"].per_hour) == (5, 60)
+    config.write_text('[channels.telegram]\nsend_to = ["telegram:5"]\n')
+    with pytest.raises(ConfigError, match=r"send_to takes chats such as 555 or -100200, not 'telegram:5'"):
+        rules(load({"NANOCLAW_HOME": str(tmp_path)}))
     config.write_text("[channels.email]\nper_hour = -1\n")
     with pytest.raises(ConfigError, match=r"channels\.email\.per_hour must be a number of messages, 0 for no limit"):
         rules(load({"NANOCLAW_HOME": str(tmp_path)}))

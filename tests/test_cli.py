@@ -188,14 +188,24 @@ def test_skills_are_listed_with_source_and_state(home: Home, tmp_path: Path) -> 
     add(extra, "needs", 'requires: {"bins": ["no-such"], "config": ["limits.rounds", "channels.telegram"]}\n')
     add(extra, "manual", "disable-model-invocation: true\n")
     add(extra, "constant", "always: true\n")
+    add(extra, "long", "always: true\n")
+    with (extra / "long" / "SKILL.md").open("a") as file:
+        file.write("word " * 10_000)
+    add(home.workspace / "skills", "memory", "extra: [\n")
     ended = home.run("skills", "list", "--json")
-    found = {skill["name"]: skill for skill in json.loads(ended.out)["skills"]}
+    listed = json.loads(ended.out)["skills"]
+    found = {skill["name"]: skill for skill in reversed(listed)}
+    assert [(one["source"], one["state"]) for one in listed if one["name"] == "memory"] == [
+        ("shipped", "ready"),
+        ("workspace", "off"),
+    ]
     assert {name: (found[name]["source"], found[name]["state"]) for name in found}.items() >= {
         "weather": ("workspace", "ready"),
         "bad": ("home", "off"),
         "needs": (str(extra), "lacks"),
         "manual": (str(extra), "by hand"),
         "constant": (str(extra), "always on"),
+        "long": (str(extra), "too long to be always on"),
         "memory": ("shipped", "ready"),
     }.items()
     assert found["bad"]["problem"].startswith("line 4: ")

@@ -28,6 +28,7 @@ from nanoclaw.agent.sections import Mode
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.agent.turn import Turn, nobody
 from nanoclaw.agent.waiting import KNOCK_SECONDS, Accepted, Dropped, GoOn, Item, Waiting
+from nanoclaw.channels.base import is_stop
 from nanoclaw.errors import NanoclawError, ScheduleError, SkillError, StoreError
 from nanoclaw.events import Event, Joined, Notice, Queued, Reason, Receipt, TurnBegan, TurnEnded
 from nanoclaw.messages import (
@@ -106,6 +107,7 @@ class Assistant:
         told: Callable[[int, Address], Sequence[Outbound]] = lambda turn, address: (),
         role_of: Callable[[Inbound], Role] = lambda inbound: "owner",
         conversation: Callable[[Inbound], Address] = lambda inbound: inbound.address,
+        shows_notices: Callable[[Address], bool] = lambda address: True,
     ) -> None:
         """`provider_for(name)` gives the provider of a model ('' = as configured) and raises ConfigError.
 
@@ -124,6 +126,7 @@ class Assistant:
         `arrive(inbound, tell)` fetches what came with a message; `check_file` says which files an answer may bring;
         `told(turn, address)` is what a tool has sent there in the midst of a turn. `role_of(inbound)` is whose message
         it is, and `conversation(inbound)` what it is part of; its answer goes to where it came from all the same.
+        Where an address is not one of `shows_notices`, a message says which files could not be had.
         """
         self._sessions, self._inbox, self._outbox, self._flags = sessions, inbox, outbox, flags
         self._delivery, self._builder, self._toolbox, self._provider_for = delivery, builder, toolbox, provider_for
@@ -132,7 +135,7 @@ class Assistant:
         self._rounds, self._most_calls, self._turn_seconds, self._limits = rounds, most_calls, turn_seconds, limits
         self._steers = queue == "steer"
         self._calibration, self._budget = calibration or Calibration(), budget
-        self._role_of, self._conversation = role_of, conversation
+        self._role_of, self._conversation, self._shows_notices = role_of, conversation, shows_notices
         self._guest_tools = (toolboxes or {}).get("guest") or Toolbox((), clock, str)
         self._compaction = Compaction(builder, toolbox, clock, limits, window_of, learned_window)
         self._guest_compaction = replace(self._compaction, toolbox=self._guest_tools)
@@ -163,7 +166,7 @@ class Assistant:
             "resume": self._go_on_after_panic,
         }
         self._answers = {**own, **about_it, **receipts.commands, **(answers or {})}
-        self._waiting = Waiting(self._handle, self._apologize, knock_seconds)
+        self._waiting = Waiting(self._handle, self._apologize, self._words_of, knock_seconds)
         self._left_over: set[int] = set()  # rows that an earlier process accepted
         self._told_to_wait: set[int] = set()  # rows behind a turn that waits for its model
         self._began: dict[Address, datetime] = {}  # when the last turn of each conversation did
@@ -173,21 +176,19 @@ class Assistant:
     # --- in ----------------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Take a message in. It is on disk when this returns; its answer comes through the outbox."""
-        if inbound.is_edit:  # a stop is one only as a message of its own
-            if not commands.is_stop(inbound.message.text):
-                self._inbox.change(inbound)
-            return
+        """Take a message in, or what one says now of which nothing was begun. It is on disk when this returns; its
+        answer comes through the outbox."""
+        stops = is_stop(inbound.message.text)
         try:
-            row = self._inbox.accept(inbound)
+            row = self._inbox.change(inbound) if inbound.is_edit else self._inbox.accept(inbound)
         except StoreError:
             self._stop_unkept(inbound)
             raise
-        if row is None:
+        if row is None or (inbound.is_edit and not stops):
             return
         item, address = self._accepted(row, inbound), inbound.address
         command = _command(inbound)
-        if commands.is_stop(inbound.message.text):
+        if stops:
             self._stop(item)
         elif command and not commands.waits(command[0]):
             try:
@@ -198,6 +199,8 @@ class Assistant:
             pass
         elif self._flags.get(PANIC) is not None:
             kept = "Everything is frozen by /panic. This is kept until /resume."
+            if self._role_for(inbound) == "guest":
+                kept = "I am paused. This is kept until I go on."
             self._inbox.tell(row, Outbound(address, kept, reply_to=inbound.external_id))
         else:
             if self._waiting.lane(item.conversation).working:
@@ -222,7 +225,11 @@ class Assistant:
                 self._take_up(cut, ended)
         for row, inbound in self._inbox.waiting():
             item = self._accepted(row, inbound)
-            if is_served(inbound.address) and not self._reacted(item):
+            if not is_served(inbound.address):
+                continue
+            if inbound.message.origin == "person" and is_stop(inbound.message.text):
+                self._stop(item)
+            elif not self._reacted(item):
                 self._left_over.add(row)
                 self._waiting.put(item)
 
@@ -277,13 +284,14 @@ class Assistant:
             await self._answer([replace(item, inbound=replace(item.inbound, message=message))], text)
         elif command:
             said, dropped = self._carry_out(item, *command), list[int]()
+            reason: Reason = "answered"
             try:
                 text = said if isinstance(said, str) else await said
             except asyncio.CancelledError:
                 if self._leaving:
                     raise
-                text, dropped = self._cut(item.conversation)
-            self._reply(item, text, also=dropped)
+                (text, dropped), reason = self._cut(item), "cancelled"
+            self._reply(item, text, reason, dropped)
         else:
             more = [] if self._steers else self._came_meanwhile(item.conversation, item.address, item)
             self._waiting.lane(item.conversation).remove(more)
@@ -310,7 +318,7 @@ class Assistant:
         except asyncio.CancelledError:
             if self._leaving:
                 raise
-            text, dropped = self._cut(address)
+            text, dropped = self._cut(batch[0])
             self._reply_to_all(batch, text, "cancelled", dropped)
         else:
             inbound, knocks = (held.turn.inbound, held.knocks) if held else (batch[0].inbound, 0)
@@ -401,7 +409,7 @@ class Assistant:
             seconds=self._turn_seconds,
             limits=self._limits,
             take_in=partial(self._take_in, conversation, address, session, journal) if self._steers else nobody,
-            doubt=lambda text: self._receipts.doubt(text, conversation, journal.id, _asked(session.history)),
+            doubt=self._receipts.doubts(conversation, journal.id, lambda: _asked(session.history)),
         )
 
         def renew(system: SystemPrompt) -> None:
@@ -422,7 +430,7 @@ class Assistant:
                 journal.leave()
                 raise
             ended = TurnEnded("", "cancelled", turn.usage)
-        said, dropped = self._cut(conversation)
+        said, dropped = self._cut(Accepted(journal.inbox, inbound, conversation))
         if inbound.message.origin in ("person", "job") and ended.reason == "answered":
             ended = self._left(inbound, ended)
         if turn.is_down and inbound.message.origin == "person" and self._waits(address) and not dropped:
@@ -430,7 +438,8 @@ class Assistant:
             return
         ended = self._for_them(inbound, ended)
         if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
-            ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip())
+            reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
+            ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
         has_acted = bool(turn.calls) or was_cut
         if has_acted and (losses := self._receipts.losses(journal.id)):
             ended = replace(ended, answer=f"{ended.answer}\n\n{losses}".strip())
@@ -477,8 +486,12 @@ class Assistant:
     def _left(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
         """An answer as the person gets it, and the files that it brings; a guest is sent none of the owner's."""
         left = leaving(ended.answer, no_file if self._role_for(inbound) == "guest" else self._check_file)
-        for problem in left.problems:
-            self._show(inbound.address, Notice(f"not attached: {problem}"))
+        problems = [f"not attached: {problem}" for problem in left.problems]
+        if problems and not self._shows_notices(inbound.address):
+            text = "\n".join([left.text, "", *(f"({problem})" for problem in problems)]).strip()
+            return replace(ended, answer=text, files=left.files)
+        for problem in problems:
+            self._show(inbound.address, Notice(problem))
         if left.is_nothing:
             self._show(inbound.address, Notice("(nothing to say)"))
         return replace(ended, answer=left.text, files=left.files)
@@ -513,6 +526,11 @@ class Assistant:
         """A message that waited may have been changed; of one that was begun the first words count."""
         return replace(item, inbound=self._inbox.read(item.row))
 
+    def _words_of(self, item: Accepted) -> str:
+        """By which a stop names it; not where it became a stop itself."""
+        text = self._inbox.read(item.row).message.text
+        return "" if is_stop(text) else text
+
     def _came_meanwhile(self, conversation: Address, address: Address, first: Accepted | None = None) -> list[Accepted]:
         """What waits next and was written since the last turn began (after `first`, if that was): words for the model
         that belong together. What was written before, while the program was off, or at another address, has an answer
@@ -542,6 +560,7 @@ class Assistant:
         if self._waits(cut.address) and not (outside or cut.resumed):
             self._waiting.put(GoOn(cut, conversation))
             return
+        reason: Reason = "failed"
         ran = ""
         if cut.calls:
             calls = "; ".join(f"`{_short(call)}`" for call in cut.calls)
@@ -552,9 +571,12 @@ class Assistant:
         said = " and ".join(f"“{_short(text)}”" for text in cut.texts)
         then = "Shall I go on?" if self._waits(cut.address) else "Ask again if it still matters."
         text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
+        if cut.inbound.message.origin == "heartbeat":  # nobody wrote it, and what it was about comes up again
+            text = f"A heartbeat was interrupted.{ran} Its lines come up again at the next one." if ran else ""
+            reason = "answered"
         journal = self._sessions.of(conversation).reopen_turn(cut)
-        asked = AssistantMessage(text, self._clock())
-        self._end(journal, cut.inbound, TurnEnded(text, "failed"), [asked], "", touched=True)
+        said_last = [AssistantMessage(text, self._clock())] if text else []
+        self._end(journal, cut.inbound, TurnEnded(text, reason), said_last, "", touched=True)
         self._delivery.wake(cut.address.channel)
 
     def _hold(self, journal: Journal, inbound: Inbound, knocks: int) -> None:
@@ -579,21 +601,30 @@ class Assistant:
 
     def _stop(self, item: Accepted) -> None:
         if not self._waiting.halt(item.conversation, item.row):
-            dropped = self._waiting.dropped(item.conversation)
-            self._reply(item, f"Nothing is running.{_not_begun(dropped)}", also=[row for row, _ in dropped])
+            dropped, unasked = self._waiting.dropped(item.conversation), self._unasked(item.inbound)
+            for conversation in unasked:
+                self._waiting.halt(conversation)
+            said = f"Stopped: {_in_words(unasked)}." if unasked else "Nothing is running."
+            self._reply(item, f"{said}{_not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _stop_unkept(self, inbound: Inbound) -> None:
         """What cannot be kept is not accepted, but a full disk keeps nobody from stopping what runs."""
         command = _command(inbound)
-        if commands.is_stop(inbound.message.text):
+        if is_stop(inbound.message.text):
             self._waiting.halt(self._conversation(inbound))
         elif command and command[0] == "panic" and self._role_of(inbound) == "owner":
             self._waiting.halt_all()
 
-    def _cut(self, address: Address) -> tuple[str, list[int]]:
+    def _cut(self, item: Accepted) -> tuple[str, list[int]]:
         """What is said of a turn that was stopped, and the rows that end with it."""
-        dropped = self._waiting.dropped(address)
-        return f"Stopped.{_not_begun(dropped)}", [row for row, _ in dropped]
+        dropped, others = self._waiting.dropped(item.conversation), _in_words(self._unasked(item.inbound))
+        still = f" Still running: {others}; /stop again ends that too." if others else ""
+        return f"Stopped.{_not_begun(dropped)}{still}", [row for row, _ in dropped]
+
+    def _unasked(self, inbound: Inbound) -> list[Address]:
+        """Where something runs that nobody asked for just now, as far as it is for who wrote this to end it."""
+        is_owners = inbound.message.origin == "person" and self._role_for(inbound) == "owner"
+        return self._waiting.unasked() if is_owners else []
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -652,8 +683,17 @@ class Assistant:
             self._show(address, Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
 
     async def _arrived(self, item: Accepted) -> Arrived:
-        """A message with what came along; this may take time."""
-        return await self._arrive(item.inbound, lambda problem: self._show(item.address, Notice(problem)))
+        """A message with what came along; this may take time. The person hears what could not be had."""
+        problems = list[str]()
+        arrived = await self._arrive(item.inbound, problems.append)
+        if problems and not self._shows_notices(item.address):
+            said = "\n".join(f"{problem.rstrip('.')}." for problem in problems)
+            self._inbox.tell(item.row, Outbound(item.address, said))
+            self._delivery.wake(item.address.channel)
+        else:
+            for problem in problems:
+                self._show(item.address, Notice(problem))
+        return arrived
 
     def _introduced(self, opening: Opening, arrived: Arrived) -> tuple[Opening, Arrived]:
         """The first message that comes through a channel tells the model of it."""
@@ -771,6 +811,10 @@ class Assistant:
 
 def _command(inbound: Inbound) -> tuple[str, str] | None:
     return commands.parse(inbound.message.text) if inbound.message.origin == "person" else None
+
+
+def _in_words(unasked: Iterable[Address]) -> str:
+    return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
 
 
 def _sender(inbound: Inbound) -> str:

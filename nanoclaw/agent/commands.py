@@ -110,16 +110,11 @@ def waits(name: str) -> bool:
     return name in COMMANDS and COMMANDS[name].waits
 
 
-def is_stop(text: str) -> bool:
-    """Whether the text asks to stop: read before the queue, so that it need not wait for what it is to end."""
-    word = text.strip().lower()
-    command = parse(word)
-    return word.rstrip(".!") == "stop" or (command is not None and command[0] == "stop")
-
-
 def unknown(name: str) -> str:
     import difflib
 
+    if name in ("exit", "quit"):
+        return f"/{name} leaves a chat in the terminal; here there is nothing to leave."
     near = difflib.get_close_matches(name, COMMANDS, 1)
     return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from nanoclaw.agent import opening as openings
 from nanoclaw.agent.commands import Answer, Said
 from nanoclaw.agent.context import ContextBuilder
 from nanoclaw.agent.manifest import manifest
@@ -65,7 +66,8 @@ def conversation_commands(
     def why(said: Said) -> str:
         from nanoclaw.agent import xray
 
-        last = xray.past(sessions.of(said.address).last_turn())
+        session = sessions.of(said.address)
+        last = xray.past(session.last_turn())
         negated, _, text = said.argument.partition(" ")
         if negated.lower() == "not" and text.strip():
             return xray.why_not(text.strip(), xray.question_of(last.messages if last else ()), last, search)
@@ -73,7 +75,8 @@ def conversation_commands(
             return (
                 "/why tells where the last answer came from; /why not TEXT why a note with this text was not recalled."
             )
-        return xray.why(last, cost)
+        opening = openings.load(session.memory or "")
+        return xray.why(last, cost, opening.files["MEMORY.md"].text if opening and "MEMORY.md" in opening.files else "")
 
     def state(said: Said) -> str:
         session = sessions.of(said.address)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from nanoclaw.agent import commands
 from nanoclaw.agent.commands import Answer, Said
-from nanoclaw.channels.base import Place
+from nanoclaw.channels.base import Place, is_stop
 from nanoclaw.guard.access import TERMINAL, Access, account, is_sure
 from nanoclaw.messages import Address, Inbound, Outbound, Role
 from nanoclaw.store.jobs import Job, Jobs
@@ -125,10 +125,9 @@ class Door:
         if self._links(inbound):
             return
         match self._access.verdict(inbound, place.chat):
+            case "in" | "overheard" as verdict if inbound.is_edit:
+                await self._take_change(inbound, place, is_heard=verdict == "in")
             case "in":
-                if inbound.is_edit:
-                    await self._deliver(inbound)
-                    return
                 if self._is_too_much(inbound):
                     return
                 if inbound.is_group:
@@ -166,7 +165,7 @@ class Door:
         """Whether a guest has had this hour's answers, and is told so once."""
         channel, sender, now = inbound.address.channel, inbound.sender, self._clock()
         most, text = self._access.rules(channel).per_hour, inbound.message.text
-        if not most or self._access.role(channel, sender) == "owner" or commands.is_stop(text):
+        if not most or self._access.role(channel, sender) == "owner" or is_stop(text):
             return False
         since, count = self._hours.get((channel, sender), (now, 0))
         if now - since >= HOUR:
@@ -252,6 +251,19 @@ class Door:
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
+    async def _take_change(self, inbound: Inbound, place: Place, *, is_heard: bool) -> None:
+        """What a message says now. One that was overheard is handed in if it has come to be for the assistant."""
+        kept = self._groups.get(_group(inbound, place), deque[Words]())
+        words = next((words for words in kept if words.id == inbound.external_id), None)
+        if words and is_heard and not words.is_told:
+            kept.remove(words)
+            await self.deliver(replace(inbound, is_edit=False))
+            return
+        if words:
+            kept[kept.index(words)] = words._replace(line=self._line(inbound))
+        if not words or words.is_told:
+            await self._deliver(inbound)
+
     async def _let_in_from_group(self, inbound: Inbound, place: Place) -> None:
         said = self._said_before(inbound, place)
         lines = _within([words.line for words in said], SHOWN_CHARACTERS)
@@ -269,19 +281,20 @@ class Door:
         return [words for words in kept if words.number > heard and not (words.is_told and words.chat == own)]
 
     def _overhear(self, inbound: Inbound, place: Place, *, is_told: bool) -> None:
-        text = _line(inbound.message.text)
-        if not text:
+        if not _line(inbound.message.text):
             return
         key = _group(inbound, place)
         kept = self._groups.get(key) or deque[Words](maxlen=KEPT)
         if any(words.id == inbound.external_id for words in kept):
             return
         self._count += 1
+        kept.append(Words(self._count, inbound.external_id, inbound.address.chat, is_told, self._line(inbound)))
+        _remember(self._groups, key, kept, GROUPS)
+
+    def _line(self, inbound: Inbound) -> str:
         at = inbound.message.at.astimezone(self._clock().tzinfo)
         name = _cut(_line(inbound.name) or inbound.sender, 64)
-        line = f"- {at:%H:%M} {name}: {_cut(text, KEPT_CHARACTERS)}"
-        kept.append(Words(self._count, inbound.external_id, inbound.address.chat, is_told, line))
-        _remember(self._groups, key, kept, GROUPS)
+        return f"- {at:%H:%M} {name}: {_cut(_line(inbound.message.text), KEPT_CHARACTERS)}"
 
 
 _TOLD: dict[Outcome, str] = {

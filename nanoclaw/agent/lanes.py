@@ -20,7 +20,7 @@ class Lane(Generic[Item]):
         self._handle, self._on_error = handle, on_error
         self._queue: deque[Item] = deque()
         self._runner: asyncio.Task[None] | None = None
-        self._working = False
+        self._item: Item | None = None
 
     def put(self, item: Item) -> None:
         self._queue.append(item)
@@ -43,13 +43,18 @@ class Lane(Generic[Item]):
 
     @property
     def working(self) -> bool:
-        return self._working
+        return self._item is not None
+
+    @property
+    def at_work_on(self) -> Item | None:
+        """The item being handled, unless that was cancelled."""
+        return self._item if self._runner and not self._runner.cancelling() else None
 
     def cancel(self) -> bool:
         """Cancel the item being handled; False when there is none. A handler may end well all the same."""
-        if self._working and self._runner:
+        if self.working and self._runner:
             self._runner.cancel()
-        return self._working
+        return self.working
 
     async def idle(self) -> None:
         if self._runner:
@@ -58,14 +63,13 @@ class Lane(Generic[Item]):
     async def _run(self) -> None:
         me = asyncio.current_task()
         while self._queue:
-            item = self._queue.popleft()
-            self._working = True
+            item = self._item = self._queue.popleft()
             try:
                 await self._handle(item)
             except Exception as error:
                 self._on_error(item, error)
             finally:
-                self._working = False
+                self._item = None
             while me and me.cancelling():  # the handler made its peace with it
                 me.uncancel()
 

@@ -74,12 +74,14 @@ class Waiting:
         self,
         handle: Callable[[Item], Awaitable[None]],
         on_error: Callable[[Item, Exception], None],
+        words: Callable[[Accepted], str],
         knock_seconds: Sequence[float],
     ) -> None:
+        """`words(item)` is what a message that waits says now, '' for one that need not be named."""
         self._lanes: Lanes[Item] = Lanes(handle, on_error)
         self._held: dict[Address, Held] = {}
         self._dropped: dict[Address, list[tuple[int, str]]] = {}  # until it is told
-        self._knock_seconds = tuple(knock_seconds)
+        self._words, self._knock_seconds = words, tuple(knock_seconds)
 
     def put(self, item: Item) -> None:
         self._lanes.of(item.conversation).put(item)
@@ -147,7 +149,7 @@ class Waiting:
         dropped = self._dropped.setdefault(conversation, [])
         for waiting in lane.drain():
             if isinstance(waiting, Accepted):
-                dropped.append((waiting.row, waiting.inbound.message.text))
+                dropped.append((waiting.row, self._words(waiting)))
             else:
                 dropped.append((waiting.turn.inbox, "; ".join(waiting.turn.texts)))
         if held:
@@ -161,6 +163,15 @@ class Waiting:
         """The same for every conversation: where something ran."""
         return {address: self.halt(address) for address in self._lanes.addresses()}
 
+    def unasked(self) -> list[Address]:
+        """Conversations in which something runs that no person asked for just now: a heartbeat, a task."""
+        return [address for address in self._lanes.addresses() if _is_unasked(self.lane(address).at_work_on)]
+
     def dropped(self, conversation: Address) -> Dropped:
         """What stops dropped there, to be told now."""
         return self._dropped.pop(conversation, [])
+
+
+def _is_unasked(item: Item | None) -> bool:
+    inbound = item.turn.inbound if isinstance(item, GoOn) else item and item.inbound
+    return bool(inbound and inbound.message.origin != "person")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,14 @@ from nanoclaw.messages import Address, Attachment, Inbound, Outbound
 
 Deliver = Callable[[Inbound], Awaitable[None]]
 """Hands a message in; returns once it is stored, so that the platform may be told "received"."""
+
+
+def is_stop(text: str) -> bool:
+    """Whether a message asks to stop: read before the queue, so that it need not wait for what it is to end."""
+    return _STOP.fullmatch(text.strip().lower()) is not None
+
+
+_STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +122,6 @@ class Holds(Protocol):
     """A channel whose platform holds the files that came with a message until they are asked for."""
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        """The file, of at most so many bytes. Raises ChannelError for one that is larger, or gone."""
+        """The file, of at most so many bytes. Raises Undeliverable for one that is larger, or gone, and ChannelError
+        where another try may help."""
         ...

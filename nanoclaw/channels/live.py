@@ -78,14 +78,16 @@ class Live:
         *,
         pause_seconds: float,
         left: Callable[[str, str], object] = lambda chat, id: None,
+        keep: Callable[[str, str], Coroutine[Any, Any, None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """A chat is written to once in `pause_seconds` at most. Of a text that is too long the first piece is shown;
         where the hints know no edits, typing alone. `left(chat, id)` is told of a message that stays as it is, as its
-        turn was stopped."""
+        turn was stopped; `keep(chat, text)` makes a message of what was shown in none."""
         self._screen, self._hints, self._pause = screen, hints, pause_seconds
-        self._left = left
+        self._left, self._keep = left, keep
+        self._staying: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._clock, self._sleep = clock, sleep
         self._turns: dict[str, _Turn] = {}
         self._ended: OrderedDict[tuple[str, str], _Turn] = OrderedDict()
@@ -144,6 +146,8 @@ class Live:
         chat, reply_to = outbound.address.chat, outbound.reply_to
         if not reply_to:
             return ""
+        if staying := self._staying.pop((chat, reply_to), None):
+            await asyncio.wait({staying}, timeout=_GRACE_SECONDS)
         turn = self._turns.get(chat)
         if turn and turn.reply_to == reply_to:  # said in the midst of a turn, which goes on
             self._end(turn, is_silent=False)
@@ -164,6 +168,15 @@ class Live:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def withdraw(self) -> None:
+        """Erase what is shown of turns that run: the program ends, and they go on in the next one."""
+        for turn in [*self._turns.values()]:
+            if turn.task:
+                turn.task.cancel()
+            await self._settle(turn)
+            if turn.id:
+                await self._call(turn, self._screen.erase(turn.chat, turn.id))
 
     # --- one turn ----------------------------------------------------------------------------------------------------
 
@@ -198,7 +211,9 @@ class Live:
         if turn.task:
             turn.task.cancel()
         del self._turns[turn.chat]
-        self._start(self._stay(turn, text))
+        key = turn.chat, turn.reply_to
+        self._staying[key] = self._start(self._stay(turn, text))
+        self._staying[key].add_done_callback(lambda task: self._staying.pop(key, None))
 
     def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         task = asyncio.get_running_loop().create_task(work)
@@ -293,6 +308,8 @@ class Live:
     async def _stay(self, turn: _Turn, text: str) -> None:
         """A message is brought to what was said last, and left."""
         await self._settle(turn)
+        if turn.shown and not turn.id and self._keep:
+            await self._call(turn, self._keep(turn.chat, text))
         if turn.id and text != turn.shown:
             await self._write(turn, text)
         if turn.id:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from nanoclaw.attach import Pipe
-from nanoclaw.channels.base import Deliver, Hints
+from nanoclaw.channels.base import Deliver, Hints, is_stop
 from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, printable, progress
 from nanoclaw.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
@@ -33,9 +33,11 @@ class Plain:
         verbose: bool = False,
         session: str = "",
         model: str = "",
+        takes_up: bool = True,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
+        """Unless it `takes_up` what earlier runs left of the conversation, that waits on."""
         self.name = "terminal"
         self.hints = Hints(stays=False)
         self.alive: datetime | None = None
@@ -43,7 +45,7 @@ class Plain:
         self._address = Address(self.name, chat)
         self._text, self._attachments, self._clock = text, attachments, clock
         self._as_json, self._verbose = as_json, verbose
-        self._session, self._model = session, model
+        self._session, self._model, self._takes_up = session, model, takes_up
         self._out = Pipe(stdout or sys.stdout)
         self._err = Pipe(stderr or sys.stderr)
         self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not as_json)
@@ -79,7 +81,8 @@ class Plain:
 
     def serves(self, outbound: Outbound) -> bool:
         """What nobody asked for waits for a terminal that stays: the answer's reader may be a script."""
-        return outbound.address == self._address and outbound.reply_to != ""
+        own = outbound.reply_to == self.id or (self._takes_up and outbound.reply_to != "")
+        return outbound.address == self._address and own
 
     async def send(self, outbound: Outbound) -> str:
         self._clear_bar()
@@ -102,6 +105,8 @@ class Plain:
                 return
             case TurnEnded():
                 self._turning, self._ended, self.reason = False, event, event.reason
+                if event.reason == "cancelled" and is_stop(self._text):  # that is what it was to do
+                    self.reason = "answered"
                 if event.reason == "answered" and not event.answer:  # there is nothing to say, or a tool has said it
                     self._over.set()
                 self._giving_up = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)

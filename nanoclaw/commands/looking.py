@@ -12,7 +12,7 @@ from nanoclaw import attach, chats
 from nanoclaw.agent import xray
 from nanoclaw.agent.context import recent_talk
 from nanoclaw.agent.manifest import Manifest, manifest
-from nanoclaw.agent.sections import Mode
+from nanoclaw.agent.sections import Mode, with_skills
 from nanoclaw.agent.tokens import Calibration
 from nanoclaw.channels.base import Hints
 from nanoclaw.config import Config
@@ -200,10 +200,13 @@ def rehearse_heartbeat(config: Config, store: Store | None) -> str:
     return "\n".join([*lines, f"The model would be asked (about {tokens:,} tokens, tools included):", "", text])
 
 
-def skills_found(config: Config) -> list[tuple[Skill, str]]:
-    """All skills, each with its source: workspace, home, shipped, or a folder of the config."""
+def skills_found(config: Config) -> tuple[list[tuple[Skill, str]], frozenset[str]]:
+    """All skills, each with its source: workspace, home, shipped, or a folder of the config. And the names of those
+    that each conversation has as a whole."""
     folders = skill_folders(config)
     names = ["workspace", "home", *map(str, folders[2:-1]), "shipped"]
     sources = dict(zip(reversed(folders), reversed(names), strict=True))
     tools = all_tools(config, Workspace(config.workspace_path), person_clock(config))
-    return [(skill, sources[skill.folder.parent]) for skill in survey(folders, skill_means(config, tools))]
+    found = survey(folders, skill_means(config, tools))
+    active = with_skills(skill for skill in found if not skill.hidden and not skill.problem).active
+    return [(skill, sources[skill.folder.parent]) for skill in found], frozenset(active)

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import textwrap
+from collections.abc import Set
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -110,18 +111,19 @@ def _who(message: Message) -> str:
 
 def skills(config: Config, options: argparse.Namespace) -> int:
     parts.start_logging(config)
+    listed, active = looking.skills_found(config)
     found = [
         {
             "name": skill.name,
             "source": source,
-            "state": _skill_state(skill),
+            "state": _skill_state(skill, active),
             "missing": skill.missing,
             "withheld": skill.withheld,
             "problem": skill.problem,
             "path": shown(skill.path),
             "description": skill.description,
         }
-        for skill, source in looking.skills_found(config)
+        for skill, source in listed
     ]
     if options.json:
         print(json.dumps({"skills": found}, ensure_ascii=False))
@@ -136,12 +138,14 @@ def skills(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _skill_state(skill: Skill) -> str:
+def _skill_state(skill: Skill, active: Set[str]) -> str:
     if skill.problem:
         return "off"
     if skill.missing:
         return "lacks"
-    return "by hand" if skill.hidden else "always on" if skill.always else "ready"
+    if skill.always and not skill.hidden:
+        return "always on" if skill.name in active else "too long to be always on"
+    return "by hand" if skill.hidden else "ready"
 
 
 COMMANDS = {

@@ -60,6 +60,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             as_json=options.json,
             session=options.session,
             model=model,
+            takes_up=not _only_looks(text),
         )
         async with serving(config, channel, options, model) as running:
             if options.message is not None and not _is_command(text):
@@ -72,7 +73,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     def ask(link: attach.Link) -> int:
         return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
 
-    return _there_or_here(config, options, "answer", ask, answer)
+    return there_or_here(config, options, "answer", ask, answer)
 
 
 async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
@@ -91,6 +92,14 @@ def _is_command(text: str) -> bool:
     from nanoclaw.agent import commands
 
     return commands.parse(text) is not None
+
+
+def _only_looks(text: str) -> bool:
+    """A command beside the queue leaves what was cut off to the next start; a stop ends that."""
+    from nanoclaw.agent import commands
+
+    command = commands.parse(text)
+    return command is not None and not commands.waits(command[0]) and command[0] != "stop"
 
 
 def _talk(config: Config, options: argparse.Namespace) -> int:
@@ -120,24 +129,24 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
     async def talk_to(link: attach.Link) -> int:
         from nanoclaw.channels import socket
 
-        _end_at_sigterm()
+        _end_at_signals()
         first, *rest = greeting(config, link.hello["model"] or "no model", False).split("\n")
         shown = terminal("\n".join([f"{first} · attached to process {link.hello['pid']}", *rest]))
         await socket.talk(link, shown, Address("terminal", options.session))
         return 0
 
-    return _there_or_here(config, options, "chat", lambda link: run(talk_to(link)), talk)
+    return there_or_here(config, options, "chat", lambda link: run(talk_to(link)), talk)
 
 
-def _there_or_here(
+def there_or_here(
     config: Config,
     options: argparse.Namespace,
     want: str,
     there: Callable[[attach.Link], int],
     here: Callable[[], Coroutine[Any, Any, int]],
 ) -> int:
-    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; one
-    question also waits until another that does not listen is answered."""
+    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; a
+    question or a command also waits until a process that does not listen has ended."""
     began, noted = time.monotonic(), False
     while True:
         if link := attached(config, options, want):
@@ -146,7 +155,7 @@ def _there_or_here(
             return run(here())
         except StoreBusy:
             waited = time.monotonic() - began
-            if waited > (_PATIENCE_SECONDS if want == "answer" else _BUSY_SECONDS):
+            if waited > (_BUSY_SECONDS if want == "chat" else _PATIENCE_SECONDS):
                 raise
             if waited > _BUSY_SECONDS and not noted:
                 noted = True
@@ -171,23 +180,30 @@ async def serving(
 ) -> AsyncIterator[App]:
     from nanoclaw import app
 
-    me = _end_at_sigterm()
+    me = _end_at_signals()
     async with app.open_app(config, own, model, forced=bool(options.model), listens=listens) as running:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.terminate, me)
+        _when_ended(lambda: running.terminate(me))
         yield running
 
 
-def _end_at_sigterm() -> asyncio.Task[Any]:
+def _end_at_signals() -> asyncio.Task[Any]:
     me = asyncio.current_task()
     assert me is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
+    _when_ended(me.cancel)
     return me
+
+
+def _when_ended(end: Callable[[], object]) -> None:
+    """What to do when somebody ends this process, or closes its window: that counts unless `nohup` started it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, end)
 
 
 def run(work: Any) -> int:
     try:
         return int(asyncio.run(work))
-    except asyncio.CancelledError:  # SIGTERM
+    except asyncio.CancelledError:  # by a signal
         return 143
 
 
@@ -206,10 +222,10 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
             attach.say(str(error))
         for lack in chats.incomplete(config).values():
             attach.say(lack)
-        loop, me = asyncio.get_running_loop(), _end_at_sigterm()
+        me = _end_at_signals()
         async with serving(config, None, options, model, listens=True) as running:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, _end_gateway, running, me)
+            _when_ended(lambda: _end_gateway(running, me))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, running, me)
             said = f"nanoclaw gateway: {running.in_words()}. Ctrl-C ends it."
             await running.run(lambda: print(said, flush=True))
 

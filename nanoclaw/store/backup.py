@@ -132,7 +132,9 @@ def restore(file: Path, home: Path, workspace_of: WorkspaceOf) -> Restored:
             os.sync()
             _swap(home, moves)
     except OSError as error:
-        raise StoreError(f"{file} was not restored: {_where(error)}{reason(error)}. Nothing was changed.") from error
+        raise StoreError(
+            f"{file} was not restored: {_where(error, file)}{reason(error)}. Nothing was changed."
+        ) from error
     aside = [Path(target) for _, target in moves if stamp in target]
     places = {home / stamp if home / stamp in path.parents else path for path in aside}
     return Restored(len(contents.files), place.workspace, tuple(sorted(places)))

@@ -358,16 +358,18 @@ def _own_if_free(path: Path) -> IO[str] | None:
 def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connection:
     try:
         if read_only:
+            if not path.stat().st_size:
+                raise StoreError(f"{path} is empty, as something has emptied it. {_ASIDE}")
             return _connect_to_read(path)
         if not is_owner:
             _check_version(path, version_in_header(path))
-        elif path.exists() and not _is_whole(path):
+        elif not path.exists():
+            _make(path)
+        elif not _is_whole(path):
             from nanoclaw.log import logger
 
             logger.warning(rescue(path, MIGRATIONS))
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(path, isolation_level=None)
-        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
@@ -375,6 +377,17 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
     return db
+
+
+def _make(path: Path) -> None:
+    """A new file. It is never empty, however this ends, so that an empty one is known to have been emptied."""
+    with drafted(path) as draft:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = OFF")  # the finished draft is synced as a whole
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            db.execute("PRAGMA journal_mode = WAL")
+        for suffix in ("-wal", "-shm"):  # a journal without its file would be played into the new one
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
@@ -410,9 +423,8 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 def _is_whole(path: Path) -> bool:
     """Looks without writing: opened for writing, even a file that is refused would change."""
     _check_version(path, version_in_header(path))
-    if not path.stat().st_size:  # SQLite would throw its journal away
-        wal = path.with_name(path.name + "-wal")
-        return not wal.exists() or not wal.stat().st_size
+    if not path.stat().st_size:  # it has been emptied, and SQLite would throw its journal away
+        return False
     try:
         with closing(_connect_to_read(path)) as db:
             return is_whole(db)

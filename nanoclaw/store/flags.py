@@ -13,6 +13,9 @@ PANIC = "panic"
 QUESTION = "question"
 """The number of the newest question to the owner."""
 
+ASKED = "asked"
+"""The messages that ask what the owner has not answered, as JSON."""
+
 
 class Flags:
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.messages import (
@@ -34,6 +35,9 @@ STOPPED = "stopped before its end; it may have been done in part"
 
 SENT = "The program broke off after this: the message was taken, and it is sent once. Do not send it again."
 """The result of a call of which it is known that its message is in the outbox."""
+
+NOT_SENT = "Nothing was sent: this was ended before it came to that."
+"""The result of a call of which it is known that its message is not."""
 
 
 class OpenTurn(NamedTuple):
@@ -76,16 +80,16 @@ class Inbox:
         with self._store.transaction() as db:
             return put(db, inbound, self._clock())
 
-    def change(self, inbound: Inbound) -> None:
-        """Give a message that waits its new words and files; nothing happens to one that was begun, or never came."""
+    def change(self, inbound: Inbound) -> int | None:
+        """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
         address, files = inbound.address, json.dumps(_files(inbound))
         sql = (
             "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
-            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new'"
+            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
         )
         values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
         with self._store.transaction() as db:
-            db.execute(sql, values)
+            return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
     def read(self, row: int) -> Inbound:
         """A message as it reads now."""
@@ -118,6 +122,15 @@ class Inbox:
         sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
         return [(row[0], _inbound(*row[1:])) for row in self._store.rows(sql)]
 
+    def attached(self, turn: int) -> list[Path]:
+        """The files that came with messages of the conversation in which a turn is."""
+        sql = (
+            "SELECT DISTINCT json_extract(file.value, '$[0]')"
+            " FROM inbox JOIN turns ON turns.id = inbox.turn, json_each(inbox.body, '$.attachments') AS file"
+            " WHERE turns.session = (SELECT session FROM turns WHERE id = ?)"
+        )
+        return [Path(path) for (path,) in self._store.rows(sql, turn) if path]
+
     def open_turns(self) -> list[OpenTurn]:
         """Begun but not ended, in order: what an earlier process was doing when it ended."""
         turns = self._store.rows("SELECT id, inbox, running, resumed FROM turns WHERE ended IS NULL ORDER BY id")
@@ -132,19 +145,20 @@ class Inbox:
         if not rows:
             return None
         inbounds = [_inbound(*row[1:5]) for row in rows]
-        under_way = unfinished(running, self._clock())
+        under_way = unfinished(running, self._clock(), sent_by(self._store.db, turn))
         sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
         bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
-        called = [ToolCall(*call) for body in bodies for call in body.get("calls", ())]
         running_calls = [call for message in under_way[:1] for call in getattr(message, "tool_calls", ())]
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
+        results = [(body["name"], body["text"]) for body in bodies if body.get("kind") == "result"]
+        results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
         return OpenTurn(
             turn,
             rows[0][0],
             inbounds[0],
             tuple(map(_about, inbounds)),
             tuple(map(_in_words, cut or _stopped(bodies))),
-            tuple(call.name for call in (*called, *running_calls)),
+            tuple(name for name, text in results if text != NOT_SENT),
             resumed,
             any(row[5] for row in rows),
         )
@@ -230,7 +244,8 @@ def unfinished(running: str, now: datetime, sent: Collection[str] = ()) -> list[
 
 
 def _broken_off(call: ToolCall, now: datetime, is_sent: bool) -> ToolResult:
-    return ToolResult(call.id, call.name, SENT if is_sent else BROKEN_OFF, now, is_error=not is_sent)
+    unknown = NOT_SENT if call.name == "message" else BROKEN_OFF
+    return ToolResult(call.id, call.name, SENT if is_sent else unknown, now, is_error=not is_sent)
 
 
 def _about(inbound: Inbound) -> str:

@@ -30,9 +30,12 @@ class Sent:
 
     def send(self, outbound: Outbound, turn: int, call: str, messages: Sequence[Message]) -> int:
         """Put it into the outbox; the row's number. `messages` tell of it in the history of the conversation that it
-        goes to."""
+        goes to, if that is another than the turn's own."""
         session, now, target = self._sessions.of(outbound.address), self._clock(), outbound.address
         files = tuple(Attachment(path, path.rpartition("/")[2]) for path in outbound.files)
+        own = self._store.rows("SELECT key FROM sessions JOIN turns ON sessions.id = session WHERE turns.id = ?", turn)
+        if own == [(session.key,)]:
+            messages = ()
         with self._store.transaction() as db:
             row = insert(db, outbound, now.isoformat(), None)
             said = UserMessage(outbound.text, now, "runtime")

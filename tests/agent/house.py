@@ -26,7 +26,7 @@ from nanoclaw.agent.receipts import Receipts
 from nanoclaw.agent.standing import pin_commands
 from nanoclaw.app import frozen_at
 from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.errors import ChannelError, ConfigError
+from nanoclaw.errors import ConfigError, Undeliverable
 from nanoclaw.events import Event, TurnEnded
 from nanoclaw.guard.access import Access, Rules
 from nanoclaw.guard.approvals import Approvals
@@ -102,6 +102,7 @@ class FakeChannel:
         self.held: dict[str, bytes | Exception] = {}  # what the platform holds, by ref
         self.fetched: list[str] = []
         self.fetching = asyncio.Event()
+        self.naps: list[float] = []  # between two tries to fetch
 
     async def run(self, deliver: Deliver) -> None:
         await asyncio.Event().wait()
@@ -126,8 +127,11 @@ class FakeChannel:
             raise found
         assert found is not None
         if len(found) > most:
-            raise ChannelError("the file is larger than was said")
+            raise Undeliverable("the file is larger than was said")
         return found
+
+    async def nap(self, seconds: float) -> None:
+        self.naps.append(seconds)
 
     def show(self, address: Address, event: Event) -> None:
         self.events.append((address, event))
@@ -363,6 +367,7 @@ async def house(
         is_guests=lambda inbound: standing.role_of(inbound) == "guest",
         said=outbox.sent_text,
         transcribe=transcribe,
+        sleep=channel.nap,
     )
     assistant = Assistant(
         sessions=sessions,

@@ -82,13 +82,54 @@ def test_a_message_that_waits_reaches_the_model_as_it_was_changed_and_one_that_w
                 inbox = Inbox(home.store, home.clock)
                 (begun,), ((_, second),) = inbox.open_turns(), inbox.waiting()
                 first = begun.inbound
-                for one, text in ((first, "never begin"), (second, "buy bread"), (second, "/stop")):
+                for one, text in ((first, "/stop"), (second, "buy bread")):
                     message = replace(one.message, text=text)
                     await home.assistant.deliver(replace(one, message=message, is_edit=True))
                 gate.open.set()
                 assert await home.answer() == "Done."
                 assert said(home) == ["begin", "buy bread"]
                 assert model.requests[1].history[-1].text == "buy bread"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("word", ["Stop!", "/stop now"])
+def test_a_message_that_is_changed_to_a_stop_while_it_waits_is_one(tmp_path: Path, word: str) -> None:
+    """What is not begun is named as it reads now."""
+
+    async def story() -> None:
+        gate = Gate()
+        with ScriptedProvider(call("wait")) as model:
+            async with house(tmp_path, model, tools=gate.tools()) as home:
+                await home.say("begin")
+                await gate.reached.wait()
+                for text in ("make a file", "by bread"):
+                    await home.say(text)
+                (_, first), (_, second) = Inbox(home.store, home.clock).waiting()
+                for one, text in ((second, "buy bread"), (first, word)):
+                    message = replace(one.message, text=text)
+                    await home.assistant.deliver(replace(one, message=message, is_edit=True))
+                assert await home.answer() == "Stopped. Not begun: buy bread."
+                await home.assistant.idle()
+                assert said(home) == ["begin"]
+                assert Inbox(home.store, home.clock).waiting() == []
+
+    asyncio.run(story())
+
+
+def test_a_stop_that_an_earlier_process_kept_drops_what_was_said_before_it(tmp_path: Path) -> None:
+    """So it is with what comes while `nanoclaw link` alone is there."""
+
+    async def story() -> None:
+        async with house(tmp_path, ScriptedProvider()) as home:
+            inbox = Inbox(home.store, home.clock)
+            for number, text in enumerate(("make a file", "stop", "hello")):
+                inbox.accept(Inbound(MAIN, "me", f"m{number}", UserMessage(text, home.clock())))
+        with ScriptedProvider("Hi.") as model:
+            async with house(tmp_path, model) as home:
+                assert await home.answer() == "Nothing is running. Not begun: make a file."
+                assert await home.answer() == "Hi."
+                assert said(home) == ["hello"]
 
     asyncio.run(story())
 

@@ -620,6 +620,7 @@ def test_a_stop_ends_it_and_leaves_the_conversation_as_it_was(tmp_path: Path, at
             await home.say("/stop")
             async with asyncio.timeout(20):
                 assert (await home.answer()).startswith("Stopped.")
+            assert [ended.reason for ended in home.channel.ended][-1] == "cancelled"  # so a terminal waits no more
             assert home.history == history
 
     asyncio.run(story())

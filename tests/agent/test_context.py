@@ -256,8 +256,10 @@ def test_a_file_that_is_no_picture_is_named_with_its_place(tmp_path: Path) -> No
 def test_the_text_of_documents_stands_before_the_words_and_shares_a_budget(tmp_path: Path) -> None:
     budgets: list[int] = []
 
-    def read(path: Path, budget: int, stopped: Callable[[], bool]) -> str:
+    def read(path: Path, budget: int, stopped: Callable[[], bool], tell: Callable[[str], None]) -> str:
         budgets.append(budget)
+        if path.name == "b.docx":
+            tell("b.docx: the first 500 of 900 characters are shown")
         if path.name == "bad.pdf":
             raise DocumentError("'bad.pdf' is damaged.")
         return f"<{path.name}>"
@@ -268,14 +270,17 @@ def test_the_text_of_documents_stands_before_the_words_and_shares_a_budget(tmp_p
     metadata, content = builder.user_messages("see", media=files, tell=problems.append)
     assert content.text == "<a.pdf>\n\n<b.docx>\n\n<c.csv>\n\n<d>\n\nsee"
     assert budgets == [500] * 5
-    assert problems == ["'bad.pdf' is damaged."]
+    assert problems == [
+        "'bad.pdf' is damaged.",
+        "not all of it reaches the model: b.docx: the first 500 of 900 characters are shown",
+    ]
     assert "bad.pdf could not be read: 'bad.pdf' is damaged." in metadata.text
 
 
 def test_what_is_left_of_the_files_is_not_read_after_a_stop(tmp_path: Path) -> None:
     read: list[str] = []
 
-    def reading(path: Path, budget: int, stopped: Callable[[], bool]) -> str:
+    def reading(path: Path, budget: int, stopped: Callable[[], bool], tell: Callable[[str], None]) -> str:
         read.append(path.name)
         return ""
 

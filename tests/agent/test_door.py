@@ -21,6 +21,7 @@ from nanoclaw.events import Notice
 from nanoclaw.guard.access import Rules
 from nanoclaw.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from nanoclaw.store.inbox import Inbox
 from nanoclaw.store.people import shown
 from nanoclaw.tools.base import tool
 from tests.agent.house import MAIN, NOON, FakeChannel, HandClock, House, house, results
@@ -235,6 +236,7 @@ def test_a_guest_may_say_what_concerns_their_own_conversation_only(tmp_path: Pat
 def test_an_unknown_command_of_a_guest_is_answered_by_the_program(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         assert await chat.ask(GUEST, "/xyzzy now") == "There is no command /xyzzy. /help lists them."
+        assert await chat.ask(GUEST, "/exit") == "/exit leaves a chat in the terminal; here there is nothing to leave."
         helped = await chat.ask(GUEST, "/start")
         assert "/remind" in helped
         assert "/panic" not in helped
@@ -428,6 +430,14 @@ def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_refused
     assert results(model.requests[-1].history)[0].is_error
 
 
+def test_a_guest_hears_of_a_pause_and_of_no_command_that_is_not_theirs(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        assert (await chat.ask(OWNER, "/panic")).startswith("Everything is frozen")
+        assert await chat.ask(GUEST, "hello") == "I am paused. This is kept until I go on."
+
+    story(tmp_path, play)
+
+
 def test_a_guest_hears_that_something_went_wrong_and_not_what(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         assert await chat.ask(GUEST, "hello") == "I can't do that just now."
@@ -520,6 +530,46 @@ def test_what_others_said_in_a_group_comes_once_with_the_next_mention_and_is_mar
     assert "when is dinner" not in content(second)
     assert "when is dinner" in content(third)
     assert "- 12:00 Sue: or at 9" in content(third)
+
+
+def test_what_is_said_in_a_group_counts_as_it_was_changed(tmp_path: Path) -> None:
+    """A message that comes to mention the assistant is answered, once, and what somebody took back is not shown."""
+
+    async def play(chat: Chat) -> None:
+        await chat.say(STRANGER, "the code is 1234", id="o1", name="Sue")
+        await chat.say(STRANGER, "the code is a secret", id="o1", name="Sue", is_edit=True)
+        await chat.say(STRANGER, "long ago", id="o0", is_edit=True)
+        await chat.say(GUEST, "when is dinner?", id="o2")
+        for _ in range(2):
+            await chat.say(GUEST, "when is dinner, bot?", id="o2", mention=True, is_edit=True)
+        assert await chat.answer() == "At 8."
+        await chat.home.assistant.idle()
+        assert chat.channel.sent.empty()
+
+    (request,) = story(tmp_path, play, "At 8.").requests
+    assert content(request).splitlines()[1:] == [
+        "- 12:00 Sue: the code is a secret",
+        "[End of what others said]",
+        "",
+        "when is dinner, bot?",
+    ]
+
+
+def test_a_message_of_a_group_that_waits_is_answered_as_it_was_changed(tmp_path: Path) -> None:
+    """Also where it mentions the assistant no longer."""
+    hang = Hang("busy")
+
+    async def play(chat: Chat) -> None:
+        await chat.say(GUEST, "work", mention=True)
+        await hang.reached.wait()
+        await chat.say(GUEST, "delete all", id="m", mention=True)
+        await chat.say(GUEST, "never mind", id="m", is_edit=True)
+        ((_, waits),) = Inbox(chat.home.store, chat.clock).waiting()
+        assert waits.message.text == "never mind"
+        await chat.say(GUEST, "stop", id="m", mention=True, is_edit=True)
+        assert (await chat.answer()).endswith("Stopped.")
+
+    story(tmp_path, play, hang)
 
 
 def test_of_what_is_overheard_only_so_much_is_kept(tmp_path: Path) -> None:

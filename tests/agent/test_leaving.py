@@ -74,6 +74,18 @@ def test_a_line_that_names_a_file_becomes_the_file(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_where_no_notices_are_shown_it_is_said_below_the_answer_why_a_file_is_not_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        provider = ScriptedProvider("Here:\nMEDIA:./none.png")
+        async with house(tmp_path, provider, shows_notices=lambda address: False) as home:
+            first, line, _, reason = (await home.ask("send it")).splitlines()
+            assert (first, line) == ("Here:", "MEDIA:./none.png")
+            assert reason.startswith("(not attached: ") and "none.png" in reason
+            assert notices(home) == []
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     "path",
     [

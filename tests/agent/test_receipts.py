@@ -44,6 +44,10 @@ CLAIMS = (
     ("All set, you'll get a reminder at 9.", "reminder"),
     ("I've added it to your calendar.", "calendar"),
     ("I put the dentist on your work calendar.", "calendar"),
+    ("I really wrote notes/x.txt.", "file"),
+    ("Yes, notes/x.txt now contains pelican.", "file"),
+    ("I'll remember that.", "note"),
+    ("Got it, I'll definitely keep that in mind!", "note"),
     ("I sent the email to Bob.", "mail"),
     ("I've just sent Bob the invitation.", "mail"),
     ("Your email to Bob has been sent.", "mail"),
@@ -60,7 +64,10 @@ CLAIMS = (
     ("Ich habe dir eine Erinnerung für 17 Uhr eingerichtet.", "reminder"),
     ("Die Erinnerung ist gesetzt.", "reminder"),
     ("Die Datei notes/x.md enthält jetzt deine Liste.", "file"),
+    ("Erledigt: notes/x.txt ist geschrieben.", "file"),
     ("Notiert!", "note"),
+    ("Das merke ich mir.", "note"),
+    ("Ich werde mir das merken.", "note"),
     ("Ich hab's notiert.", "note"),
     ("Ich erinnere dich morgen um neun.", "reminder"),
     ("Ich werde dich morgen um neun daran erinnern.", "reminder"),
@@ -78,6 +85,7 @@ CLAIMS = (
     ("Je l'ai ajouté à ton calendrier.", "calendar"),
     ("J'ai envoyé le mail à Bob.", "mail"),
     ("J'ai supprimé le fichier.", "deletion"),
+    ("Je m'en souviendrai.", "note"),
     # Spanish
     ("Lo he guardado en notas/x.md.", "file"),
     ("He creado el archivo.", "file"),
@@ -89,6 +97,7 @@ CLAIMS = (
     ("He enviado el correo a Bob.", "mail"),
     ("Envié el correo a Bob.", "mail"),
     ("He borrado el archivo.", "deletion"),
+    ("Me acordaré.", "note"),
     # Italian
     ("L'ho salvato in note/x.md.", "file"),
     ("Ho creato il file.", "file"),
@@ -98,6 +107,7 @@ CLAIMS = (
     ("L'ho aggiunto al tuo calendario.", "calendar"),
     ("Ho inviato l'email a Bob.", "mail"),
     ("Ho eliminato il file.", "deletion"),
+    ("Me ne ricorderò.", "note"),
     # Portuguese
     ("Salvei em notas/x.md.", "file"),
     ("Criei o arquivo.", "file"),
@@ -105,6 +115,7 @@ CLAIMS = (
     ("Criei um lembrete para as 17h.", "reminder"),
     ("Vou te lembrar amanhã.", "reminder"),
     ("Enviei o e-mail ao Bob.", "mail"),
+    ("Vou me lembrar disso.", "note"),
     # Chinese
     ("已经记下了。", "note"),
     ("我已经把它保存到 notes/x.md 了。", "file"),
@@ -113,6 +124,7 @@ CLAIMS = (
     ("我会在明天9点提醒你。", "reminder"),
     ("我已经把邮件发给Bob了。", "mail"),
     ("已删除文件 x.md。", "deletion"),
+    ("我会记住的。", "note"),
 )
 
 NO_CLAIMS = (
@@ -130,6 +142,12 @@ NO_CLAIMS = (
     "Si quieres, te recordaré mañana.",
     "如果你愿意，我会提醒你。",
     "I've noted your concern.",
+    "I nearly saved it to notes/x.md.",
+    "I'll remember that if you tell me what it is.",
+    "I'll never remember that.",
+    "I'll remember it once you say so.",
+    "Wenn du willst, merke ich mir das.",
+    "我不会记住。",
     "I'll set a reminder for 5 pm.",
     "I would have saved it to notes/x.md.",
     "Do you want me to create the file?",
@@ -270,6 +288,56 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "second",
+    [
+        "I really wrote notes/bird.txt.",
+        "Yes, notes/bird.txt now contains pelican.",
+        "Erledigt: notes/bird.txt ist geschrieben.",
+        "You will find the pelican in `notes/bird.txt`.",
+        "Oui, c'est bon.",
+        "Done.",
+        "好了",
+    ],
+)
+def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
+    assert home.answers == [f"{second}\n\n(Note from the program: no file was written in this turn.)"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "Sorry.",
+        "Yes, you are right: notes/bird.txt was not written.",
+        "I cannot write notes/bird.txt.",
+        "Shall I write notes/bird.txt now?",
+        "Datei notes/bird.txt? Nein, die habe ich nicht geschrieben.",
+        "Here is the word: pelican",
+    ],
+)
+def test_what_takes_a_false_claim_back_is_left_as_it_is(tmp_path: Path, second: str) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
+    assert home.answers == [second]
+
+
+def test_a_claim_that_was_made_true_is_believed_in_whatever_words(tmp_path: Path) -> None:
+    second = "Yes, notes/bird.txt now contains pelican."
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, WRITES, second)))
+    assert home.answers == [second]
+
+
+def test_a_promise_to_remember_is_a_claim_only_where_something_was_to_be_noted(tmp_path: Path) -> None:
+    answer, noting = "I'll remember that.", call("memory_add", {"text": "My name is Bob"})
+    home = talk(
+        tmp_path,
+        ("remember my name is Bob", (answer, answer)),
+        ("my cat is called Tim", answer),
+        ("remember my name is Bob", (answer, noting, answer)),
+    )
+    assert home.answers == [f"{answer}\n\n(Note from the program: nothing was noted in this turn.)", answer, answer]
+
+
+@pytest.mark.parametrize(
     ("answer", "line"),
     [
         ("I've noted that you are allergic to nuts.", "nothing was noted in this turn"),
@@ -365,10 +433,13 @@ def test_a_mail_that_some_tool_sent_may_be_claimed(tmp_path: Path) -> None:
     assert home.answers == [answer]
 
 
-@pytest.mark.parametrize("answer", ["File deleted: x.md", "I've deleted x.md.", "I deleted the file."])
+@pytest.mark.parametrize(
+    "answer", ["File deleted: x.md", "I've deleted x.md.", "I deleted the file.", "MEMORY.md is deleted."]
+)
 def test_a_file_that_is_still_there_was_not_deleted(tmp_path: Path, answer: str) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace/x.md").write_text("pelican")
+    (tmp_path / "workspace/MEMORY.md").write_text("- pelican\n")
     home = talk(tmp_path, ("delete x.md", (answer, answer)))
     assert home.answers == [f"{answer}\n\n(Note from the program: no file was deleted in this turn.)"]
 

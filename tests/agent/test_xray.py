@@ -229,6 +229,22 @@ def test_why_names_recalled_notes_with_file_lines_and_score() -> None:
     assert "memory/2026-03-01.md:4-5 (score 3.25)" in told
 
 
+@pytest.mark.parametrize("answer", ["On 3 March.", "Anna's birthday is in March."])
+def test_why_names_the_facts_that_the_answer_states(tmp_path: Path, answer: str) -> None:
+    async def story() -> None:
+        root = new_home(tmp_path)
+        with (root / "workspace/MEMORY.md").open("a") as file:
+            file.write("- Anna's birthday is 3 March\n- Anna likes tea\n- The march to the sea\n")
+        with ScriptedProvider(answer, "I don't know.") as model:
+            async with house(root, model) as home:
+                await home.ask("when is Anna's birthday?")
+                assert "- Facts of MEMORY.md with words of it: “Anna's birthday is 3 March”\n" in await home.ask("/why")
+                await home.ask("and what does she like?")
+                assert "MEMORY.md" not in await home.ask("/why")
+
+    asyncio.run(story())
+
+
 def test_why_not_tells_the_reason() -> None:
     def why_not(found: list[Hit], ranked: list[Hit], last: xray.PastTurn | None) -> str:
         return xray.why_not("dentist", "when is my flight?", last, lambda query, limit: found if limit == 1 else ranked)

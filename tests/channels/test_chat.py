@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from nanoclaw.channels.base import Channel
 from nanoclaw.channels.terminal import OWN_COMMANDS, Terminal
 from nanoclaw.channels.terminal.chat import Waiting
@@ -67,6 +69,15 @@ def test_a_stop_drops_what_was_queued() -> None:
     one.saw(TextDelta("ye"))
     one.saw(TurnEnded("Stopped.", "cancelled"))
     one.sent(reply("Stopped.", reply_to="a"))
+    assert not one.busy
+
+
+@pytest.mark.parametrize("said", ["Nothing is running.", "I was done.\n\nStopped."])
+def test_nothing_waits_after_a_stop_that_came_too_late(said: str) -> None:
+    one = waiting("a", "/stop")
+    one.stop()
+    one.saw(TurnEnded(said, "answered"))
+    one.sent(reply(said, reply_to="a"))
     assert not one.busy
 
 

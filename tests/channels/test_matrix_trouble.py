@@ -18,7 +18,19 @@ from nanoclaw.channels.matrix.events import Held
 from nanoclaw.errors import ChannelError, Undeliverable
 from nanoclaw.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.messages import Address, Attachment, Inbound, Outbound
-from tests.channels.homeserver import ANNA, BOT, ROOM, TOKEN, Homeserver, event, homeserver, invitation, room, text
+from tests.channels.homeserver import (
+    ANNA,
+    BOT,
+    ROOM,
+    TOKEN,
+    Homeserver,
+    event,
+    homeserver,
+    invitation,
+    member,
+    room,
+    text,
+)
 from tests.schedule.dial import story
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -273,6 +285,17 @@ async def test_what_a_message_was_changed_to_is_told_when_its_author_did_it(tmp_
             ("$e8", "Yes", False),
         ]
         assert said[1].address == said[0].address
+
+
+@story
+async def test_a_message_of_a_group_may_come_to_mention_the_assistant(tmp_path: Path) -> None:
+    new = {"msgtype": "m.text", "body": f"{BOT}: hello"}
+    relation = {"rel_type": "m.replace", "event_id": "$e4"}
+    change = event(5, {**new, "body": f"* {BOT}: hello", "m.new_content": new, "m.relates_to": relation})
+    async with homeserver() as server:
+        server.news = [room(state=(member(3, "@mo:localhost"),)), room(text(4, "hello all"), change)]
+        said = await heard(server, tmp_path)
+        assert [(one.message.text, one.is_mention) for one in said] == [("hello all", False), ("hello", True)]
 
 
 @story

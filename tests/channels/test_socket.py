@@ -312,6 +312,19 @@ async def test_a_question_that_is_dropped_by_a_stop_ends_with_it(tmp_path: Path)
         assert (await printing)[1] == 1
 
 
+@in_loop
+async def test_a_stop_that_ends_what_runs_has_done_what_it_was_to_do(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, TextDelta("half "))
+        reader, writer, _ = await asking(here, "/stop")
+        here.terminals.show(MAIN, TurnEnded("Stopped.", "cancelled"))
+        printing = asyncio.create_task(printed(reader, writer))
+        await here.terminals.send(Outbound(MAIN, "Stopped.", reply_to="earlier"))
+        assert await printing == ("Stopped.\n", 0)
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [

@@ -154,7 +154,7 @@ async def test_a_file_that_is_gone_or_empty_is_told_of_and_not_tried_again(talk:
 async def test_a_file_that_is_larger_than_wanted_is_not_even_asked_for(talk: Talk) -> None:
     talk.server.document(talk.anna, b"x", "film.mkv", "video/x-matroska", size=3_000_000_000)
     attachment = (await talk.next()).attachments[0]
-    with pytest.raises(ChannelError, match="larger than 20 MB"):
+    with pytest.raises(Undeliverable, match="larger than 20 MB"):
         await talk.channel.fetch(attachment, 20_000_000)
     assert talk.server.asked("getFile") == []
 
@@ -162,14 +162,14 @@ async def test_a_file_that_is_larger_than_wanted_is_not_even_asked_for(talk: Tal
 @talking
 async def test_a_file_that_telegram_gives_no_bot_says_so(talk: Talk) -> None:
     talk.server.document(talk.anna, b"x", "film.mkv", "video/x-matroska", size=30_000_000)
-    with pytest.raises(ChannelError, match="20 MB, the most that Telegram gives"):
+    with pytest.raises(Undeliverable, match="20 MB, the most that Telegram gives"):
         await talk.channel.fetch((await talk.next()).attachments[0], 50_000_000)
 
 
 @talking
 async def test_a_file_that_lies_about_its_size_is_cut_off(talk: Talk) -> None:
     talk.server.document(talk.anna, b"x" * 300_000, "a.bin", "application/octet-stream", size=10)
-    with pytest.raises(ChannelError, match="larger than 0 MB"):
+    with pytest.raises(Undeliverable, match="larger than 0 MB"):
         await talk.channel.fetch((await talk.next()).attachments[0], 100_000)
 
 
@@ -177,8 +177,24 @@ async def test_a_file_that_lies_about_its_size_is_cut_off(talk: Talk) -> None:
 async def test_a_file_of_no_bytes_is_no_bytes_and_one_that_is_gone_is_told_of(talk: Talk) -> None:
     talk.server.document(talk.anna, b"", "empty.txt", "text/plain")
     assert await talk.channel.fetch((await talk.next()).attachments[0], 100) == b""
-    with pytest.raises(ChannelError, match="invalid file_id"):
+    with pytest.raises(Undeliverable, match="invalid file_id"):
         await talk.channel.fetch(Attachment("", "x", ref="nonsense"), 100)
+
+
+@pytest.mark.parametrize(
+    ("method", "how", "retry_after", "is_final"),
+    [("file", 500, None, False), ("file", 429, 7, False), ("getFile", 429, 7, False), ("file", 403, None, True)],
+)
+@talking
+async def test_of_a_download_that_fails_it_is_known_whether_another_try_may_help(
+    talk: Talk, method: str, how: Any, retry_after: float | None, is_final: bool
+) -> None:
+    talk.server.document(talk.anna, b"abc", "a.txt", "text/plain")
+    attachment = (await talk.next()).attachments[0]
+    talk.server.fail(method, how=how, retry_after=7)
+    with pytest.raises(ChannelError) as failed:
+        await talk.channel.fetch(attachment, 100)
+    assert (failed.value.retry_after, isinstance(failed.value, Undeliverable)) == (retry_after, is_final)
 
 
 @talking
@@ -316,6 +332,18 @@ async def test_in_a_private_chat_the_answer_grows_as_a_draft_and_then_stays_as_a
 
 @pytest.mark.usefixtures("_quick")
 @talking
+async def test_what_a_draft_said_before_a_stop_stays_above_what_is_said_of_that(talk: Talk) -> None:
+    inbound = await talk.said("tell me")
+    begin(talk, inbound, "A **heron** ")
+    await talk.server.until(lambda: talk.server.draft(talk.anna))
+    talk.channel.show(inbound.address, TextDelta("is"))
+    talk.channel.show(inbound.address, TurnEnded("Stopped.", "cancelled"))
+    await talk.send("Stopped.", reply_to=inbound.external_id)
+    assert [message.text for message in talk.server.sent(talk.anna)] == ["A heron is", "Stopped."]
+
+
+@pytest.mark.usefixtures("_quick")
+@talking
 async def test_the_button_below_a_draft_is_the_persons_own_stop(talk: Talk) -> None:
     begin(talk, await talk.said("tell me"), "An endless story")
     await talk.server.until(lambda: talk.server.draft(talk.anna))
@@ -323,6 +351,21 @@ async def test_the_button_below_a_draft_is_the_persons_own_stop(talk: Talk) -> N
     stop = await talk.next()
     assert (stop.message.text, stop.sender, stop.address.chat) == ("/stop", "1001", "1001")
     assert stop.external_id.startswith("update:")
+
+
+@pytest.mark.usefixtures("_quick")
+def test_what_is_shown_of_a_running_turn_is_erased_when_the_program_ends() -> None:
+    """The next one shows it anew."""
+
+    async def story() -> None:
+        async with asyncio.timeout(100), opened() as talk:
+            async with talk.running():
+                talk.server.fail("sendMessageDraft", how=403)
+                begin(talk, await talk.said("tell me"), "A heron")
+                await talk.server.until(lambda: len(talk.server.sent(talk.anna)) == 1)
+            assert talk.server.posted[-1].deleted
+
+    asyncio.run(story())
 
 
 @pytest.mark.usefixtures("_quick")

@@ -116,14 +116,15 @@ class Running:
         deadline = time.monotonic() + SECONDS
         while not (found := re.search(pattern, self.text)):
             assert time.monotonic() < deadline, f"{pattern!r} did not come:\n{self.text}"
-            if not self._read(0.2) and self.process.poll() is not None and not re.search(pattern, self.text):
+            has_ended = self.process.poll() is not None  # asked before its last words are read
+            if not self._read(0.2) and has_ended:
                 raise AssertionError(f"it ended without {pattern!r}:\n{self.text}")
         return found
 
     def ended(self) -> int:
-        while self._read(0.05) or self.process.poll() is None:
-            pass
-        return self.process.returncode
+        while (status := self.process.poll()) is None or self._read(0.05):
+            self._read(0.05)
+        return status
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -18,7 +18,7 @@ from nanoclaw.commands.looking import look_inside
 from nanoclaw.config import load
 from nanoclaw.store.db import Store
 from tests.journeys.command import Ended, Home
-from tests.model_server import ModelServer, failing, says
+from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 from tests.workspace import office
 
 
@@ -134,8 +134,41 @@ def test_the_budget_is_configurable(home: Home, server: ModelServer, tmp_path: P
     home.configure(server.base, more="[context]\ndocument_characters = 100\n")
     server.script(says("Short."))
     (tmp_path / "a.txt").write_text("x" * 500)
-    attach(home, "Read.", tmp_path / "a.txt")
+    ended = attach(home, "Read.", tmp_path / "a.txt")
     assert "[... a.txt: the first 100 of 500 characters are shown ...]" in told(server)[1]
+    assert ended.err == "· not all of it reaches the model: a.txt: the first 100 of 500 characters are shown\n"
+
+
+def test_the_rest_of_a_long_file_is_read_where_it_lies_and_in_its_own_conversation_only(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "book.txt").write_text("word\n" * 5_000 + "the end\n")
+    (tmp_path / "diary.txt").write_text("the end of it\n")
+    book, diary = str(tmp_path / "book.txt"), str(tmp_path / "diary.txt")
+    wanted = [
+        ("read_file", {"path": book, "offset": 5_001}),
+        ("search_files", {"pattern": "end", "path": book}),
+        ("read_file", {"path": diary}),
+        ("search_files", {"pattern": "end", "path": str(tmp_path)}),
+        ("write_file", {"path": book, "content": ""}),
+    ]
+    calls = [call_delta(n, f"c{n}", name, json.dumps(given)) for n, (name, given) in enumerate(wanted)]
+
+    def results() -> list[str]:
+        return [one["content"] for one in server.asked[-1].json["messages"] if one["role"] == "tool"]
+
+    server.script(events(*calls, delta("tool_calls")), says("Read."))
+    attach(home, "How does it end?", tmp_path / "book.txt")
+    read, found, *refused = results()
+    assert read == "5001\tthe end"
+    assert found == f"{book}:5001: the end"
+    assert all("outside the workspace" in one for one in refused), refused
+    server.script(events(calls[0], delta("tool_calls")), says("Read."))
+    home.run("-m", "Once more.")
+    assert results()[-1] == read
+    server.script(events(calls[0], delta("tool_calls")), says("No."))
+    home.run("-m", "How does it end?", "--session", "other")
+    assert "outside the workspace" in results()[-1]
 
 
 # -- bad ones: the turn goes on, the model and the person are told

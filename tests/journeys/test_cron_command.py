@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.journeys.command import Home, Running
+from tests.journeys.command import SECONDS, Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, says
 
 OFF = "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)"
@@ -62,6 +62,7 @@ def test_the_next_times_of_an_expression_and_of_a_job(home: Home) -> None:
     assert home.run("cron", "next", "1", *from_start).out.splitlines() == ["2027-01-01T08:00:00+00:00"]
     assert "ISO" in home.run("cron", "next", "1", "--from", "soon", check=1).err
     assert "give the number of a job" in home.run("cron", "next", check=2).err
+    assert "--cron '0 9 * * 1-5'" in home.run("cron", "next", "0 9 * * 1-5", check=2).err
 
 
 def kept(home: Home) -> dict[str, list[Any]]:
@@ -145,6 +146,14 @@ def test_the_command_line_is_not_shown_in_peoples_terminals(home: Home) -> None:
             assert "is set" not in shown
             assert "no job 99" not in shown
             assert "/cron" not in shown
+
+
+def test_several_at_once_on_a_new_home_all_set_their_reminder(home: Home) -> None:
+    adding = [home.start("cron", "add", "in 3 days", f"thing {number}") for number in range(4)]
+    ended = [process.communicate(timeout=SECONDS) for process in adding]
+    assert [process.returncode for process in adding] == [0] * 4, ended
+    listed = home.run("cron", "list").out
+    assert all(f"“thing {number}”" in listed for number in range(4))
 
 
 def test_the_next_times_are_whole_seconds(home: Home) -> None:

@@ -195,7 +195,7 @@ def test_the_output_limit_is_sent_to_the_model(home: Home, server: ModelServer) 
 # -- ended from outside
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
     home: Home, server: ModelServer, number: signal.Signals, status: int
 ) -> None:
@@ -211,6 +211,15 @@ def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
     assert home.run("-m", "still there?").out == "Here again.\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_output_that_finds_no_room_is_told_in_a_sentence(home: Home) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            home.command("status"), stdout=full, stderr=subprocess.PIPE, env=home.variables(), text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "nanoclaw: not all could be written: No space left on device\n")
+
+
 def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answered(
     home: Home, server: ModelServer
 ) -> None:
@@ -219,6 +228,7 @@ def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answere
         wait_for(server, 1)
         process.kill()
         process.communicate()
+    assert home.run("-m", "/budget").err == ""  # which only looks
     ended = home.run("-m", "still there?")
     asked = "I was interrupted while I worked on “tell me”. I did not repeat it. Ask again if it still matters."
     assert asked in ended.err

@@ -386,6 +386,11 @@ async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> 
             ("'tomorrow at 9' 30 push-ups", "30 push-ups"),
             ("0 9 * * 1-5 look at the mail", "look at the mail"),
             ("2026-11-27T09:00 pay the rent", "pay the rent"),
+            ("tomorrow at 9 the report", "the report"),
+            ("monday to friday at 9 stand up", "stand up"),
+            ("tomorrow 09:00 - beer", "beer"),
+            ("every monday at 9 plan the week", "plan the week"),
+            ("tomorrow at 9 book a table on friday", "book a table on friday"),
         ):
             answer = await heard(home, dial, f"/remind {said}")
             assert ("09:00" in answer, f"“{text}”" in answer) == (True, True), answer
@@ -398,6 +403,71 @@ async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> 
             "tomorrow tea",
         ):
             assert "a colon and a text" in await heard(home, dial, f"/remind {unclear}")
+
+
+@story
+async def test_without_a_colon_nothing_that_may_belong_to_the_time_becomes_the_text(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for said in (
+            "every day at 9 for a week take pills",
+            "every day at 9 take pills for a week",
+            "every day at 9 to take pills until friday",
+            "every day at 9 the whole week take pills",
+            "every day at 9 except sundays take pills",
+            "jeden Tag um 9 bis Freitag Tabletten",
+            "tous les jours à 9h pendant une semaine pilules",
+            "tomorrow at 9 PT call",
+            "tomorrow at 9 est call",
+            "tomorrow at 9 Pacific time call",
+            "at 9 to call Anna London time",
+            "at 9 to call Anna tomorrow",
+            "in 3 hours half the team",
+            "tomorrow at 9 thirty eggs",
+            "tomorrow 9 - 17 work",
+            "tomorrow at 9 to 5 work",
+            "tomorrow at 9 (PT) call",
+            "every day at 9 to friday take pills",
+            "every day at 9 take pills (for a week)",
+            "every day at 9 - friday take pills",
+            "me to read for 20 minutes",
+        ):
+            assert "a colon and a text" in await heard(home, dial, f"/remind {said}"), said
+        assert home.jobs.all() == []
+
+
+@story
+async def test_flags_after_the_text_are_not_silently_part_of_it(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        assert "Put --skip before the time" in await heard(home, dial, "/cron add every day at 9: pills --skip")
+        assert "“pills”" in await heard(home, dial, "/cron add every day at 9: pills --nag 10m")
+        assert "pills”, every day at 09:00" in (listed := await heard(home, dial, "/jobs"))
+        assert ", again every 10 min until done" in listed
+        refused = "/cron add --may-schedule every day at 9: pills"
+        assert "A reminder makes no jobs" in await heard(home, dial, refused)
+
+
+@story
+async def test_done_does_not_mean_what_was_just_put_off(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for text in ("one", "two"):
+            home.jobs.add(job(text, NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=2)
+        await heard(home, dial, "snooze 2 30m")
+        assert await heard(home, dial, "done") == "Done: one."
+
+
+@story
+async def test_what_was_paused_past_its_time_comes_now(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        await heard(home, dial, "/remind in 5 minutes: tea")
+        await heard(home, dial, "/cron pause 1")
+        assert "paused (Fri 6 Mar 2026, 12:05)" in await heard(home, dial, "/jobs")
+        await dial.pass_(hours=1)
+        assert (await heard(home, dial, "/cron resume 1")).startswith("Goes on: reminder 1 “tea”, now.")
 
 
 @story

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw import drafts
 from nanoclaw.errors import StoreError
 from nanoclaw.log import logger
 from nanoclaw.store import db as module
@@ -297,6 +298,37 @@ def test_an_emptied_state_beside_its_journal_is_kept_aside_with_it(tmp_path: Pat
     store = Store(path)
     assert store.rows("SELECT text FROM pins") == [("only in the journal",)]
     store.close()
+
+
+def test_a_state_that_was_emptied_is_told_and_a_new_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with warnings() as said:
+        used(path)
+    assert said == []
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="is empty, as something has emptied it"):
+        Store(path, read_only=True)
+    with warnings() as said:
+        used(path)
+    assert "nothing of it could be read" in said[0]
+    assert len(kept(path)) == 1
+
+
+def test_a_new_state_is_never_empty_however_its_making_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.db"
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    for point in ("put_in_place", "sync_folder"):
+        with monkeypatch.context() as patched:
+            patched.setattr(drafts, point, broken)
+            with pytest.raises(StoreError, match=r"cannot open .*state\.db"):
+                Store(path)
+        assert not path.exists() or path.stat().st_size
+    with warnings() as said:
+        used(path)
+    assert said == []
 
 
 def test_without_room_a_damaged_state_is_told_and_left_as_it_was(

@@ -136,19 +136,20 @@ class Email:
         return self._address
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        """The file, over a connection of its own. Raises ChannelError for one that is larger than `most`, or gone."""
+        """The file, over a connection of its own. Raises Undeliverable for one that is larger than `most`, or gone, and
+        ChannelError where another try may help."""
         if attachment.size is not None and attachment.size > most:
-            raise ChannelError(_too_large(attachment, most))
+            raise Undeliverable(_too_large(attachment, most))
         if attachment.size == 0:
             return b""
         try:
             validity, uid, section, encoding = attachment.ref.split("/")
             place = int(validity), int(uid)
         except ValueError:
-            raise ChannelError(f"{attachment.name!r} is no file of a mail.") from None
+            raise Undeliverable(f"{attachment.name!r} is no file of a mail.") from None
         data = await _in_thread(self._part, place, section, encoding, most)
         if len(data) > most:
-            raise ChannelError(_too_large(attachment, most))
+            raise Undeliverable(_too_large(attachment, most))
         return data
 
     async def send(self, outbound: Outbound) -> str:
@@ -282,7 +283,7 @@ class Email:
                     if data.tell() > most:
                         break
                 return data.getvalue()
-        raise ChannelError("The mail with this file is gone. Send it again.")
+        raise Undeliverable("The mail with this file is gone. Send it again.")
 
     def _opened(self) -> closing[Mailbox]:
         return closing(mailboxes.open_mailbox(self._imap, self._user, self._password))

@@ -304,13 +304,13 @@ class Matrix:
     # --- files -------------------------------------------------------------------------------------------------------
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        """The file, of at most so many bytes. Raises ChannelError for one that is larger, or gone."""
+        """The file, of at most `most` bytes. Raises Undeliverable for one that is larger or gone, else ChannelError"""
         if attachment.size is not None and attachment.size > most:
-            raise ChannelError(f"{attachment.name} is larger than {most / 1_000_000:.3g} MB.")
+            raise Undeliverable(f"{attachment.name} is larger than {most / 1_000_000:.3g} MB.")
         try:
             held = Held.of(attachment.ref)
         except ValueError as error:
-            raise ChannelError(f"it is not known where {attachment.name} is on Matrix.") from error
+            raise Undeliverable(f"it is not known where {attachment.name} is on Matrix.") from error
         client = await self._connected()
         data = await client.download(held.mxc, most)
         return await asyncio.to_thread(_decrypted, data, held, attachment.name) if held.key else data
@@ -502,4 +502,4 @@ def _decrypted(data: bytes, held: Held, name: str) -> bytes:
     try:
         return bytes(decrypt_attachment(data, held.key, held.sha256, held.iv))
     except (EncryptionError, ValueError) as error:
-        raise ChannelError(f"{name} cannot be decrypted: it is not what its sender encrypted.") from error
+        raise Undeliverable(f"{name} cannot be decrypted: it is not what its sender encrypted.") from error

@@ -280,7 +280,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             raise ChannelError(f"the homeserver answered {answer.get('errcode') or status}.")
 
     async def download(self, mxc: str, most: int) -> bytes:
-        """The bytes of a file. Raises ChannelError for more than `most`."""
+        """The bytes of a file. Raises Undeliverable for more than `most` or one that is gone, else ChannelError."""
         where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/"))
         for path in (f"/_matrix/client/v1/media/download/{where}", f"/_matrix/media/v3/download/{where}"):
             async with self._opened(path) as response:
@@ -291,8 +291,9 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
                     break
         if answer.get("errcode") == "M_UNKNOWN_TOKEN":
             raise SignedOut(bool(answer.get("soft_logout")))
-        gone = response.status in (403, 404)
-        raise ChannelError(f"the homeserver does not {'have the file any more' if gone else 'give the file now'}.")
+        if response.status in (403, 404):
+            raise Undeliverable("the homeserver does not have the file any more.")
+        raise ChannelError("the homeserver does not give the file now.")
 
     @asynccontextmanager
     async def _opened(self, path: str) -> AsyncIterator[Any]:
@@ -347,8 +348,8 @@ async def _bounded(response: Any, most: int) -> bytes:
     return received.getvalue()
 
 
-def _too_large(most: int) -> ChannelError:
-    return ChannelError(f"the file is larger than {most / 1_000_000:.3g} MB.")
+def _too_large(most: int) -> Undeliverable:
+    return Undeliverable(f"the file is larger than {most / 1_000_000:.3g} MB.")
 
 
 def _without_bad(value: Any, parse: Any = Event.parse_event) -> Any:

@@ -182,9 +182,14 @@ class Timeline:
         said = events.said(events.table(content.get("m.new_content")))
         if said is None or sender != before.sender:
             return None
-        text = events.addressed(said.text, self._names(room))[1] if before.is_group else said.text
-        message = replace(before.message, text=text or said.text)
-        return replace(before, message=message, attachments=(said.attachment,) if said.attachment else (), is_edit=True)
+        named, text = events.addressed(said.text, self._names(room)) if before.is_group else (False, said.text)
+        return replace(
+            before,
+            message=replace(before.message, text=text or said.text),
+            attachments=(said.attachment,) if said.attachment else (),
+            is_mention=before.is_mention or (before.is_group and (named or self._user in said.mentions)),
+            is_edit=True,
+        )
 
     def _is_first_of(self, place: str, event_id: str) -> bool:
         """Whether it is the first message of somebody in a thread since the start; also when it is read again."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from nanoclaw.channels.text import one_line
-from nanoclaw.errors import ChannelError
+from nanoclaw.errors import ChannelError, Undeliverable
 
 # httpx imports its command line and httpcore its HTTP/2 where they happen to be installed, 260 M instructions, and do
 # without them as well: so they are missing while the two are imported
@@ -74,7 +74,8 @@ class Api:
             return _result(method, *await self._post(method, max(seconds, UPLOAD_SECONDS), upload))
 
     async def download(self, path: str, most: int) -> bytes:
-        """A file by the path that getFile gave. Raises ChannelError for one of more than `most` bytes."""
+        """A file by the path that getFile gave. Raises Undeliverable for one of more than `most` bytes, or that is
+        refused, ChannelError for the rest."""
         url = f"{self._base}/file/bot{self._checked_token()}/{quote(path)}"
         content = bytearray()
         try:
@@ -83,7 +84,7 @@ class Api:
                 self._open().stream("GET", url, headers={"accept-encoding": "identity"}) as response,
             ):
                 if response.status_code != 200:
-                    raise ChannelError(f"Telegram did not give the file (status {response.status_code}).")
+                    raise _not_given(response.status_code, response.headers.get("retry-after", ""))
                 async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > most:
@@ -127,8 +128,15 @@ class Api:
         return ChannelError(f"Telegram at {host or 'no address'} cannot be reached: {reason}.")
 
 
-def too_large(most: int) -> ChannelError:
-    return ChannelError(f"the file is larger than {most / 1_000_000:.0f} MB, the most that is taken.")
+def too_large(most: int) -> Undeliverable:
+    return Undeliverable(f"the file is larger than {most / 1_000_000:.0f} MB, the most that is taken.")
+
+
+def _not_given(status: int, wait: str) -> ChannelError:
+    said = f"Telegram did not give the file (status {status})."
+    if status == 429 or status >= 500:
+        return ChannelError(said, float(wait) if wait.isdecimal() else None)
+    return Undeliverable(said)
 
 
 def _client(base: str) -> httpx.AsyncClient:

@@ -104,7 +104,7 @@ class Telegram:
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
         self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
         self._moved: dict[int, int] = {}  # groups that were given a new id
-        self._live = Live(self, self.hints, pause_seconds=PAUSE_SECONDS)
+        self._live = Live(self, self.hints, pause_seconds=PAUSE_SECONDS, keep=self._keep)
         self._live_in_groups = Live(self, self.hints, pause_seconds=GROUP_PAUSE_SECONDS)
         self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
         self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
@@ -124,6 +124,12 @@ class Telegram:
                 waited = await self._take(batch, bot, deliver, waited)
                 if waited:
                     await asyncio.sleep(ALBUM_SECONDS)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_GRACE_SECONDS):
+                    await self._live.withdraw()
+                    await self._live_in_groups.withdraw()
+            raise
         finally:
             await self._live.aclose()
             await self._live_in_groups.aclose()
@@ -142,12 +148,11 @@ class Telegram:
         try:
             file = await self._api.call("getFile", file_id=attachment.ref)
         except Refusal as refusal:
-            if "too big" in refusal.description:
-                raise ChannelError("the file is larger than 20 MB, the most that Telegram gives a bot.") from None
-            raise
+            said = "the file is larger than 20 MB, the most that Telegram gives a bot."
+            raise Undeliverable(said if "too big" in refusal.description else str(refusal)) from None
         path = file.get("file_path") if isinstance(file, dict) else None
         if not isinstance(path, str):
-            raise ChannelError("Telegram no longer has the file.")
+            raise Undeliverable("Telegram no longer has the file.")
         return await self._api.download(path, most)
 
     async def _who(self) -> updates.Bot:
@@ -322,6 +327,13 @@ class Telegram:
     async def erase(self, chat: str, id: str) -> None:
         where = self._where(Place.of(chat))
         await self._ask("deleteMessage", chat_id=where["chat_id"], message_id=_message_number(id))
+
+    async def _keep(self, chat: str, text: str) -> None:
+        """A draft fades: what it said stays as a message."""
+        place, answered = Place.of(chat), self._answering.get(chat, "")
+        quoting = _quoting(answered) if self._is_far(place, answered) else None
+        await self._send_text(text, {**self._where(place), "reply_parameters": quoting})
+        self._drafts.pop(chat, None)
 
     def _draft(self, chat: str) -> _Draft | None:
         """The one of the answer that is being written."""

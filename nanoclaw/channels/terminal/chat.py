@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from nanoclaw.channels.base import Deliver, Hints
+from nanoclaw.channels.base import Deliver, Hints, is_stop
 from nanoclaw.channels.terminal.attach import take_files
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.errors import NanoclawError
@@ -23,7 +23,6 @@ OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 """What only a terminal understands, with its help."""
 
 _LEAVE = ("/exit", "/quit")
-_STOP = ("/stop", "stop")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
@@ -138,7 +137,7 @@ class Terminal:
             self._face.note(f"attached {file.name}")
         inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
         self._waiting.add(inbound.external_id)
-        if text.lower() in _STOP:
+        if is_stop(text):
             self._waiting.stop()
             self._face.stopping()
         elif text.lower() == "/help":
@@ -208,7 +207,7 @@ class Waiting:
                 self._turning, self._open = False, self._open[1:]
             case TurnEnded(_, reason):
                 self._turning, self.answer_due = False, True
-                if reason == "cancelled":  # a stop drops the queue
+                if reason == "cancelled" or self._dropped is not None:  # a stop drops the queue, whatever it meets
                     dropped, self._dropped = self._dropped or set(self._open), None
                     self._open = [one for one in self._open if one not in dropped]
             case Joined(external_ids):
