@@ -390,6 +390,7 @@ class App:
         ScheduleError when its model gave no answer."""
         from nanoclaw.schedule.heartbeat import outcome
 
+        self._heartbeat.is_awaited = True
         self.assistant.resume(lambda address: address.channel == HEARTBEAT)  # one that an earlier process left
         await self.assistant.idle()
         beat = await self._heartbeat.beat()

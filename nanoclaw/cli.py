@@ -28,7 +28,8 @@ def run(argv: Sequence[str]) -> int:
         for warning in config.warnings:
             attach.say(warning)
         status = _carrying_out(options.command)(config, options)
-        sys.stdout.flush()
+        if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
+            sys.stdout.flush()
         return status
     except NanoclawError as error:
         return attach.failed(error, as_json=getattr(options, "json", False))

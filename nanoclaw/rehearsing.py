@@ -9,6 +9,7 @@ from datetime import timedelta
 from nanoclaw.agent.budget import Budget
 from nanoclaw.agent.rehearsal import rehearse
 from nanoclaw.config import Config
+from nanoclaw.errors import ScheduleError
 from nanoclaw.messages import Address, Limits
 from nanoclaw.models import Providers, choose_model, price_in_words
 from nanoclaw.parts import all_tools, cleaner, context_builder, cron_desk, note_search, person_clock
@@ -26,7 +27,8 @@ async def rehearse_job(
     config: Config, store: Store, budget: Budget, argument: str, running: Providers | None = None
 ) -> str:
     """What a job would send; `argument` is such as "3", or "3 --at Mon 08:00". The model of the process that is
-    `running` plays it, so that one in memory is not loaded twice. Raises ScheduleError, ConfigError."""
+    `running` plays it, so that one in memory is not loaded twice. Raises ConfigError, and ScheduleError also where it
+    comes to no answer."""
     number, at = words.asked(argument)
     job, now = cron_desk(config, store).job(number), person_clock(config)
     moment = words.moment(job, at, now())
@@ -61,4 +63,7 @@ async def rehearse_job(
             await providers.aclose()
     cost = price_in_words(config, played.model, played.usage)
     failed = "" if played.ended.reason == "answered" else played.ended.answer
-    return words.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
+    said = words.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
+    if failed:
+        raise ScheduleError(said)
+    return said

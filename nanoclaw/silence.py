@@ -12,7 +12,7 @@ _MARKUP = r"</?[A-Za-z][^<>\n]*>|&nbsp;|```[\w-]*"
 _ANY = rf"(?<![^\W_])(?<![^\W_]_)(?<![/@$=\\-]){_TOKEN}(?![^\W_]|_[^\W_]|[/@=\\-]|\.\w)"
 _NUMBER = rf"^[ \t]*\d+[.)][ \t]+(?=[{re.escape(_WRAP)}]*{_TOKEN})"
 _LABEL = r"(?:heartbeat|final|status|result|answer|response|reply|report|output)\b[\W_]*"
-_EDGE = rf"(?:{_MARKUP}|[\W_])*"
+_EDGE = rf"(?:{_MARKUP}|[\W_])*+"
 # nothing but a token; one that lost its sign only in capitals, as "No reply." and "Heartbeat OK." are news
 _ALONE = rf"{_EDGE}(?:(?:{_LABEL})*(?:{_ANY}|(?-i:HEARTBEAT[ -]?OK))|(?-i:NO[ -]?REPLY))(?![^\W_]){_EDGE}"
 _AT_START = rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY})"

@@ -43,6 +43,15 @@ SILENT = [
     "HEARTBEAT_OK HEARTBEAT_OK",
     "HEARTBEAT_OK\nNO_REPLY",
     "HEARTBEAT_OK\n\n---\n",
+    "HEARTBEAT\\_OK",
+    "**NO\\_REPLY**",
+    "\\[SILENT\\]",
+    "HEARTBEAT OK",
+    "HEARTBEAT-OK ✅",
+    "NO REPLY.",
+    "Status: HEARTBEAT_OK",
+    "**Status:** HEARTBEAT OK",
+    "Final answer: `NO_REPLY`",
 ]
 
 SPEAKING = [
@@ -69,6 +78,7 @@ SPEAKING = [
     ("[SILENT] The door is open.", "The door is open."),
     ("The door is open. [SILENT]", "The door is open."),
     ("Ok. HEARTBEAT_OK " + "x" * 299, "Ok. HEARTBEAT_OK " + "x" * 299),
+    ("Disk is 95 % full. HEARTBEAT\\_OK", "Disk is 95 % full."),
     ("HEARTBEAT_OK " + "word " * 60, "word " * 60),
 ]
 
@@ -95,6 +105,13 @@ UNTOUCHED = [
     "HEARTBEAT_OKAY",
     "MY_HEARTBEAT_OK",
     "[SILENT]er than before",
+    "No reply.",
+    "Heartbeat OK",
+    "Anna: NO REPLY",
+    "HEARTBEAT OK 5",
+    "The HEARTBEAT OK light is off.",
+    "Status: HEARTBEAT_OK, but the disk is full.",
+    "Status: the door is open.",
 ]
 
 

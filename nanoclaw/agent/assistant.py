@@ -287,6 +287,8 @@ class Assistant:
             reason: Reason = "answered"
             try:
                 text = said if isinstance(said, str) else await said
+            except ScheduleError as error:
+                text = str(error)
             except asyncio.CancelledError:
                 if self._leaving:
                     raise

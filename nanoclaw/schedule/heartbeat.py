@@ -123,7 +123,8 @@ def table(verdicts: Sequence[Verdict]) -> str:
     lines = []
     for verdict in verdicts:
         text = verdict.item.text if len(verdict.item.text) <= 80 else verdict.item.text[:79] + "…"
-        lines.append(f"- {'due' if verdict.is_due else 'not due'}: {text} ({verdict.why})")
+        unheard = f"; “{verdict.item.unheard}” is not understood, say 30m, 12h, 1d or 2w" * bool(verdict.item.unheard)
+        lines.append(f"- {'due' if verdict.is_due else 'not due'}: {text} ({verdict.why}{unheard})")
     return "\n".join(lines)
 
 
@@ -188,6 +189,8 @@ class Heartbeat:
         self._news = asyncio.Event()
         self.trouble = ""
         """Why the last beat that asked a model came to nothing."""
+        self.is_awaited = False
+        """Whether somebody waits for the end of a beat, and is told its trouble."""
 
     # --- when --------------------------------------------------------------------------------------------------------
 
@@ -293,7 +296,7 @@ class Heartbeat:
         if not worked:
             from nanoclaw.log import logger
 
-            level = "INFO" if ended.reason == "cancelled" else "WARNING"  # whoever stopped it knows
+            level = "INFO" if ended.reason == "cancelled" or self.is_awaited else "WARNING"  # they know it
             logger.log(level, "a heartbeat came to nothing ({}): {}", ended.reason, ended.answer)
 
         def write(db: sqlite3.Connection) -> None:

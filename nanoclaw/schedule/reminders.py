@@ -33,7 +33,7 @@ def compose(firings: Sequence[Firing]) -> str:
         (one,) = firings
         again = " again" if one.is_again else ""
         text = f"Reminder {one.job.id}{again}: {one.job.text}"
-        if lateness := was_due(one.due, one.late, one.job.zone) if not one.is_again else "":
+        if lateness := was_due(one.due, one.late, one.job.zone):
             text += f"\n({lateness})"
         if one.is_first or one.job.nag_times:
             text += f"\n(“done {one.job.id}” or “snooze {one.job.id} 30m” answers it.)"

@@ -150,10 +150,13 @@ class Schedule:
             if self._is_served(target):
                 self._try(partial(self._fire_for, target, now))
                 begun = await self._share(begun)
+        again: dict[Address, list[Due]] = {}
         for occurrence, job in self._jobs.again(now):
             if self._is_served(job.target) and not self._is_over(job):
-                self._try(partial(self._fire, [Due(job, occurrence.due, occurrence=occurrence)]))
-                begun = await self._share(begun)
+                again.setdefault(job.target, []).append(Due(job, occurrence.due, occurrence=occurrence))
+        for dues in again.values():
+            self._try(partial(self._fire, dues))
+            begun = await self._share(begun)
 
     async def _share(self, begun: float) -> float:
         """Others have their turn now and then; after each firing, many busy chats would make the last one late."""

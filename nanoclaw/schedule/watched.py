@@ -7,7 +7,9 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.errors import NanoclawError, ToolError
@@ -24,7 +26,7 @@ _SHELL = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
 PAGE_BYTES = 1_000_000
-FOLDER_NAMES = 1_000
+FOLDER_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Watched:
 
     async def look(self, watch: Watch) -> Look:
         """Never raises but for CancelledError."""
+        if watch.more:
+            return self._together([(one, await self.look(one)) for one in (replace(watch, more=()), *watch.more)])
         try:
             if watch.kind == "command":
                 return self._found(await self._command(watch.target))
@@ -66,14 +70,20 @@ class Watched:
     def _found(self, text: str) -> Look:
         return Look(_hash(text.encode("utf-8", "replace")), self._clean(text)[:SEEN_CHARACTERS])
 
+    def _together(self, looks: list[tuple[Watch, Look]]) -> Look:
+        """Each line of what was found says of what it is."""
+        most = SEEN_CHARACTERS // len(looks)
+        seen = [f"{watch}: {line}" for watch, look in looks for line in look.seen[:most].splitlines()]
+        problems = [f"{watch}: {look.problem}" for watch, look in looks if look.problem]
+        return Look(_hash("".join(look.sha256 for _, look in looks).encode()), "\n".join(seen), "; ".join(problems))
+
     def _file(self, path: str) -> Look:
         target = resolve_or_folder(self.root, path)
         if not os.path.lexists(target):
             return Look(_hash(b""), "")  # it may come
         if target.is_dir():
             with open_folder(self.root, path) as folder:
-                names = sorted(os.listdir(folder))  # noqa: PTH208  (a descriptor is no path)
-            return self._found("\n".join(names[:FOLDER_NAMES]) + f"\n({len(names)} in all)")
+                return self._found("\n".join(_entries(folder)))
         digest, begin, left = hashlib.sha256(), b"", MOST_BYTES
         with open_for_reading(self.root, path) as file:
             while left > 0 and (data := file.read(min(left, 1 << 20))):
@@ -112,6 +122,22 @@ class Watched:
                 return await fetch(address, PAGE_BYTES, loopback=self._loopback)
         except TimeoutError:
             raise ToolError(f"it gave no whole answer within {PAGE_SECONDS:.0f} s") from None
+
+
+def _entries(folder: int) -> list[str]:
+    """A line for each file below it, with what changes when the file does. Raises ToolError when there are too many."""
+    lines = list[str]()
+    for at, folders, files, descriptor in os.fwalk(".", dir_fd=folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            with suppress(FileNotFoundError):  # it has gone meanwhile
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                when = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
+                lines.append(f"{f'{at}/{name}'[2:]} ({found.st_size} bytes, {when:%Y-%m-%d %H:%M:%S.%f} UTC)")
+        lines += (f"{f'{at}/{name}'[2:]}/" for name in folders)
+        if len(lines) > FOLDER_FILES:
+            raise ToolError(f"it has more than {FOLDER_FILES:,} files: watch a smaller folder")
+    return sorted(lines)
 
 
 def resolve_or_folder(root: Path, path: str) -> Path:

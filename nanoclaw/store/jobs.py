@@ -225,7 +225,8 @@ class Jobs:
             values = (next_nag, nags, stamp(now), again.id, _maybe(again.again))
             if not db.execute(sql, values).rowcount:
                 return ()
-            return [(again.id, Firing(job, due.due, now - due.due, is_again=True))]
+            planned = again.again or now
+            return [(again.id, Firing(job, planned, max(timedelta(), now - planned), is_again=True))]
         row = again.id if again else self._begin(db, due, now)
         if row is None:
             return ()

@@ -101,6 +101,13 @@ def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_f
     assert server.asked[-1].json["model"] == "other", "the model that runs is not loaded twice"
 
 
+def test_a_rehearsal_that_comes_to_no_answer_is_an_error_to_a_script(home: Home) -> None:
+    home.configure("http://127.0.0.1:9")
+    home.run("cron", "add", "every day at 8", "write the report", "--task")
+    failed = home.run("cron", "rehearse", "1", check=1)
+    assert "(It failed: The model gave no answer" in failed.err and failed.out == ""
+
+
 def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> None:
     with closing(Running(home, "gateway")) as gateway:
         gateway.expect("serves")

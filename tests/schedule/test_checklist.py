@@ -86,6 +86,15 @@ def test_a_mark_says_how_often(text: str, every: timedelta | None) -> None:
         ("watch $ git status --short", Watch("command", "git status --short")),
         ("watch $ df -h . | tail -1 (every 1d)", Watch("command", "df -h . | tail -1")),
         ("watch `$ git status --short`, commit what is left", Watch("command", "git status --short")),
+        (
+            "watch notes/a.md, `b c.md`,https://x.example/y and d/; tell me. Not e.md",
+            Watch(
+                "file",
+                "notes/a.md",
+                (Watch("file", "b c.md"), Watch("url", "https://x.example/y"), Watch("file", "d/")),
+            ),
+        ),
+        ("watch a.md and $ git status", Watch("file", "a.md", (Watch("command", "git status"),))),
         ("watch the news", None),
         ("Buy a watch", None),
         ("`watch -n 1 date` is no item's watch", None),
@@ -99,6 +108,22 @@ def test_a_line_says_what_it_watches(text: str, watch: Watch | None) -> None:
 def test_words_within_a_command_are_no_mark() -> None:
     assert parse("- watch `$ grep 'every 1d' log.txt`")[0].every is None
     assert parse("- every 1d watch `$ grep 'every 2h' log.txt`")[0].every == DAY
+
+
+@pytest.mark.parametrize(
+    ("text", "unheard"),
+    [
+        ("every monday the bins", "every monday"),
+        ("every 30 seconds the oven", "every 30 seconds"),
+        ("the rent, monthly", "monthly"),
+        ("every 2h, and twice a day", "twice a day"),
+        ("every letter from Anna", ""),
+        ("Look daily.", ""),
+        ("watch notes/monthly.md", ""),
+    ],
+)
+def test_words_about_time_that_are_not_understood_are_named(text: str, unheard: str) -> None:
+    assert [item.unheard for item in parse(f"- {text}")] == [unheard]
 
 
 def test_an_item_that_is_ticked_or_not_is_the_same_item_and_an_edited_one_another() -> None:

@@ -258,6 +258,29 @@ async def test_a_folder_a_command_and_its_failure_can_be_watched(tmp_path: Path)
 
 
 @story
+async def test_a_change_of_any_of_several_files_or_deep_in_a_folder_counts(tmp_path: Path) -> None:
+    dial, model = Dial(), ScriptedProvider(*[quiet() for _ in range(2)])
+    checklist = "- watch a.md and b.md, monthly\n- watch notes/\n"
+    async with beating(tmp_path, dial, model, checklist=checklist) as home:
+        for name in ("a.md", "b.md", "notes/c.md"):
+            write(home, name, "one\n")
+        (home.workspace / "notes/deep").mkdir()
+        write(home, "notes/deep/d.md", "one\n")
+        first = (await home.heartbeat.beat()).verdicts
+        assert [one.is_due for one in first] == [False, False]
+        assert "“monthly” is not understood" in heartbeats.table(first)
+        write(home, "b.md", "two\n")
+        await home.heartbeat.beat()
+        await home.assistant.idle()
+        assert "+b.md: two" in asked(model)[0] and "notes/" not in asked(model)[0]
+        write(home, "notes/deep/d.md", "longer\n")
+        await home.heartbeat.beat()
+        await home.assistant.idle()
+        assert "+deep/d.md (7 bytes" in asked(model)[1] and "c.md" not in asked(model)[1]
+        assert not any(one.is_due for one in (await home.heartbeat.beat()).verdicts)
+
+
+@story
 async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,24 @@ async def test_what_is_said_most_often_can_be_pressed_below_a_reminder(tmp_path:
         assert await home.ask(again.buttons[0].text) == "Done: Call Anna."
 
 
+@pytest.mark.parametrize("count", [1, 4])
+@story
+async def test_snoozed_reminders_that_fell_due_while_off_say_how_late_they_are(tmp_path: Path, count: int) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        for number in range(count):
+            home.jobs.add(job(f"Call {number}", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=1)
+        await home.ask("snooze all 1h")
+        sent(home)
+    dial.set(hours=3)
+    async with ticking(tmp_path, dial) as home:
+        await dial.pass_(seconds=1)
+        (text,) = sent(home)
+        assert text.count("was due 13:01, 2 h late") == count
+        assert text.startswith("Reminder 1 again: Call 0" if count == 1 else "4 reminders came due:")
+
+
 @story
 async def test_many_reminders_in_one_message_have_nothing_to_press(tmp_path: Path) -> None:
     dial = Dial()
