@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nanoclaw import attach, models, parts
+from nanoclaw import attach, parts
 from nanoclaw.channels.text import printable
-from nanoclaw.commands import looking
 from nanoclaw.commands.talking import serving, there_or_here
 from nanoclaw.config import Config
 from nanoclaw.errors import ConfigError, StoreError
 from nanoclaw.messages import Address
-from nanoclaw.rehearsing import rehearse_job
 from nanoclaw.schedule import desk
 from nanoclaw.schedule.command import line
 from nanoclaw.store.db import Store
-from nanoclaw.store.flags import Flags
 
 
 def cron(config: Config, options: argparse.Namespace) -> int:
@@ -65,6 +62,10 @@ def cron(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
+    from nanoclaw import models
+    from nanoclaw.rehearsing import rehearse_job
+    from nanoclaw.store.flags import Flags
+
     now = parts.person_clock(config)
     budget = models.make_budget(config, store, Flags(store, now), now)
     return await rehearse_job(config, store, budget, f"{options.id} {options.at}")
@@ -72,12 +73,16 @@ async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -
 
 def heartbeat(config: Config, options: argparse.Namespace) -> int:
     if options.dry_run:
+        from nanoclaw.commands import looking
+
         with parts.stored(config) as store:
             print(printable(looking.rehearse_heartbeat(config, store)))
         return 0
     options.session, options.model = "main", ""
 
     async def beat() -> int:
+        from nanoclaw import models
+
         model = await models.choose_model(config)
         async with serving(config, None, options, model) as running:
             print(printable(await running.beat()))
