@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -65,7 +65,8 @@ def make_home(config: Config) -> list[str]:
         return []
     lock = os.open(config.home, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
+        with suppress(OSError):  # a network drive may not know locks
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
         return (
             []
             if config.workspace_path.exists()

@@ -27,6 +27,7 @@ _SHELL = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
 PAGE_BYTES = 1_000_000
 FOLDER_FILES = 10_000
+FOLDER_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def _entries(folder: int) -> list[str]:
         lines += (f"{f'{at}/{name}'[2:]}/" for name in folders)
         if len(lines) > FOLDER_FILES:
             raise ToolError(f"it has more than {FOLDER_FILES:,} files: watch a smaller folder")
+        if at.count("/") >= FOLDER_DEPTH:  # each level holds a descriptor
+            raise ToolError(f"it has folders more than {FOLDER_DEPTH} deep: watch a smaller folder")
     return sorted(lines)
 
 

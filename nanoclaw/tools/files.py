@@ -53,7 +53,7 @@ def file_tools(
     def readable(context: ToolContext, path: str) -> Sequence[Path]:
         if any(Path(root, path).is_relative_to(top) for top in (root, *read_roots)):
             return read_roots
-        return (*read_roots, *attached(context.turn))
+        return (*read_roots, *(file for file in attached(context.turn) if not _leads_through(root, file)))
 
     async def read_file(
         context: ToolContext,
@@ -274,6 +274,12 @@ class _Page(NamedTuple):
             if time.monotonic() > deadline:
                 raise ToolError(f"{self.path!r} is too large to count lines up to there: use exec with tail or sed -n.")
         yield decoder.decode(b"", True)
+
+
+def _leads_through(root: Path, file: Path) -> bool:
+    """Whether a path passes the workspace, where a command can put a link in the place of what came."""
+    workspace = root.resolve()
+    return any(folder.resolve().is_relative_to(workspace) for folder in file.parents)
 
 
 def _is_image(head: bytes) -> bool:

@@ -287,16 +287,19 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
     monkeypatch.setattr("nanoclaw.schedule.watched.COMMAND_SECONDS", 0.2)
     checklist = (
         "- watch ../secret.txt\n- watch $ sleep 30\n- watch http://10.0.0.1/\n- watch https://user:pw@a.example/\n"
+        "- watch deep/\n"
     )
     async with beating(tmp_path, Dial(), ScriptedProvider(), checklist=checklist) as home:
+        (home.workspace / "deep" / "/".join("d" * 120)).mkdir(parents=True)
         for _ in range(2):
             beat = await home.heartbeat.beat()
-            outside, slow, private, named = (verdict.why for verdict in beat.verdicts)
+            outside, slow, private, named, deep = (verdict.why for verdict in beat.verdicts)
             assert beat.silent == "idle"
             assert "outside the workspace" in outside
             assert "stopped after 0 s" in slow
             assert "10.0.0.1, which is private" in private
             assert "without a name and password" in named
+            assert "more than 100 deep" in deep
 
 
 @story

@@ -14,8 +14,9 @@ import pytest
 
 from nanoclaw.messages import Image
 from nanoclaw.tools import files
+from nanoclaw.workspace.paths import Workspace
 
-from .conftest import Hands
+from .conftest import Hands, fake_image
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
@@ -293,6 +294,22 @@ def test_lines_are_searched(hands: Hands) -> None:
     assert "is not a regular expression" in hands.error("search_files", pattern="(")
     assert "outside" in hands.error("search_files", pattern="root", path="/etc")
     assert "does not exist" in hands.error("search_files", pattern="x", path="nowhere")
+
+
+@pytest.mark.parametrize("tool", ["read_file", "search_files"])
+def test_a_link_in_the_place_of_an_attached_file_leads_nowhere(root: Path, tmp_path: Path, tool: str) -> None:
+    secret, came, beside = tmp_path / "secrets.env", root / "media/a.txt", tmp_path / "b.txt"
+    secret.write_text("KEY=1\n")
+    beside.write_text("KEY=2\n")
+    came.parent.mkdir()
+    came.symlink_to(secret)
+    (tmp_path / "other").symlink_to(root)
+    attached = (came, tmp_path / "other/media/a.txt", beside)
+    hands = Hands(root, files.file_tools(Workspace(root), fake_image, attached=lambda turn: attached))
+    given = {"pattern": "KEY"} if tool == "search_files" else {}
+    assert "KEY=2" in hands(tool, path=str(beside), **given)
+    for path in (secret, *attached[:2]):
+        assert "outside the workspace" in hands.error(tool, path=str(path), **given)
 
 
 def test_hits_are_bounded_in_number_and_length(hands: Hands) -> None:
