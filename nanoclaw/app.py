@@ -7,7 +7,7 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -508,7 +508,8 @@ class App:
     def _settle_questions(self) -> None:
         """Nobody waits any more for what an earlier process asked."""
         for channel, chat, row in json.loads(self._flags.get(ASKED) or "[]"):
-            self._approvals.settle(Address(channel, chat), row)
+            with suppress(IndexError):  # a store that was rescued may have lost the message
+                self._approvals.settle(Address(channel, chat), row)
 
     def _takes_up(self, address: Address) -> bool:
         """Whether what an earlier process left of a conversation goes on here."""

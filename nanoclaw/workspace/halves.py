@@ -24,6 +24,7 @@ class Halves:
 
     def keep(self, text: str) -> None:
         """Raises WorkspaceError, and keeps nothing of it, when it cannot be written."""
+        self.read()
         number = max(self._numbers(), default=0) + 1
         content = json.dumps({"at": self._clock().isoformat(), "text": text}).encode()
         pad = os.urandom(len(content))

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanoclaw.config import Config
 from nanoclaw.errors import WorkspaceError
+from nanoclaw.parts import make_home
 from nanoclaw.workspace.bootstrap import cut, fair_shares, read, seed
 
 
@@ -168,3 +170,15 @@ def test_what_a_person_took_out_of_a_workspace_is_not_seeded_again(tmp_path: Pat
     (tmp_path / "new" / "BOOTSTRAP.md").unlink()
     assert seed(tmp_path / "new", template) == []
     assert not (tmp_path / "new" / "BOOTSTRAP.md").exists()
+
+
+def test_where_a_folder_cannot_be_locked_the_first_run_makes_the_workspace_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: int, how: int) -> None:  # as a network drive does
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    config = Config(tmp_path / "home")
+    assert "AGENTS.md" in make_home(config)
+    assert (config.workspace_path / "AGENTS.md").is_file()

@@ -52,6 +52,15 @@ def test_each_text_comes_back_within_its_own_time_the_newest_first(tmp_path: Pat
     assert kept.read() is None
 
 
+def test_another_text_deletes_what_is_too_old(tmp_path: Path) -> None:
+    clock = Clock()
+    halves(tmp_path, clock).keep("one")
+    clock.now = NOON + timedelta(minutes=11)
+    halves(tmp_path, clock).keep("two")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert halves(tmp_path, clock).read() == (clock.now, "two")
+
+
 @pytest.mark.parametrize("minutes", [10.1, 60 * 24, -11])
 def test_after_its_time_it_is_gone_from_the_disk_as_soon_as_somebody_looks(tmp_path: Path, minutes: float) -> None:
     clock = Clock()
