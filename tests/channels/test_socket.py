@@ -299,30 +299,22 @@ async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_p
         assert (await printing)[1] == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "said", "status"), [("mine", "Stopped. Not begun: mine.", 1), ("/stop", "Stopped.", 0)]
+)
 @in_loop
-async def test_a_question_that_is_dropped_by_a_stop_ends_with_it(tmp_path: Path) -> None:
+async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_not(
+    tmp_path: Path, asked: str, said: str, status: int
+) -> None:
     async with place(tmp_path) as here:
         await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
         await here.got.get()
         here.terminals.show(MAIN, TextDelta("half "))
-        reader, writer, _ = await asking(here, "mine")
+        reader, writer, _ = await asking(here, asked)
         here.terminals.show(MAIN, TurnEnded("Stopped.", "cancelled"))
         printing = asyncio.create_task(printed(reader, writer))
-        await here.terminals.send(Outbound(MAIN, "Stopped. Not begun: mine.", reply_to="earlier"))
-        assert (await printing)[1] == 1
-
-
-@in_loop
-async def test_a_stop_that_ends_what_runs_has_done_what_it_was_to_do(tmp_path: Path) -> None:
-    async with place(tmp_path) as here:
-        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
-        await here.got.get()
-        here.terminals.show(MAIN, TextDelta("half "))
-        reader, writer, _ = await asking(here, "/stop")
-        here.terminals.show(MAIN, TurnEnded("Stopped.", "cancelled"))
-        printing = asyncio.create_task(printed(reader, writer))
-        await here.terminals.send(Outbound(MAIN, "Stopped.", reply_to="earlier"))
-        assert await printing == ("Stopped.\n", 0)
+        await here.terminals.send(Outbound(MAIN, said, reply_to="earlier"))
+        assert await printing == (f"{said}\n", status)
 
 
 @pytest.mark.parametrize(
