@@ -31,11 +31,11 @@ def main(root: Path) -> None:
 
 
 def measure(root: Path, what: str) -> None:
-    from nanoclaw.agent.context import ContextBuilder
-    from nanoclaw.parts import shipped
+    from nanoclaw.core.context import ContextBuilder
+    from nanoclaw.core.parts import shipped
+    from nanoclaw.core.workspace import Workspace
+    from nanoclaw.plugins.memory.search import NoteSearch
     from nanoclaw.providers.images import open_image
-    from nanoclaw.workspace.paths import Workspace
-    from nanoclaw.workspace.search import NoteSearch
 
     before, begun = memory_megabytes(), time.process_time()
     notes = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)

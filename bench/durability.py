@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from measure import PYTHON, environment, run
 from model_server import ModelServer, Reply
 
-from nanoclaw import config as configuration
-from nanoclaw.app import App, open_app
-from nanoclaw.channels.base import Deliver, Hints
-from nanoclaw.events import Event, TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Inbound, Outbound, ToolCall, ToolResult, UserMessage
-from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import Inbox
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core import config as configuration
+from nanoclaw.core.app import App, open_app
+from nanoclaw.core.channel import Deliver, Hints
+from nanoclaw.core.events import Event, TurnEnded
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.sessions import Sessions
 
 CHATS, MESSAGES, SECONDS = 50, 20, 60.0
 TOOLS = 20

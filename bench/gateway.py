@@ -40,10 +40,10 @@ def gateway(env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
 
 def fill(home: Path) -> None:
     """500 jobs of all sorts; none is due while it is measured."""
-    from nanoclaw.messages import Address
-    from nanoclaw.store.db import Store
-    from nanoclaw.store.jobs import Job, Jobs
-    from nanoclaw.store.sessions import Sessions
+    from nanoclaw.core.messages import Address
+    from nanoclaw.core.store.db import Store
+    from nanoclaw.core.store.sessions import Sessions
+    from nanoclaw.plugins.schedule.jobs import Job, Jobs
 
     def now() -> datetime:
         return datetime.now(UTC)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from model_server import ModelServer
 
-from nanoclaw import app, parts
-from nanoclaw.config import load
+from nanoclaw.core import app, parts
+from nanoclaw.core.config import load
 
 QUIET = [("report", {"notify": False})]
 FILES = "".join(f"- [ ] Tell me of news: watch notes/file_{number}.md\n" for number in range(10))

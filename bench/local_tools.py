@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import config, parts
-from nanoclaw.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core import config, parts
+from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.workspace import Workspace
 from nanoclaw.providers.local import LocalProvider
-from nanoclaw.workspace.paths import Workspace
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
 RUNTIME = (

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.cli import run
-from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
-from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import Inbox
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core.events import TurnEnded
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.sessions import Sessions
 
 ADDRESS = Address("terminal", "long")
 MESSAGES_A_TURN = 5

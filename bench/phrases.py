@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from nanoclaw.errors import ScheduleError
-from nanoclaw.schedule.words import At, Cron, Every, Unclear, read
-from tests.schedule.phrases import Case, cases
+from nanoclaw.core.errors import ScheduleError
+from nanoclaw.time_words.evaluate import At, Cron, Every, Unclear, read
+from tests.time_words.phrases import Case, cases
 
 
 def main() -> None:

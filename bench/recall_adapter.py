@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from nanoclaw.workspace.index import Index
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.recall import recall
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.index import Index
+from nanoclaw.plugins.memory.recall import recall
 
 _indexes: dict[str, Index] = {}
 _folder = tempfile.TemporaryDirectory()

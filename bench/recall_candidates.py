@@ -12,10 +12,10 @@ from pathlib import Path
 
 from recall_speed import vocabulary, write_notes
 
-from nanoclaw.workspace.index import Index, entries
-from nanoclaw.workspace.notes import memory_files, read_memory_file
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.tokens import tokens
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.index import Index, entries
+from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
+from nanoclaw.plugins.memory.tokens import tokens
 
 CANDIDATES = 100
 

@@ -19,9 +19,9 @@ def main(root: Path) -> None:
         write_notes(root, words)
     before = memory_megabytes()
     begun = time.process_time()
-    from nanoclaw.workspace.index import Index
-    from nanoclaw.workspace.paths import Workspace
-    from nanoclaw.workspace.recall import recall
+    from nanoclaw.core.workspace import Workspace
+    from nanoclaw.plugins.memory.index import Index
+    from nanoclaw.plugins.memory.recall import recall
 
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     index_file = root / "index.db"

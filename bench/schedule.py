@@ -12,11 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from nanoclaw.messages import Address, UserMessage
-from nanoclaw.schedule.schedule import Schedule
-from nanoclaw.store.db import Store
-from nanoclaw.store.jobs import Job, Jobs, stamp
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core.messages import Address, UserMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.schedule.jobs import Job, Jobs, stamp
+from nanoclaw.plugins.schedule.schedule import Schedule
 
 JOBS, TICKS = 10_000, 200
 CHATS, REMINDERS = 50, 200

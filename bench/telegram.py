@@ -46,7 +46,7 @@ class Bench:
         self.anna = telegram.person(ANNA, "Anna")
 
     def _make_owner(self) -> None:
-        from nanoclaw.store.db import Store
+        from nanoclaw.core.store.db import Store
 
         with closing(Store(self.home / "state.db")) as store, store.transaction() as db:
             sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('telegram', ?, 'owner', 'Anna', ?)"

@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 
-from nanoclaw.errors import ConfigError, NanoclawError, StoreBusy, StoreError
+from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy, StoreError
 
 TYPE_CHECKING = False  # typing would be a tenth of the start
 if TYPE_CHECKING:

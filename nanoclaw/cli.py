@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nanoclaw import attach
-from nanoclaw import config as configuration
-from nanoclaw.config import Config
-from nanoclaw.errors import NanoclawError
-from nanoclaw.schedule.command import add_arguments as add_cron_arguments
+from nanoclaw.core import config as configuration
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.plugins.schedule.cli import add_arguments as add_cron_arguments
 
 
 def run(argv: Sequence[str]) -> int:
@@ -205,6 +205,6 @@ class _Parser(argparse.ArgumentParser):
 def _finish_restore(home: Path) -> None:
     """One that was cut short, before anything else is read."""
     if (home / "restoring.json").exists():
-        from nanoclaw.store.backup import finish_restore
+        from nanoclaw.plugins.backup.backup import finish_restore
 
         finish_restore(home)

@@ -71,7 +71,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def log() -> Iterator[list[str]]:
     """What the log is told."""
-    from nanoclaw.log import logger
+    from nanoclaw.core.log import logger
 
     lines: list[str] = []
     sink = logger.add(lambda line: lines.append(str(line)), level="DEBUG", format="{level}: {message}")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.chats import chat_channels, rules
-from nanoclaw.config import load
-from nanoclaw.errors import ConfigError
-from nanoclaw.parts import person_clock
+from nanoclaw.core.chats import chat_channels, rules
+from nanoclaw.core.config import load
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.parts import person_clock
 
 MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'
 EMAIL = (

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw import parts
 from nanoclaw.commands.greeting import greeting
 from nanoclaw.commands.looking import checks
-from nanoclaw.config import load
-from nanoclaw.errors import ConfigError
-from nanoclaw.store.db import Store
-from nanoclaw.store.flags import PANIC, Flags
-from tests.agent.house import REPOSITORY
+from nanoclaw.core import parts
+from nanoclaw.core.config import load
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.flags import PANIC, Flags
+from tests.core.house import REPOSITORY
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
 

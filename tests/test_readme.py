@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.cli import parser
-from nanoclaw.tools.base import Tool
+from nanoclaw.core.tool import Tool
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def test_the_tool_of_the_readme_is_a_tool() -> None:
 
 
 def test_the_config_of_the_readme_is_a_config(tmp_path: Path) -> None:
-    from nanoclaw import config
+    from nanoclaw.core import config
 
     (code,) = blocks("toml")
     (tmp_path / "config.toml").write_text(code, encoding="utf-8")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nanoclaw.workspace.skills import Means, Skill, body, discover, summary, survey
-from tests.agent.house import REPOSITORY
+from nanoclaw.plugins.skills.skills import Means, Skill, body, discover, summary, survey
+from tests.core.house import REPOSITORY
 
 SHIPPED = REPOSITORY / "skills"
 NAMES = ["github", "memory", "schedule", "skill-creator", "summarize", "tmux", "weather"]

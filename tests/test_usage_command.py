@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.agent.spending import as_json, cells, short, table
-from nanoclaw.messages import Origin, Usage
+from nanoclaw.core.messages import Origin, Usage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.usage import Call, Total, record
+from nanoclaw.plugins.budget.spending import as_json, cells, short, table
 from nanoclaw.providers import prices
-from nanoclaw.store.db import Store
-from nanoclaw.store.usage import Call, Total, record
 from tests.journeys.command import Home
 
 TODAY = date(2026, 3, 6)

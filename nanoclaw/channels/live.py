@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from nanoclaw.channels.base import Hints
 from nanoclaw.channels.text import one_line
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
-from nanoclaw.messages import Address, Outbound
-from nanoclaw.pieces import cut
-from nanoclaw.silence import may_become_silence, spoken
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.silence_token import may_become_silence, spoken
+from nanoclaw.message_split import cut
 
 TYPING_SECONDS = 4.0
 """A platform shows typing for about five."""
@@ -132,7 +132,7 @@ class Live:
             try:
                 await sign
             except Exception as error:  # it is no more than a sign
-                from nanoclaw.log import logger
+                from nanoclaw.core.log import logger
 
                 logger.debug("a sign in {} was not taken: {}", chat, error)
                 self._is_asked_for_quiet(error)
@@ -285,7 +285,7 @@ class Live:
         return await asyncio.shield(turn.call)
 
     def _failed(self, turn: _Turn, error: Exception) -> None:
-        from nanoclaw.log import logger
+        from nanoclaw.core.log import logger
 
         logger.warning("could not show in {} what is being done: {}", turn.chat, error)
         if not self._is_asked_for_quiet(error):

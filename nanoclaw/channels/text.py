@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from nanoclaw.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
-from nanoclaw.messages import ToolCall
+from nanoclaw.core.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.messages import ToolCall
 
 _CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
 _MAIN = ("path", "file", "command", "query", "pattern", "url", "name", "text", "id")

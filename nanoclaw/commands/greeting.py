@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from nanoclaw import __version__, parts
-from nanoclaw.config import Config
-from nanoclaw.errors import StoreError
-from nanoclaw.models import LOCAL
-from nanoclaw.schedule.reminders import important
-from nanoclaw.store.flags import PANIC, Flags
-from nanoclaw.store.jobs import Jobs
-from nanoclaw.store.sessions import Sessions
+from nanoclaw import __version__
+from nanoclaw.core import parts
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.models import LOCAL
+from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.schedule.jobs import Jobs
+from nanoclaw.plugins.schedule.reminders import important
 
 
 def greeting(config: Config, model: str, first: bool) -> str:

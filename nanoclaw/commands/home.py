@@ -10,21 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import __version__, attach, parts
-from nanoclaw import config as configuration
+from nanoclaw import __version__, attach
+from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.commands import looking
-from nanoclaw.config import Config
-from nanoclaw.drafts import write_atomically
-from nanoclaw.errors import ConfigError, NanoclawError, StoreError
-from nanoclaw.schedule.clock import clock
-from nanoclaw.store.db import owner
-from nanoclaw.store.flags import PANIC, Flags
-from nanoclaw.store.outbox import counts, failures
-from nanoclaw.store.sessions import list_sessions
-from nanoclaw.workspace import bootstrap
-from nanoclaw.workspace.media import Media
-from nanoclaw.workspace.paths import Workspace
+from nanoclaw.core import bootstrap, parts
+from nanoclaw.core import config as configuration
+from nanoclaw.core.clock import clock
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
+from nanoclaw.core.store.db import owner
+from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.outbox import counts, failures
+from nanoclaw.core.store.sessions import list_sessions
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.media.media import Media
 
 
 def init(config: Config, options: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def init(config: Config, options: argparse.Namespace) -> int:
 
 
 def save(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.store.backup import backup
+    from nanoclaw.plugins.backup.backup import backup
 
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
     print(f"{made.files:,} files ({made.size / 1e6:,.1f} MB) are in {options.file}, checked by restoring it.")
@@ -54,7 +54,7 @@ def save(config: Config, options: argparse.Namespace) -> int:
 
 
 def restore(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.store.backup import restore
+    from nanoclaw.plugins.backup.backup import restore
 
     def workspace_of(folder: Path) -> Path:
         restored = configuration.load({**os.environ, "NANOCLAW_HOME": str(folder)})

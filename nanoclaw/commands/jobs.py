@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nanoclaw import attach, parts
+from nanoclaw import attach
 from nanoclaw.channels.text import printable
 from nanoclaw.commands.talking import serving, there_or_here
-from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError, StoreError
-from nanoclaw.messages import Address
-from nanoclaw.schedule import desk
-from nanoclaw.schedule.command import line
-from nanoclaw.store.db import Store
+from nanoclaw.core import parts
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError, StoreError
+from nanoclaw.core.messages import Address
+from nanoclaw.core.store.db import Store
+from nanoclaw.plugins.schedule import job_service as desk
+from nanoclaw.plugins.schedule.cli import line
 
 
 def cron(config: Config, options: argparse.Namespace) -> int:
@@ -62,9 +63,9 @@ def cron(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
-    from nanoclaw import models
-    from nanoclaw.rehearsing import rehearse_job
-    from nanoclaw.store.flags import Flags
+    from nanoclaw.core import models
+    from nanoclaw.core.store.flags import Flags
+    from nanoclaw.plugins.schedule.rehearsing import rehearse_job
 
     now = parts.person_clock(config)
     budget = models.make_budget(config, store, Flags(store, now), now)
@@ -81,7 +82,7 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
     options.session, options.model = "main", ""
 
     async def beat() -> int:
-        from nanoclaw import models
+        from nanoclaw.core import models
 
         model = await models.choose_model(config)
         async with serving(config, None, options, model) as running:

@@ -15,22 +15,23 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from nanoclaw import attach, chats, parts
-from nanoclaw import config as configuration
-from nanoclaw.agent.delivery import Delivery
-from nanoclaw.agent.door import Door
+from nanoclaw import attach
+from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels.text import one_line, printable
-from nanoclaw.config import Config
-from nanoclaw.drafts import write_atomically
-from nanoclaw.errors import ChannelError, ConfigError, StoreBusy, StoreError
-from nanoclaw.guard.access import UNVERIFIED, Access, creator
-from nanoclaw.messages import Address, Inbound, Outbound
-from nanoclaw.store.db import Store, owner
-from nanoclaw.store.inbox import Inbox
-from nanoclaw.store.jobs import Jobs
-from nanoclaw.store.outbox import Outbox
-from nanoclaw.store.people import Link, People, code_in, shown
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core import chats, parts
+from nanoclaw.core import config as configuration
+from nanoclaw.core.config import Config
+from nanoclaw.core.delivery import Delivery
+from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
+from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.store.db import Store, owner
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.access.access import UNVERIFIED, Access, creator
+from nanoclaw.plugins.access.accounts import Link, People, code_in, shown
+from nanoclaw.plugins.access.gatekeeper import Door
+from nanoclaw.plugins.schedule.jobs import Jobs
 
 TOKEN = "NANOCLAW_TELEGRAM_TOKEN"
 BOTFATHER = """\

@@ -6,8 +6,9 @@ import argparse
 import asyncio
 import sys
 
-from nanoclaw import attach, models
-from nanoclaw.config import Config
+from nanoclaw import attach
+from nanoclaw.core import models
+from nanoclaw.core.config import Config
 from nanoclaw.providers import catalogue
 
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nanoclaw import attach, chats
-from nanoclaw.agent import xray
-from nanoclaw.agent.context import recent_talk
-from nanoclaw.agent.manifest import Manifest, manifest
-from nanoclaw.agent.sections import Mode, with_skills
-from nanoclaw.agent.tokens import Calibration
-from nanoclaw.channels.base import Hints
-from nanoclaw.config import Config
-from nanoclaw.errors import ChannelError, ConfigError, ScheduleError, StoreError
-from nanoclaw.messages import Address, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.models import choose_model, make_provider
-from nanoclaw.parts import (
+from nanoclaw import attach
+from nanoclaw.core import chats
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.config import Config
+from nanoclaw.core.context import recent_talk
+from nanoclaw.core.errors import ChannelError, ConfigError, ScheduleError, StoreError
+from nanoclaw.core.manifest import Manifest, manifest
+from nanoclaw.core.messages import Address, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.models import choose_model, make_provider
+from nanoclaw.core.parts import (
     all_tools,
     context_builder,
     for_guests,
@@ -35,17 +33,20 @@ from nanoclaw.parts import (
     stored,
     watched,
 )
-from nanoclaw.providers.base import chat_messages, chat_tools
-from nanoclaw.schedule import heartbeat as heartbeats
-from nanoclaw.schedule.schedule import STALE
-from nanoclaw.store.beats import Beats
-from nanoclaw.store.db import Store, owner
-from nanoclaw.store.models import ModelFacts
-from nanoclaw.store.pins import Pins
-from nanoclaw.store.sessions import last_turn, session_of
-from nanoclaw.store.usage import lessons
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.skills import Skill, survey
+from nanoclaw.core.provider import chat_messages, chat_tools
+from nanoclaw.core.sections import Mode, with_skills
+from nanoclaw.core.store.db import Store, owner
+from nanoclaw.core.store.models import ModelFacts
+from nanoclaw.core.store.sessions import last_turn, session_of
+from nanoclaw.core.store.usage import lessons
+from nanoclaw.core.token_estimate import Calibration
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.heartbeat import heartbeat as heartbeats
+from nanoclaw.plugins.heartbeat.beats import Beats
+from nanoclaw.plugins.inspect import xray
+from nanoclaw.plugins.rules.pins import Pins
+from nanoclaw.plugins.schedule.schedule import STALE
+from nanoclaw.plugins.skills.skills import Skill, survey
 
 
 def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -8,16 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from nanoclaw import attach, parts
+from nanoclaw import attach
 from nanoclaw.channels.text import printable
-from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError
-from nanoclaw.messages import Deed
-from nanoclaw.store.db import Store
-from nanoclaw.tools.forgetting import memory_command, shown, told
-from nanoclaw.workspace.notes import MemoryStore
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.recall import Hit
+from nanoclaw.core import parts
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Deed
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.forget.forgetting import memory_command, shown, told
+from nanoclaw.plugins.memory.notes import MemoryStore
+from nanoclaw.plugins.memory.recall import Hit
 
 
 def without_action(config: Config, options: argparse.Namespace) -> int:

@@ -11,19 +11,19 @@ from collections.abc import Set
 from dataclasses import asdict
 from datetime import timedelta
 
-from nanoclaw import parts
-from nanoclaw.agent import spending
-from nanoclaw.agent.xray import plain_table
 from nanoclaw.channels.text import printable
 from nanoclaw.commands import looking
-from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError
-from nanoclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core import parts
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core.store import codec
+from nanoclaw.core.store.sessions import list_sessions, whole_history
+from nanoclaw.core.store.usage import totals
+from nanoclaw.plugins.budget import spending
+from nanoclaw.plugins.inspect.xray import plain_table
+from nanoclaw.plugins.skills.skills import Skill, shown
 from nanoclaw.providers import prices
-from nanoclaw.store import codec
-from nanoclaw.store.sessions import list_sessions, whole_history
-from nanoclaw.store.usage import totals
-from nanoclaw.workspace.skills import Skill, shown
 
 
 def context(config: Config, options: argparse.Namespace) -> int:

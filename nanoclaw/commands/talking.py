@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw import attach
-from nanoclaw.config import Config
-from nanoclaw.errors import ConfigError, StoreBusy
-from nanoclaw.messages import Address, Attachment
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError, StoreBusy
+from nanoclaw.core.messages import Address, Attachment
 
 if TYPE_CHECKING:
-    from nanoclaw.app import App
-    from nanoclaw.channels.base import Channel
+    from nanoclaw.core.app import App
+    from nanoclaw.core.channel import Channel
 
 _END_SECONDS = 4.0  # in which a gateway ends by itself
 _BUSY_SECONDS = 2.0  # in which one that starts listens
@@ -47,8 +47,8 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
-    from nanoclaw import parts
     from nanoclaw.channels.plain import Plain
+    from nanoclaw.core import parts
 
     async def answer() -> int:
         model = await _model_for(text, config, options)
@@ -78,7 +78,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
 async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
     """'' where there is none and a command is to be carried out, as most of them need none."""
-    from nanoclaw import models
+    from nanoclaw.core import models
 
     try:
         return await models.choose_model(config, options.model)
@@ -89,24 +89,24 @@ async def _model_for(text: str, config: Config, options: argparse.Namespace) -> 
 
 
 def _is_command(text: str) -> bool:
-    from nanoclaw.agent import commands
+    from nanoclaw.core import commands
 
     return commands.parse(text) is not None
 
 
 def _only_looks(text: str) -> bool:
     """A command beside the queue leaves what was cut off to the next start; a stop ends that."""
-    from nanoclaw.agent import commands
+    from nanoclaw.core import commands
 
     command = commands.parse(text)
     return command is not None and not commands.waits(command[0]) and command[0] != "stop"
 
 
 def _talk(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import models, parts
-    from nanoclaw.agent.commands import COMMANDS
     from nanoclaw.channels.terminal import Terminal
     from nanoclaw.commands.greeting import greeting
+    from nanoclaw.core import models, parts
+    from nanoclaw.core.commands import COMMANDS
 
     def terminal(hello: str) -> Terminal:
         return Terminal(
@@ -178,7 +178,7 @@ def attached(config: Config, options: argparse.Namespace, want: str) -> attach.L
 async def serving(
     config: Config, own: Channel | None, options: argparse.Namespace, model: str, *, listens: bool = False
 ) -> AsyncIterator[App]:
-    from nanoclaw import app
+    from nanoclaw.core import app
 
     me = _end_at_signals()
     async with app.open_app(config, own, model, forced=bool(options.model), listens=listens) as running:
@@ -208,7 +208,7 @@ def run(work: Any) -> int:
 
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw import chats, models, parts
+    from nanoclaw.core import chats, models, parts
 
     options.model = ""
     _give_memory_back()
@@ -251,7 +251,7 @@ def _end_gateway(running: App, serving: asyncio.Task[Any]) -> None:
 
 
 def _attachment(path: Path) -> Attachment:
-    from nanoclaw.agent.context import attachment
+    from nanoclaw.core.context import attachment
 
     try:
         mode = path.stat().st_mode

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from nanoclaw.errors import ProviderError, ProviderUnavailable
-from nanoclaw.events import Notice, ReasoningDelta, TextDelta
-from nanoclaw.messages import (
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
+from nanoclaw.core.messages import (
     AssistantMessage,
     Finish,
     Image,
@@ -23,7 +23,7 @@ from nanoclaw.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.providers.base import GO_ON, SIGHTED, OnEvent, Sight, has_images, legal, plain_id, whole
+from nanoclaw.core.provider import GO_ON, SIGHTED, OnEvent, Sight, has_images, legal, plain_id, whole
 from nanoclaw.providers.chat_answer import distinct, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import Door, Patience, Reply

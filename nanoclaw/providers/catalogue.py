@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanoclaw.drafts import put_in_place
-from nanoclaw.errors import ConfigError, ProviderUnavailable, WorkspaceError
+from nanoclaw.atomic_write import put_in_place
+from nanoclaw.core.errors import ConfigError, ProviderUnavailable, WorkspaceError
 
 PREFIX = "local/"
 SPARE_BYTES = 100_000_000

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from nanoclaw.events import ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
-from nanoclaw.providers.base import OnEvent, whole
+from nanoclaw.core.events import ReasoningDelta, TextDelta
+from nanoclaw.core.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
+from nanoclaw.core.provider import OnEvent, whole
 from nanoclaw.providers.failures import too_long
 
 _OVERFLOW = "model_context_window_exceeded"

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nanoclaw.errors import ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import OnEvent, Provider
+from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
+from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
+from nanoclaw.core.messages import AssistantMessage, ModelRequest
+from nanoclaw.core.provider import OnEvent, Provider
 from nanoclaw.providers.failures import BadRequest, reason_of
 
 REST_SECONDS = 300.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from nanoclaw.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
 
 WAIT_LIMIT = 60.0
 """Seconds that one wait between two tries may take; a provider that asks for more is not asked again."""

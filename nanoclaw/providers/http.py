@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from nanoclaw.errors import ProviderError, ProviderUnavailable
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta
-from nanoclaw.providers.base import OnEvent
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
+from nanoclaw.core.provider import OnEvent
 from nanoclaw.providers.failures import (
     CHECK_NET,
     WAIT_LIMIT,
@@ -155,7 +155,7 @@ async def tries(
 
 def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
     """A line of the log for a failed try: why, where, and what comes next; nothing that the provider said."""
-    from nanoclaw.log import logger
+    from nanoclaw.core.log import logger
 
     host, cause = host_of(endpoint.url), error.__context__
     why = re.split(r" It says:| \((?!\d)", str(error).replace(endpoint.url, host), maxsplit=1)[0].rstrip(".")

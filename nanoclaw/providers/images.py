@@ -8,8 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanoclaw.errors import ImageError
-from nanoclaw.messages import Image
+from nanoclaw.core.errors import ImageError
+from nanoclaw.core.messages import Image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

@@ -11,7 +11,7 @@ from math import ceil
 from secrets import token_hex
 from typing import Any
 
-from nanoclaw.messages import (
+from nanoclaw.core.messages import (
     AssistantMessage,
     Message,
     ModelRequest,

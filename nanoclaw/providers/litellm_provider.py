@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from nanoclaw.errors import ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.events import Notice
-from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
+from nanoclaw.core.errors import ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import AssistantMessage, ModelRequest
+from nanoclaw.core.provider import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
 from nanoclaw.providers.http import Patience, tries

@@ -19,10 +19,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.events import Notice, TextDelta
-from nanoclaw.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
-from nanoclaw.providers.base import OnEvent, legal
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.events import Notice, TextDelta
+from nanoclaw.core.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
+from nanoclaw.core.provider import OnEvent, legal
 from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
     Chat,

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from nanoclaw.errors import ConfigError
-from nanoclaw.providers.base import SIGHTED, Sight
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.provider import SIGHTED, Sight
 
 if TYPE_CHECKING:
-    from nanoclaw.providers.base import Provider
+    from nanoclaw.core.provider import Provider
     from nanoclaw.providers.http import Patience
     from nanoclaw.providers.transcription import Transcription
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from nanoclaw.errors import ProviderError, ProviderUnavailable
-from nanoclaw.events import Notice, ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, ModelRequest
-from nanoclaw.providers.base import (
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
+from nanoclaw.core.messages import AssistantMessage, ModelRequest
+from nanoclaw.core.provider import (
     SIGHTED,
     OnEvent,
     Sight,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nanoclaw.messages import Usage
+from nanoclaw.core.messages import Usage
 
 FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"})
 """Providers that are a program on the person's own machine."""

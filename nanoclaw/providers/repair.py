@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nanoclaw.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
-from nanoclaw.providers.base import legal
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
+from nanoclaw.core.provider import legal
 
 
 def in_words(request: ModelRequest, words: str) -> ModelRequest | None:

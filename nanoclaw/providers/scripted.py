@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from nanoclaw.errors import ProviderError
-from nanoclaw.events import ReasoningDelta, TextDelta
-from nanoclaw.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
-from nanoclaw.providers.base import OnEvent
+from nanoclaw.core.errors import ProviderError
+from nanoclaw.core.events import ReasoningDelta, TextDelta
+from nanoclaw.core.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
+from nanoclaw.core.provider import OnEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from nanoclaw.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.providers.failures import Endpoint, failure
 from nanoclaw.providers.litellm_provider import load_litellm
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.channels.terminal import Terminal
-from nanoclaw.errors import StoreError
-from nanoclaw.events import Event, Joined, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound, ToolCall
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.events import Event, Joined, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall
 
 ANSWER = """# Heading one
 

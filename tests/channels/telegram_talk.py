@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from nanoclaw.channels.telegram import Telegram
-from nanoclaw.messages import Address, Inbound, Outbound
+from nanoclaw.core.messages import Address, Inbound, Outbound
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.channels.terminal.attach import take_files
-from nanoclaw.messages import Attachment
+from nanoclaw.core.messages import Attachment
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.channels.base import Channel
 from nanoclaw.channels.terminal import OWN_COMMANDS, Terminal
 from nanoclaw.channels.terminal.chat import Waiting
-from nanoclaw.events import Event, Notice, TextDelta, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound
+from nanoclaw.core.channel import Channel
+from nanoclaw.core.events import Event, Notice, TextDelta, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound
 
 HERE = Address("terminal", "main")
 

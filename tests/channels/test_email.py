@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.base import Holds, Place
 from nanoclaw.channels.email import Email, mailbox
 from nanoclaw.channels.email.channel import MAILS_AN_HOUR
-from nanoclaw.errors import ChannelError, ConfigError, Undeliverable
-from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.core.channel import Holds, Place
+from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.mail_server import PASSWORD, USER, MailServer
 
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)

@@ -11,11 +11,20 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.base import Hints
 from nanoclaw.channels.live import TYPING_SECONDS, Live
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
-from nanoclaw.messages import Address, Outbound, ToolCall
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import (
+    Event,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnBegan,
+    TurnEnded,
+)
+from nanoclaw.core.messages import Address, Outbound, ToolCall
 
 CHAT = Address("chat", "1")
 Left = Callable[[str, str], object]

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nanoclaw.channels.markup import SCHEMES, html, plain, telegram
-from nanoclaw.pieces import pieces, size
+from nanoclaw.message_split import pieces, size
 
 _PARTS = (
     *("word ", "\n", "\n\n", "# ", "- ", "  - ", "1. ", "> ", "```py\n", "```\n", "~~~\n", "    ", "---\n", "\t"),

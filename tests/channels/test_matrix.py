@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.channels.base import Place
 from nanoclaw.channels.matrix import Matrix, channel
 from nanoclaw.channels.matrix.events import (
     Held,
@@ -26,8 +25,9 @@ from nanoclaw.channels.matrix.events import (
     without_fallback,
 )
 from nanoclaw.channels.matrix.signing import Seeds, cross_sign, public, signed
-from nanoclaw.errors import ConfigError
-from nanoclaw.messages import Address, Outbound
+from nanoclaw.core.channel import Place
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address, Outbound
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 BOT = "@nano:example.org"

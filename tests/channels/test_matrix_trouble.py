@@ -15,9 +15,9 @@ import pytest
 
 from nanoclaw.channels.matrix import Matrix, client
 from nanoclaw.channels.matrix.events import Held
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import TextDelta, TurnBegan, TurnEnded
-from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.homeserver import (
     ANNA,
     BOT,
@@ -31,7 +31,7 @@ from tests.channels.homeserver import (
     room,
     text,
 )
-from tests.schedule.dial import story
+from tests.dial import story
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 UNKNOWN_TOKEN = (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."})

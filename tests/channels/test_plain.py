@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.base import Channel
 from nanoclaw.channels.plain import Plain
-from nanoclaw.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
+from nanoclaw.core.channel import Channel
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 
 HERE = Address("terminal", "main")
 CALL = ToolCall("1", "read_file", '{"path": "a.md"}')
@@ -213,8 +213,8 @@ PROGRAM = """
 import asyncio, sys
 from datetime import UTC, datetime
 from nanoclaw.channels.plain import Plain
-from nanoclaw.events import TurnEnded
-from nanoclaw.messages import Address, Outbound
+from nanoclaw.core.events import TurnEnded
+from nanoclaw.core.messages import Address, Outbound
 heavy = {"rich", "prompt_toolkit", "loguru", "httpx", "yaml"} & set(sys.modules)
 assert not heavy, heavy
 plain = Plain("main", "hi", clock=lambda: datetime.now(UTC))

@@ -20,8 +20,8 @@ import pytest
 
 from nanoclaw import attach
 from nanoclaw.channels.socket import Terminals, frames, talk, terminals
-from nanoclaw.errors import StoreBusy, StoreError
-from nanoclaw.events import (
+from nanoclaw.core.errors import StoreBusy, StoreError
+from nanoclaw.core.events import (
     Event,
     Joined,
     Notice,
@@ -32,8 +32,8 @@ from nanoclaw.events import (
     ToolStarted,
     TurnEnded,
 )
-from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
-from tests.agent.house import REPOSITORY, FakeChannel
+from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
+from tests.core.house import REPOSITORY, FakeChannel
 
 MAIN = Address("terminal", "main")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -419,5 +419,5 @@ def test_the_thin_client_is_thin() -> None:
     command = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     ours = {name for name in loaded if name.startswith("nanoclaw.")}
-    assert ours == {"nanoclaw.__main__", "nanoclaw.attach", "nanoclaw.errors"}
+    assert ours == {"nanoclaw.__main__", "nanoclaw.attach", "nanoclaw.core", "nanoclaw.core.errors"}
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.telegram import channel as module
-from nanoclaw.errors import ChannelError
+from nanoclaw.core.errors import ChannelError
 from tests.channels.telegram_talk import Talk, opened, talking
 
 
@@ -166,7 +166,7 @@ def test_something_else_than_telegram_at_the_address_says_so() -> None:
 
 
 def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> None:
-    from nanoclaw.log import logger
+    from nanoclaw.core.log import logger
 
     lines: list[str] = []
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.telegram import updates
-from nanoclaw.errors import ChannelError
-from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound, UserMessage
+from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound, UserMessage
 from tests.channels.telegram_talk import ANNA, GROUP, Talk, opened, picture, talking
 
 BOT = updates.Bot(7352041968, "nano_test_bot")

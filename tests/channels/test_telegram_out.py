@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.base import Hints
 from nanoclaw.channels.telegram import Telegram
 from nanoclaw.channels.telegram import channel as module
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
-from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound
-from tests.agent.house import NOON
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
+from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
 from tests.channels.telegram_talk import GROUP, Talk, opened, picture, talking
+from tests.core.house import NOON
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 

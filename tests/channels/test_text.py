@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoclaw.channels.text import Spoken, one_line, printable, progress, tool_label, tool_line
-from nanoclaw.events import Notice, ToolFinished
-from nanoclaw.messages import ToolCall
+from nanoclaw.core.events import Notice, ToolFinished
+from nanoclaw.core.messages import ToolCall
 
 
 @given(st.text())

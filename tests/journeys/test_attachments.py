@@ -15,11 +15,11 @@ import PIL.Image
 import pytest
 
 from nanoclaw.commands.looking import look_inside
-from nanoclaw.config import load
-from nanoclaw.store.db import Store
+from nanoclaw.core.config import load
+from nanoclaw.core.store.db import Store
+from tests.documents import office
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
-from tests.workspace import office
 
 
 def picture(path: Path, kind: str = "PNG") -> Path:

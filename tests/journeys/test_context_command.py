@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.agent.sections import Mode
 from nanoclaw.commands.looking import look_inside
-from nanoclaw.config import load
-from nanoclaw.parts import make_home
+from nanoclaw.core.config import load
+from nanoclaw.core.parts import make_home
+from nanoclaw.core.sections import Mode
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
 
@@ -50,7 +50,7 @@ def test_what_is_wrong_with_the_workspace_is_told_in_plain_sentences_and_at_leng
     assert all(line.startswith("nanoclaw: ") for line in told.splitlines())
     assert "WARNING" not in told and "nanoclaw.workspace" not in told
     logged = (home.root / "logs" / "nanoclaw.log").read_text()
-    assert "WARNING nanoclaw.workspace.bootstrap: " in logged and "WARNING nanoclaw.workspace.skills: " in logged
+    assert "WARNING nanoclaw.core.bootstrap: " in logged and "WARNING nanoclaw.plugins.skills.skills: " in logged
 
 
 def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:
@@ -119,7 +119,7 @@ def package(folder: Path) -> None:
     (folder / "tide-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tide\nVersion: 1.0\n")
     (folder / "tide-1.0.dist-info" / "entry_points.txt").write_text("[nanoclaw.sections]\ntide = tide:extend\n")
     (folder / "tide.py").write_text(
-        "from nanoclaw.agent.sections import Section\n"
+        "from nanoclaw.core.sections import Section\n"
         "def extend(built, run):\n"
         "    kept = [section for section in built if section.id != 'instructions']\n"
         "    return [*kept, Section('tide', 'Tide', '# Tide\\nHigh at noon.', stable=False, source='tide')]\n"

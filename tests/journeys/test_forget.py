@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.app import App, open_app
-from nanoclaw.config import load
-from nanoclaw.messages import Inbound, UserMessage
-from nanoclaw.store.db import Store
-from nanoclaw.store.sessions import Sessions, whole_history
-from nanoclaw.tools.forgetting import Forgetter
-from nanoclaw.workspace.changes import Changes
-from nanoclaw.workspace.paths import Workspace
-from tests.agent.house import MAIN, FakeChannel, assert_legal
+from nanoclaw.core.app import App, open_app
+from nanoclaw.core.config import load
+from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import Sessions, whole_history
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.forget.forgetting import Forgetter
+from nanoclaw.plugins.undo.changes import Changes
+from tests.core.house import MAIN, FakeChannel, assert_legal
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 

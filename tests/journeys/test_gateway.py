@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import Address, Outbound
-from nanoclaw.store.db import Store
-from nanoclaw.store.jobs import Job, Jobs
-from nanoclaw.store.outbox import Outbox
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.journeys.command import SECONDS, Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import AssistantMessage
+from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox, OpenTurn
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.providers.scripted import ScriptedProvider
-from nanoclaw.store.db import Store
-from nanoclaw.store.inbox import BROKEN_OFF, Inbox, OpenTurn
-from nanoclaw.store.outbox import Outbox
-from nanoclaw.store.sessions import Sessions
-from tests.agent.house import MAIN, NOON, REPOSITORY, assert_legal, house, results
+from tests.core.house import MAIN, NOON, REPOSITORY, assert_legal, house, results
 
 
 def victim(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nanoclaw.store.db import Store
-from nanoclaw.store.people import People
+from nanoclaw.core.store.db import Store
+from nanoclaw.plugins.access.accounts import People
 from tests.channels.mail_server import PASSWORD, USER, MailServer
 from tests.journeys.command import Home, Running
 from tests.live.telegram_server import TelegramServer

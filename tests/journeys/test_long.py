@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from nanoclaw.messages import Message
+from nanoclaw.core.messages import Message
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import session_of
 from nanoclaw.providers.scripted import ScriptedProvider
-from nanoclaw.store.db import Store
-from nanoclaw.store.sessions import session_of
-from tests.agent.house import MAIN, house
+from tests.core.house import MAIN, house
 from tests.journeys.command import Home
 from tests.model_server import Asked, ModelServer, Scripted, call_delta, delta, events, failing, says
 

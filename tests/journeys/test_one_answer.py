@@ -18,12 +18,12 @@ import pytest
 
 from nanoclaw import cli
 from nanoclaw.commands import talking
-from nanoclaw.store.db import Store
-from nanoclaw.store.sessions import whole_history
-from tests.agent.house import REPOSITORY, assert_legal
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import whole_history
+from tests.core.house import REPOSITORY, assert_legal
+from tests.core.store.test_db import held
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
-from tests.store.test_db import held
 
 
 def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
@@ -431,7 +431,7 @@ def test_a_plain_answer_imports_no_heavy_library(home: Home, server: ModelServer
         "yaml",
     }
     assert heavy & set(done.stderr.split()) == set()
-    assert "nanoclaw.agent.turn" in done.stderr.split()
+    assert "nanoclaw.core.turn" in done.stderr.split()
 
 
 # -- waiting for the other side

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.events import Receipt
-from nanoclaw.guard.access import Rules
-from nanoclaw.messages import Address, AssistantMessage, Inbound, Message, UserMessage
+from nanoclaw.core.events import Receipt
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, UserMessage
+from nanoclaw.plugins.access.access import Rules
+from nanoclaw.plugins.schedule.job_service import Wish
+from nanoclaw.plugins.schedule.reminders import important
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from nanoclaw.schedule.desk import Wish
-from nanoclaw.schedule.reminders import important
-from tests.agent.house import MAIN, NOON, FakeChannel, House, assert_legal, results
-from tests.schedule.dial import Dial, story
-from tests.schedule.test_schedule import job, sent, ticking
+from tests.core.house import MAIN, NOON, FakeChannel, House, assert_legal, results
+from tests.dial import Dial, story
+from tests.plugins.schedule.test_schedule import job, sent, ticking
 
 
 async def heard(home: House, dial: Dial, text: str, quoted: str = "") -> str:

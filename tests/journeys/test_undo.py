@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import ToolResult, UserMessage
-from nanoclaw.providers.base import chat_messages
+from nanoclaw.core.messages import ToolResult, UserMessage
+from nanoclaw.core.provider import chat_messages
+from nanoclaw.core.tool import tool
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
-from nanoclaw.tools.base import tool
-from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace.paths import Workspace
-from tests.agent.house import REPOSITORY, House, house
+from tests.core.house import REPOSITORY, House, house
 from tests.journeys.command import Home
 from tests.journeys.test_forget import calls
 from tests.model_server import ModelServer, says

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Coroutine
 from pathlib import Path
 
-from nanoclaw.messages import Outbound
+from nanoclaw.core.messages import Outbound
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from nanoclaw.tools.base import tool
-from tests.agent.house import FakeChannel, house
+from tests.core.house import FakeChannel, house
 
 TURN = (
     Say("I write.", calls=(("write_file", {"path": "a.txt", "content": "x"}), ("memory_add", {"text": "wrote a.txt"}))),

@@ -26,12 +26,12 @@ import pytest
 
 from nanoclaw.channels.email import Email
 from nanoclaw.channels.email.mailbox import Security
-from nanoclaw.errors import ChannelError
-from nanoclaw.messages import Address, Inbound, Outbound
-from nanoclaw.store.db import Store
-from nanoclaw.store.people import People
-from tests.agent.house import REPOSITORY
+from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.store.db import Store
+from nanoclaw.plugins.access.accounts import People
 from tests.channels.telegram_talk import picture
+from tests.core.house import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, delta, events, says
 

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.errors import ImageError, ProviderRefused
-from nanoclaw.events import Event, TextDelta
-from nanoclaw.messages import Address, AssistantMessage, Image, Message, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.errors import ImageError, ProviderRefused
+from nanoclaw.core.events import Event, TextDelta
+from nanoclaw.core.messages import Address, AssistantMessage, Image, Message, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.tool import Toolbox, ToolContext
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.files.tools import file_tools
+from nanoclaw.plugins.memory.notes import MemoryStore
+from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.plugins.memory.tools import memory_tools
+from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.local import LocalProvider, start_engine
-from nanoclaw.tools.base import Toolbox, ToolContext
-from nanoclaw.tools.files import file_tools
-from nanoclaw.tools.memory import memory_tools
-from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace.notes import MemoryStore
-from nanoclaw.workspace.paths import Workspace
-from nanoclaw.workspace.search import NoteSearch
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
@@ -186,7 +186,7 @@ END_WITHOUT_CLOSING = """
 import asyncio, sys, threading
 from datetime import UTC, datetime
 from pathlib import Path
-from nanoclaw.messages import ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.local import LocalProvider
 
 async def main():

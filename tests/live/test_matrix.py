@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.base import Place
 from nanoclaw.channels.matrix import Matrix
 from nanoclaw.channels.matrix.client import Client
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import TextDelta, TurnBegan, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound
+from nanoclaw.core.channel import Place
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound
+from tests.dial import story
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
-from tests.schedule.dial import story
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.store.db import Store
-from tests.agent.house import REPOSITORY
+from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
+from tests.core.house import REPOSITORY
+from tests.dial import story
 from tests.journeys.command import Home
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
-from tests.schedule.dial import story
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import Address
-from nanoclaw.store.db import Store
-from nanoclaw.store.jobs import Job, Jobs
-from nanoclaw.store.sessions import Sessions
+from nanoclaw.core.messages import Address
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.journeys.command import Home, Running
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]

@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.messages import Address
-from nanoclaw.store.db import Store
-from nanoclaw.store.jobs import Job, Jobs
-from nanoclaw.store.sessions import Sessions
-from tests.agent.house import REPOSITORY
+from nanoclaw.core.messages import Address
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.channels.telegram_talk import ANNA, GROUP, picture
+from tests.core.house import REPOSITORY
 from tests.journeys.command import Home, Running
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer

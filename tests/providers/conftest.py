@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nanoclaw.events import Event, Notice, ReasoningDelta, TextDelta
-from nanoclaw.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
+from nanoclaw.core.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.providers.http import Patience
 from tests.model_server import ModelServer
 
@@ -71,7 +71,7 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[list[str]]:
     """Lines of the log, which go nowhere else."""
-    from nanoclaw.log import logger  # ends what an earlier test's start left to be set up
+    from nanoclaw.core.log import logger  # ends what an earlier test's start left to be set up
 
     lines: list[str] = []
     logger.remove()

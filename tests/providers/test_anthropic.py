@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.messages import (
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.messages import (
     AssistantMessage,
     Image,
     Limits,

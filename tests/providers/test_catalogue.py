@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.errors import ConfigError, ProviderUnavailable, WorkspaceError
+from nanoclaw.core.errors import ConfigError, ProviderUnavailable, WorkspaceError
 from nanoclaw.providers import catalogue
 from nanoclaw.providers.catalogue import ENTRIES, Entry, installed, locate, pip_download, pull, recommended, remove
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nanoclaw.errors import ConfigError, ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.messages import AssistantMessage
-from nanoclaw.providers.base import Provider
+from nanoclaw.core.errors import ConfigError, ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.core.provider import Provider
 from nanoclaw.providers.failover import REST_SECONDS, Failover
 from nanoclaw.providers.failures import BadRequest
 from nanoclaw.providers.openai_compatible import OpenAICompatible

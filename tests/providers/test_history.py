@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.providers.base import INTERRUPTED, NO_ANSWER, legal
+from nanoclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.provider import INTERRUPTED, NO_ANSWER, legal
 from tests.providers.conftest import NOW
 
 HI = UserMessage("hi", NOW)

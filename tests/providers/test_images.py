@@ -14,7 +14,7 @@ import pytest
 from PIL import Image as pillow
 from PIL import PngImagePlugin
 
-from nanoclaw.errors import ImageError
+from nanoclaw.core.errors import ImageError
 from nanoclaw.providers.images import LONG_SIDE, open_image
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.messages import (
+from nanoclaw.core.messages import (
     AssistantMessage,
     Image,
     Message,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.providers.litellm_provider import LiteLLM
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.events import Event, Notice, TextDelta
-from nanoclaw.messages import (
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.events import Event, Notice, TextDelta
+from nanoclaw.core.messages import (
     AssistantMessage,
     Limits,
     Message,

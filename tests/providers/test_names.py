@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.errors import ConfigError, ProviderError
+from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import SERVICES, LocalServer, detect_local_server, provider_for

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.messages import (
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.messages import (
     AssistantMessage,
     Image,
     Limits,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.messages import Usage
+from nanoclaw.core.messages import Usage
 from nanoclaw.providers import prices
 
 TABLE = """{
@@ -81,7 +81,7 @@ def test_without_the_table_everything_is_unknown(monkeypatch: pytest.MonkeyPatch
 
 def test_litellm_is_not_imported_for_a_price() -> None:
     code = (
-        "import sys; from nanoclaw.messages import Usage; from nanoclaw.providers import prices;"
+        "import sys; from nanoclaw.core.messages import Usage; from nanoclaw.providers import prices;"
         "assert prices.cost('openai/gpt-5', Usage(1, 1)); sys.exit('litellm' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.errors import ProviderRefused
-from nanoclaw.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.errors import ProviderRefused
+from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
-from nanoclaw.providers.base import Provider
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.repair import in_words, told

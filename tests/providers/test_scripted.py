@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from nanoclaw.errors import ProviderError, ProviderUnavailable
-from nanoclaw.events import ReasoningDelta, TextDelta
-from nanoclaw.messages import ModelRequest, ToolCall
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.events import ReasoningDelta, TextDelta
+from nanoclaw.core.messages import ModelRequest, ToolCall
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.providers.conftest import Heard, request
 

@@ -12,7 +12,7 @@ from tests.model_server import ModelServer, anthropic, says
 ASK = """
 import asyncio, sys
 from datetime import datetime, UTC
-from nanoclaw.messages import ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.names import provider_for
 
 async def main():

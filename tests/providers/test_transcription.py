@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.errors import ConfigError, ProviderError
+from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.providers.names import transcription_for
 from tests.model_server import ModelServer, Scripted
 

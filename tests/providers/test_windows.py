@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.errors import ContextTooLong, ProviderError, ProviderUnavailable
-from nanoclaw.messages import AssistantMessage, ModelRequest, UserMessage
+from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
+from nanoclaw.core.messages import AssistantMessage, ModelRequest, UserMessage
+from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
-from nanoclaw.providers.base import Provider
 from nanoclaw.providers.failures import Endpoint, failure, window_in
 from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.windows import LOCAL_TOKENS, served_window, was_cut, window_of

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nanoclaw.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
-from nanoclaw.providers import base, json_tools
+from nanoclaw.core import provider as base
+from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import provider_for

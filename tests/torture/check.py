@@ -10,11 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.store.db import Store
-from nanoclaw.store.sessions import Sessions, list_sessions, whole_history
-from nanoclaw.workspace.notes import lines_of, memory_files
-from nanoclaw.workspace.paths import Workspace
-from tests.agent.house import NOON, TEMPLATE, assert_legal
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.sessions import Sessions, list_sessions, whole_history
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.notes import lines_of, memory_files
+from tests.core.house import NOON, TEMPLATE, assert_legal
 from tests.torture import day
 from tests.torture.day import LETTERS, PLAN, SHOPPING, WIRE
 

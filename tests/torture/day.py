@@ -16,17 +16,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import log
-from nanoclaw.agent import compaction
-from nanoclaw.agent.delivery import FULL_SECONDS
-from nanoclaw.errors import NanoclawError
-from nanoclaw.events import Event, TurnEnded
-from nanoclaw.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
+from nanoclaw.core import compaction, log
+from nanoclaw.core.delivery import FULL_SECONDS
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.events import Event, TurnEnded
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider
-from nanoclaw.store.outbox import Outbox
-from nanoclaw.tools.shell import shell_tools
-from nanoclaw.workspace.paths import Workspace
-from tests.agent.house import NOON, FakeChannel, HandClock, House, house
+from tests.core.house import NOON, FakeChannel, HandClock, House, house
 from tests.torture import shim
 
 LETTERS, WIRE = Address("letters", "anna"), Address("wire", "bob")

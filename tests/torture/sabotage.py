@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from nanoclaw.store import db
+from nanoclaw.core.store import db
 
 
 def without_file_syncs() -> None:

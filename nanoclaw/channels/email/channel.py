@@ -16,17 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from nanoclaw import drafts
-from nanoclaw.channels.base import Deliver, Hints, Place
+from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
 from nanoclaw.channels.email import quotes, threads, words
 from nanoclaw.channels.email.mailbox import Mailbox, Security, Server, Skipped
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.threads import Conversation, Threads
 from nanoclaw.channels.email.trust import Headers, is_address
-from nanoclaw.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
-from nanoclaw.events import Event
-from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 
 if TYPE_CHECKING:
     import ssl
@@ -113,7 +113,7 @@ class Email:
 
     async def run(self, deliver: Deliver) -> None:
         """Raises ChannelError when the connection is lost, StoreError of `deliver`, WorkspaceError."""
-        from nanoclaw.log import logger
+        from nanoclaw.core.log import logger
 
         if not self._trusts and self._alive is None:
             logger.warning(
@@ -198,7 +198,7 @@ class Email:
 
     async def _take(self, box: Mailbox, uid: int, deliver: Deliver) -> bool:
         """Hand one mail in. False for one that is passed over; it stops none of the others."""
-        from nanoclaw.log import logger
+        from nanoclaw.core.log import logger
 
         try:
             letter = await _in_thread(box.letter, uid, until_cancelled=box)
@@ -240,7 +240,7 @@ class Email:
             return False
         self._over = {one: told for one, told in self._over.items() if told > since}
         if sender not in self._over:
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             self._over[sender] = at
             logger.warning(
@@ -293,7 +293,7 @@ class Email:
         try:
             self._threads.keep(chat, conversation)
         except (OSError, WorkspaceError) as error:
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             logger.warning("E-mail: the thread of a mail was not kept: {}", error)
 

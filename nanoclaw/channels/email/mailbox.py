@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nanoclaw.channels.email import reading, structure
 from nanoclaw.channels.email.reading import Letter
 from nanoclaw.channels.email.trust import Headers, author, machine
-from nanoclaw.errors import ChannelError
+from nanoclaw.core.errors import ChannelError
 
 if TYPE_CHECKING:
     import ssl

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nanoclaw import drafts
-from nanoclaw.channels.base import Place
+from nanoclaw import atomic_write as drafts
+from nanoclaw.core.channel import Place
 
 _ID = re.compile(r"<[!-;=?-~]{3,250}>")
 _REMEMBERED = 500  # conversations in memory

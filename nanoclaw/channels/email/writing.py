@@ -16,8 +16,8 @@ from nanoclaw.channels.email import threads
 from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import Conversation
 from nanoclaw.channels.text import one_line
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.messages import Outbound
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.messages import Outbound
 
 _SEND_SECONDS = 60.0
 _PAGE = '<!DOCTYPE html>\n<html><body style="font-family: sans-serif; line-height: 1.4">\n{}\n</body></html>\n'

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels.matrix.signing import Seeds
-from nanoclaw.drafts import write_atomically
-from nanoclaw.errors import ChannelError, WorkspaceError
+from nanoclaw.core.errors import ChannelError, WorkspaceError
 
 MOST_WAITING = 100
 """Of so many messages that cannot be decrypted it is remembered that their keys may still come."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import markup
-from nanoclaw.channels.base import Deliver, Hints, Place
 from nanoclaw.channels.live import Live
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
@@ -25,9 +24,10 @@ from nanoclaw.channels.matrix.events import Held
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
 from nanoclaw.channels.text import one_line
-from nanoclaw.errors import ChannelError, ConfigError, Undeliverable
-from nanoclaw.events import Event
-from nanoclaw.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 
 if TYPE_CHECKING:
     from nanoclaw.channels.matrix.client import Client, SignedOut
@@ -296,7 +296,7 @@ class Matrix:
         now = self._clock()
         last = self._remarked.get(kind)
         if last is None or (now - last).total_seconds() >= REMARK_SECONDS:
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             self._remarked[kind] = now
             logger.warning("matrix: {}", text)

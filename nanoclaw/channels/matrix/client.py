@@ -33,7 +33,7 @@ from nio.api import ReceiptType
 from nio.exceptions import EncryptionError
 
 from nanoclaw.channels.text import one_line
-from nanoclaw.errors import ChannelError, Undeliverable
+from nanoclaw.core.errors import ChannelError, Undeliverable
 
 REQUEST_SECONDS = 60.0
 PAGE_EVENTS = 100
@@ -376,6 +376,6 @@ def _is_readable(event: Any, parse: Any) -> bool:
 
 
 def _log() -> Any:
-    from nanoclaw.log import logger
+    from nanoclaw.core.log import logger
 
     return logger

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nanoclaw.channels.text import one_line
-from nanoclaw.messages import Attachment
+from nanoclaw.core.messages import Attachment
 
 QUOTE_CHARACTERS = 4_000
 NAME_CHARACTERS = 64

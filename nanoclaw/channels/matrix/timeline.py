@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.channels.base import Place
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.messages import Address, Inbound, UserMessage
+from nanoclaw.core.channel import Place
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.messages import Address, Inbound, UserMessage
 
 if TYPE_CHECKING:
     from nanoclaw.channels.matrix.client import Client

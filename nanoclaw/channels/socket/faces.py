@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.frames import Line
-from nanoclaw.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnEnded
-from nanoclaw.messages import Address, Outbound
+from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnEnded
+from nanoclaw.core.messages import Address, Outbound
 
 
 class Attached:

@@ -7,11 +7,11 @@ import json
 from typing import get_args
 
 from nanoclaw.attach import LONGEST, Link
-from nanoclaw.channels.base import Channel
 from nanoclaw.channels.socket.frames import Frame
-from nanoclaw.errors import StoreError
-from nanoclaw.events import Event
-from nanoclaw.messages import Address, Inbound, Outbound, ToolCall, Usage
+from nanoclaw.core.channel import Channel
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 
 _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from nanoclaw.attach import LONGEST
-from nanoclaw.messages import Attachment
+from nanoclaw.core.messages import Attachment
 
 _MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read
 _MOST_FILES = 100

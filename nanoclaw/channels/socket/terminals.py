@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
-from nanoclaw.channels.base import Channel, Deliver, Hints
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.faces import Asking, Attached, Stream
 from nanoclaw.channels.socket.frames import Frame, Line, Refused, files_of, text_of
 from nanoclaw.channels.text import one_line, printable
-from nanoclaw.errors import NanoclawError
-from nanoclaw.events import Event, Joined, Notice, Receipt, TurnEnded
-from nanoclaw.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.events import Event, Joined, Notice, Receipt, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 
 _MOST_LINES = 64
 _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
@@ -190,7 +190,7 @@ class Terminals:
             listening.close()
             if self._own is None:
                 raise
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             logger.warning("nobody can attach to this terminal: {}: {}", self._home / NAME, error.strerror)
             return None
@@ -209,7 +209,7 @@ class Terminals:
         except asyncio.CancelledError:
             line.send({"ended": f"the nanoclaw that this was attached to (process {os.getpid()}) has ended"})
         except Exception as error:
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             logger.opt(exception=error).error("an attached terminal was let go")
         finally:

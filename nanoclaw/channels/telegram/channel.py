@@ -12,14 +12,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels.base import Deliver, Hints, Place
 from nanoclaw.channels.live import Live
 from nanoclaw.channels.markup import telegram
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
-from nanoclaw.errors import ChannelError, Undeliverable
-from nanoclaw.events import Event, Queued, Settled, TurnBegan
-from nanoclaw.messages import Address, Attachment, Button, Inbound, Outbound
+from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
+from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
 
 POLL_SECONDS = 30
 """How long Telegram may keep a poll open that has nothing to tell."""
@@ -175,7 +175,7 @@ class Telegram:
         try:
             await self._api.call("setMyCommands", commands=menu[:_COMMANDS])
         except Refusal as refusal:  # it is only a menu
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             logger.warning("the menu of commands is not shown in Telegram: {}", refusal)
         self._menu = None
@@ -254,7 +254,7 @@ class Telegram:
                 )
 
     async def _remove_webhook(self) -> None:
-        from nanoclaw.log import logger
+        from nanoclaw.core.log import logger
 
         logger.warning("Telegram sent this bot's messages to a webhook; it is removed, so that they come here")
         await self._api.call("deleteWebhook", drop_pending_updates=False)
@@ -389,7 +389,7 @@ class Telegram:
         """What to ask instead; each can happen only once."""
         chat = parameters.get("chat_id")
         if refusal.moved_to and isinstance(chat, int) and chat not in self._moved:
-            from nanoclaw.log import logger
+            from nanoclaw.core.log import logger
 
             logger.info("the Telegram group {} has moved to {}", chat, refusal.moved_to)
             self._moved[chat] = refusal.moved_to
@@ -464,6 +464,6 @@ def _rendered(text: str) -> dict[str, Any]:
 
 
 def _log_skipped(reason: str) -> None:
-    from nanoclaw.log import logger
+    from nanoclaw.core.log import logger
 
     logger.warning("an update from Telegram cannot be read and is left out: {}", reason)

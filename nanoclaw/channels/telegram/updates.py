@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nanoclaw.channels.base import Place
-from nanoclaw.messages import Address, Attachment, Inbound, UserMessage
+from nanoclaw.core.channel import Place
+from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
 NAME = "telegram"
 KINDS = ("message", "edited_message", "callback_query", "stopped_message_generation")

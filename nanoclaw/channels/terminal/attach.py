@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from nanoclaw.channels.text import printable
-from nanoclaw.messages import Attachment
-from nanoclaw.workspace.documents import TYPES
+from nanoclaw.core.messages import Attachment
+from nanoclaw.documents.documents import TYPES
 
 _WORD = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])(?:\\.|[^\s\\])*)""")
 _CHARACTERS = 20_000  # a longer text is no line with a path

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, printable, tool_label
-from nanoclaw.events import Event, Notice, ToolStarted
+from nanoclaw.core.events import Event, Notice, ToolStarted
 
 _PROMPT = "> "
 

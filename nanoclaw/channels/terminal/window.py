@@ -25,7 +25,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from nanoclaw.channels.terminal.blocks import Blocks
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
-from nanoclaw.events import (
+from nanoclaw.core.events import (
     Event,
     Joined,
     Notice,
@@ -36,7 +36,7 @@ from nanoclaw.events import (
     ToolStarted,
     TurnEnded,
 )
-from nanoclaw.messages import ToolCall
+from nanoclaw.core.messages import ToolCall
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25

@@ -1,0 +1,197 @@
+"""The files that shape the assistant (SOUL.md, AGENTS.md …): seeding them, and reading what a person wrote in them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from nanoclaw.atomic_write import reason, sync_folder, write_atomically
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.plugins.memory.notes import is_struck
+
+NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
+
+FILE_LIMIT, TOTAL_LIMIT = 20_000, 60_000
+"""Characters of one file, and of all together, that reach the prompt."""
+
+READ_LIMIT = 20_000_000
+"""Bytes; a larger file is none that a person wrote by hand."""
+
+HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapFile:
+    """`problem` is missing_file, file_read_error, file_truncated or total_budget_truncated, '' when the text is whole.
+
+    `sha256` and `characters` are those of the file's own text, however much of it is shown; `struck` lines of MEMORY.md
+    are never shown.
+    """
+
+    name: str
+    text: str
+    problem: str = ""
+    sha256: str = ""
+    characters: int = 0
+    struck: int = 0
+
+
+def seed(root: Path, template: Path) -> list[str]:
+    """Copy the template into a folder that is missing or no workspace yet; returns the new names.
+
+    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError when
+    the folder cannot be made or written.
+    """
+    made: list[str] = []
+    is_new = not os.path.lexists(root)
+    if any(os.path.lexists(root / name) for name in (*NAMES, "memory")):
+        return made
+    place = root.with_name(f".draft-of-{root.name}") if is_new else root
+    try:
+        if is_new:  # half a workspace would count as one, and never be completed
+            shutil.rmtree(place, ignore_errors=True)
+        (place / "memory").mkdir(parents=True, exist_ok=True)
+        for source in sorted(template.glob("*.md")):
+            if not os.path.lexists(place / source.name):
+                write_atomically(place / source.name, source.read_bytes())
+                made.append(source.name)
+        if is_new:
+            place.rename(root)
+            sync_folder(root.parent)
+    except (OSError, WorkspaceError) as error:
+        if is_new:  # once it has its name it is whole, and stays
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            for name in made:
+                (root / name).unlink(missing_ok=True)
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise WorkspaceError(
+            f"cannot write to the workspace {root}: {why.rstrip('.')}. Check its permissions and the free space, "
+            "or choose another folder ([workspace] path in config.toml)."
+        ) from error
+    return made
+
+
+def read(
+    root: Path,
+    template: Path,
+    names: Iterable[str] = NAMES,
+    *,
+    file_limit: int = FILE_LIMIT,
+    total_limit: int = TOTAL_LIMIT,
+) -> dict[str, BootstrapFile]:
+    """The files as they are now without comments, cut to the limits; a small file is never starved by a large one.
+
+    One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md.
+    """
+    return fit({name: _read(root, name, template / name) for name in names}, file_limit, total_limit)
+
+
+def fit(files: Mapping[str, BootstrapFile], file_limit: int, total_limit: int) -> dict[str, BootstrapFile]:
+    """The same files, each within its limit and all within theirs."""
+    single = {name: _cut(file, file_limit, "file_truncated") for name, file in files.items()}
+    shares = fair_shares([len(file.text) for file in single.values()], total_limit)
+    return {
+        name: _cut(files[name], share, "total_budget_truncated") if share < len(file.text) else file
+        for (name, file), share in zip(single.items(), shares, strict=True)
+    }
+
+
+def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
+    """How much of each may be kept so that all fit into `total`: the small ones whole, the large ones alike."""
+    shares = [0] * len(sizes)
+    left = total
+    for rank, index in enumerate(sorted(range(len(sizes)), key=lambda index: sizes[index])):
+        shares[index] = min(sizes[index], left // (len(sizes) - rank))
+        left -= shares[index]
+    return shares
+
+
+def says_something(text: str) -> bool:
+    """Whether there is more than headings, comments and blank lines."""
+    lines = without_comments(text).splitlines()
+    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def without_comments(text: str) -> str:
+    """What is meant for a model: the comments of a Markdown file are for the person who edits it."""
+    kept, position = list[str](), 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[position:start])
+        position = end + 3
+    return re.sub(r"\n{3,}", "\n\n", "".join([*kept, text[position:]])).strip() if kept else text
+
+
+def cut(name: str, text: str, limit: int) -> str:
+    """Head and tail of a text that is too long, around a marker that says so; never more than `limit` characters."""
+    head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
+    marker = f"\n[... {name}: kept {head}+{tail} of {len(text)} characters, read the file for the rest ...]\n"
+    if head + len(marker) + tail > limit:  # a limit so small that the marker is most of it
+        return marker.strip()[:limit]
+    return text[:head] + marker + text[len(text) - tail :]
+
+
+def _cut(file: BootstrapFile, limit: int, problem: str) -> BootstrapFile:
+    if len(file.text) <= limit:
+        return file
+    return replace(file, text=cut(file.name, file.text, limit), problem=problem)
+
+
+def _read(root: Path, name: str, template: Path) -> BootstrapFile:
+    path = root / name
+    try:
+        status = path.stat()
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(root)):
+            return _unreadable(path, name, "it is a link out of the workspace")
+        return _parsed(real, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
+    except FileNotFoundError:
+        return BootstrapFile(name, "", "missing_file")
+    except OSError as error:
+        return _unreadable(path, name, reason(error))
+
+
+@lru_cache(maxsize=64)  # told once
+def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
+    from nanoclaw.core.log import logger
+
+    logger.warning("{} is left out of the prompt: {}", path, why)
+    return BootstrapFile(name, "", "file_read_error")
+
+
+@lru_cache(maxsize=64)  # read again when the file has changed
+def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
+    try:
+        if not path.is_file() or size > READ_LIMIT:
+            raise ValueError(f"it is no plain file of at most {READ_LIMIT // 10**6} MB")
+        text = path.read_text(encoding="utf-8-sig").strip()
+    except (OSError, ValueError) as error:
+        return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
+    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
+    shown, struck = without_comments(text), 0
+    if name == "MEMORY.md":
+        shown, struck = _without_struck(shown)
+    if untouched or not says_something(shown):
+        shown = ""
+    return BootstrapFile(name, shown, "", sha256, len(text), struck)
+
+
+def _without_struck(text: str) -> tuple[str, int]:
+    """Facts without those that a later one corrects, and how many these are: no model need ever take them for true."""
+    lines = text.split("\n")
+    current = [line for line in lines if not is_struck(line)]
+    return ("\n".join(current) if len(current) < len(lines) else text), len(lines) - len(current)
+
+
+def _template_text(template: Path) -> str:
+    try:
+        return template.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

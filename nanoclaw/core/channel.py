@@ -1,0 +1,127 @@
+"""What a channel promises: one class per platform, made known in chats.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol, runtime_checkable
+from urllib.parse import quote, unquote
+
+from nanoclaw.core.events import Event, Queued, Settled
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+
+Deliver = Callable[[Inbound], Awaitable[None]]
+"""Hands a message in; returns once it is stored, so that the platform may be told "received"."""
+
+
+def is_stop(text: str) -> bool:
+    """Whether a message asks to stop: read before the queue, so that it need not wait for what it is to end."""
+    return _STOP.fullmatch(text.strip().lower()) is not None
+
+
+_STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the platform can show; the prompt, the splitter, delivery and what shows a growing answer read it.
+
+    `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
+    that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent; where
+    either is 0, none can. An answer grows only where there are `edits`; each of the `threads` of a chat is a
+    conversation of its own. `remark` is what else the model should know, a sentence. `stays` is False where an answer
+    that comes much later finds nobody: one question, one answer.
+    """
+
+    length: int = 0
+    units: Literal["characters", "utf-16", "bytes"] = "characters"
+    markup: Literal["plain", "markdown"] = "plain"
+    caption: int = 0
+    files: int = 1
+    file_bytes: int = 0
+    edits: bool = False
+    threads: bool = False
+    buttons: bool = False
+    reactions: bool = False
+    remark: str = ""
+    stays: bool = True
+
+    def can_show(self, event: Event) -> bool:
+        """What only some platforms have a sign for."""
+        match event:
+            case Queued():
+                return self.reactions
+            case Settled():
+                return self.buttons
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where on a platform something was said: as text, the `chat` of an Address. `thread` is a topic or thread within
+    the chat, `person` whose conversation it is where several talk, each '' for none."""
+
+    chat: str
+    thread: str = ""
+    person: str = ""
+
+    def __str__(self) -> str:
+        parts = [quote(part, safe="!$#@:+-_.~=") for part in (self.chat, self.thread, self.person)]
+        return "/".join(parts).rstrip("/")
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        chat, thread, person = (*map(unquote, text.split("/")), "", "")[:3]
+        return cls(chat, thread, person)
+
+
+class Channel(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hints(self) -> Hints: ...
+
+    @property
+    def alive(self) -> datetime | None:
+        """The last sign of life of the other side, such as a completed poll; None before the first."""
+        ...
+
+    async def run(self, deliver: Deliver) -> None:
+        """Receive until cancelled or until the person leaves. Raises ChannelError, or whatever went wrong, when the
+        connection is lost: whoever runs it waits and runs it again, longer each time until `alive` is a new one."""
+        ...
+
+    def serves(self, outbound: Outbound) -> bool:
+        """Whether somebody is there now whom it would reach; if not, it waits without being tried."""
+        ...
+
+    async def send(self, outbound: Outbound) -> str:
+        """Deliver and return the platform's message id. Raises any exception to have it tried again later."""
+        ...
+
+    def show(self, address: Address, event: Event) -> None:
+        """Show what a turn is doing, of what the hints say it can. Must not raise and must not block."""
+        ...
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A channel that can look whether its login works without being run."""
+
+    async def check(self) -> str:
+        """As whom it is logged in. Raises ChannelError that says what is wrong and what to do. Leaves no connection
+        open."""
+        ...
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A channel whose platform holds the files that came with a message until they are asked for."""
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """The file, of at most so many bytes. Raises Undeliverable for one that is larger, or gone, and ChannelError
+        where another try may help."""
+        ...

@@ -1,0 +1,280 @@
+"""What a provider promises, and the chat form that OpenAI-style adapters share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Whether a model sees images as far as is known, and whom to tell when it refuses them."""
+
+    sees: bool = True
+    refused: Callable[[], None] = lambda: None
+
+
+SIGHTED = Sight()
+
+
+class Provider(Protocol):
+    """Answers one request. `model` is the name as the person wrote it: provider/model."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def supports_vision(self) -> bool: ...
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        """Stream deltas to `on_event` (which must not raise) and return the whole answer.
+
+        Retries inside; raises ProviderError and nothing else (ContextTooLong when the request outgrew the window).
+        Cancelling ends the request at once.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+AddOpaque = Callable[[dict[str, Any], AssistantMessage], None]
+
+
+def chat_messages(
+    request: ModelRequest, *, vision: bool = True, add_opaque: AddOpaque | None = None
+) -> list[dict[str, Any]]:
+    """The request in the OpenAI chat form: system, then the history in order, repaired by `legal`.
+
+    `add_opaque` is given each answer in this form, and the answer itself, whose `opaque` it may add.
+    """
+    messages: list[dict[str, Any]] = []
+    if request.system.text:
+        messages.append({"role": "system", "content": whole(request.system.text)})
+    shown: list[Image] = []  # pictures of tool results: only a user message may hold them in this form
+    for message in legal(request.history):
+        if shown and not isinstance(message, ToolResult):
+            messages.append(_shown_by_tools(shown))
+            shown = []
+        wire = chat_message(message, vision=vision)
+        messages.append(wire)
+        if add_opaque and isinstance(message, AssistantMessage):
+            add_opaque(wire, message)
+        if vision and isinstance(message, ToolResult):
+            shown += message.images
+    if shown:
+        messages.append(_shown_by_tools(shown))
+    if not messages or messages[-1]["role"] not in ("user", "tool"):
+        messages.append({"role": "user", "content": GO_ON})  # an answer at the end would be taken for a begun one
+    return messages
+
+
+def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": _content(message.text, message.images, vision)}
+        case ToolResult():
+            note = "shown in the next message" if vision else _BLIND
+            content = _with_notes(message.text, message.images, note)
+            return {"role": "tool", "tool_call_id": message.call_id, "content": content}
+        case AssistantMessage():
+            answer: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+            if message.tool_calls:
+                answer["tool_calls"] = [
+                    {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                    for call in message.tool_calls
+                ]
+            elif not message.text:
+                answer["content"] = NO_ANSWER
+            return answer
+
+
+def chat_tools(tools: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
+    """Tool definitions for the `tools` field of an OpenAI-style request."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in tools
+    ]
+
+
+def image_url(image: Image) -> str:
+    return f"data:{image.mime};base64,{b64encode(image.data).decode('ascii')}"
+
+
+def legal(history: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The history in a form that every provider accepts; what is legal already stays the same object.
+
+    It begins with a user; each call has an id of its own and is followed by its result, in the order of the calls; no
+    result stands alone, nothing is empty, arguments are JSON objects and text is Unicode. Only what stands before a
+    message decides its form, so that a longer history begins with the same messages.
+    """
+    repaired: list[Message] = []
+    used: set[str] = set()
+    for position, message in enumerate(history):
+        match message:
+            case UserMessage():
+                repaired.append(_legal_user(message))
+            case AssistantMessage():
+                if not repaired:
+                    repaired.append(UserMessage("(what was said before is left out)", message.at, "runtime"))
+                for part in _parts_of(message):
+                    answer = _legal_answer(part, used)
+                    repaired.append(answer)
+                    repaired += _results_of(part, answer, history, position + 1)
+            case ToolResult():
+                pass  # stands with its call, or alone and then nowhere
+    return tuple(repaired)
+
+
+def plain_id(identity: str, longest: int = 40) -> str:
+    """An id that every provider takes; another provider's odd one is replaced by its digest."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", identity) and len(identity) <= longest:
+        return identity
+    return f"call_{digest(identity)[:24]}"
+
+
+def digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def has_images(request: ModelRequest) -> bool:
+    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)
+
+
+def whole(text: str) -> str:
+    """The text with halves of characters (lone surrogates) joined or replaced, so that it can be stored and sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+NO_ANSWER = "(no answer)"
+GO_ON = "(go on)"
+INTERRUPTED = "No result: the call was interrupted and may or may not have taken effect. Check before repeating it."
+ARGUMENTS_SHOWN = 2_000
+"""Characters shown of arguments that are no JSON object or are larger than any tool takes."""
+
+CALLS_LIMIT = 128
+"""Calls that one message may hold; OpenAI refuses more."""
+
+_ARGUMENTS_LIMIT = 2_000_000
+_BLIND = "left out: this model cannot see images"
+
+
+def _legal_user(message: UserMessage) -> UserMessage:
+    text = whole(message.text)
+    if not text.strip() and not message.images:
+        text = "(empty message)"
+    return message if text == message.text else replace(message, text=text)
+
+
+def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage:
+    text = whole(message.text) if message.text.strip() else ""
+    if not text and not message.tool_calls:
+        text = NO_ANSWER
+    calls = tuple(_legal_call(call, used) for call in message.tool_calls)
+    if text == message.text and calls == message.tool_calls:
+        return message
+    return replace(message, text=text, tool_calls=calls)
+
+
+def _parts_of(message: AssistantMessage) -> list[AssistantMessage]:
+    """The answer, or several that share its calls where it has more than a provider takes."""
+    calls = message.tool_calls
+    if len(calls) <= CALLS_LIMIT:
+        return [message]
+    first = replace(message, tool_calls=calls[:CALLS_LIMIT], opaque="")
+    rest = range(CALLS_LIMIT, len(calls), CALLS_LIMIT)
+    return [first, *(replace(first, text="", tool_calls=calls[at : at + CALLS_LIMIT]) for at in rest)]
+
+
+def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
+    wanted = whole(call.id).strip() or f"call_{len(used) + 1}"
+    unique, number = wanted, 2
+    while unique in used:
+        unique, number = f"{wanted}_{number}", number + 1
+    used.add(unique)
+    name = re.sub(r"[^A-Za-z0-9_-]|^(?=[0-9-])", "_", call.name.strip())[:64] or "unknown_tool"
+    arguments = _legal_arguments(call.arguments)
+    repaired = ToolCall(unique, name, arguments)
+    return call if repaired == call else repaired
+
+
+def _legal_arguments(text: str) -> str:
+    if len(text) <= _ARGUMENTS_LIMIT:
+        try:
+            value = json.loads(text) if text.strip() else {}
+            if isinstance(value, dict) and text.strip():
+                # half a character can only hide in an escape
+                (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
+                return text
+            if value == {}:
+                return "{}"
+        except (ValueError, RecursionError):  # UnicodeEncodeError is a ValueError too
+            pass
+    cut = len(text) - ARGUMENTS_SHOWN
+    shown = text if cut <= 0 else f"{text[:ARGUMENTS_SHOWN]}[... {cut} characters left out ...]"
+    return json.dumps({"_raw": whole(shown)}, ensure_ascii=False)
+
+
+def _results_of(
+    asked: AssistantMessage, answer: AssistantMessage, history: tuple[Message, ...], start: int
+) -> list[ToolResult]:
+    """One result for each call of `answer`, found by the ids of `asked` from `start` on, until the next answer."""
+    if not asked.tool_calls:
+        return []
+    found: dict[str, list[ToolResult]] = {}
+    for position in range(start, len(history)):  # a slice would copy the rest of a long history for each answer
+        message = history[position]
+        if isinstance(message, AssistantMessage):
+            break
+        if isinstance(message, ToolResult):
+            found.setdefault(message.call_id, []).append(message)
+    results = []
+    for old, call in zip(asked.tool_calls, answer.tool_calls, strict=True):
+        given = found.get(old.id)
+        result = given.pop(0) if given else ToolResult(call.id, call.name, INTERRUPTED, asked.at, is_error=True)
+        text = whole(result.text) if result.text.strip() else "(no output)"
+        if (result.call_id, result.name, result.text) != (call.id, call.name, text):
+            result = replace(result, call_id=call.id, name=call.name, text=text)
+        results.append(result)
+    return results
+
+
+def _content(text: str, images: tuple[Image, ...], vision: bool) -> str | list[dict[str, Any]]:
+    if not images or not vision:
+        return _with_notes(text, images, _BLIND)
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": image_url(image)}} for image in images]
+    return [*parts, {"type": "text", "text": text}] if text.strip() else parts
+
+
+def _with_notes(text: str, images: tuple[Image, ...], note: str) -> str:
+    notes = [f"[image {whole(image.name) or 'without a name'} {note}]" for image in images]
+    return "\n".join([*notes, text]) if notes else text
+
+
+def _shown_by_tools(images: list[Image]) -> dict[str, Any]:
+    return {"role": "user", "content": _content("(the images of the results above)", tuple(images), vision=True)}

@@ -1,0 +1,54 @@
+"""Messages as JSON text for the store; images apart, named by their SHA-256."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from nanoclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, Usage, UserMessage
+
+LoadImage = Callable[[str], tuple[str, bytes]]
+"""From a SHA-256 to mime type and bytes."""
+
+
+def dump(message: Message) -> str:
+    body: dict[str, Any] = {"text": message.text, "at": message.at.isoformat()}
+    match message:
+        case UserMessage():
+            body |= {"kind": "user", "origin": message.origin}
+        case AssistantMessage():
+            body |= {"kind": "assistant", "finish": message.finish, "model": message.model}
+            if message.tool_calls:
+                body["calls"] = [[call.id, call.name, call.arguments] for call in message.tool_calls]
+            if message.usage:
+                usage = message.usage
+                body["usage"] = [usage.input_tokens, usage.output_tokens, usage.cached_tokens]
+            if message.opaque:
+                body["opaque"] = message.opaque
+        case ToolResult():
+            body |= {"kind": "result", "call": message.call_id, "name": message.name, "error": message.is_error}
+    if not isinstance(message, AssistantMessage) and message.images:
+        body["images"] = [[image.sha256, image.name] for image in message.images]
+    return json.dumps(body)
+
+
+def load(body: dict[str, Any], load_image: LoadImage) -> Message:
+    """Raises KeyError, ValueError or TypeError when the body is not one that `dump` wrote."""
+    text, at, kind = body["text"], datetime.fromisoformat(body["at"]), body["kind"]
+    if kind == "assistant":
+        calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
+        usage = Usage(*body["usage"]) if "usage" in body else None
+        return AssistantMessage(text, at, calls, usage, body["finish"], body["model"], body.get("opaque", ""))
+    images = tuple(_image(sha256, name, load_image) for sha256, name in body.get("images", ()))
+    if kind == "user":
+        return UserMessage(text, at, body["origin"], images)
+    if kind == "result":
+        return ToolResult(body["call"], body["name"], text, at, body["error"], images)
+    raise ValueError(f"a message of unknown kind {kind!r}")
+
+
+def _image(sha256: str, name: str, load_image: LoadImage) -> Image:
+    mime, data = load_image(sha256)
+    return Image(mime, data, name)

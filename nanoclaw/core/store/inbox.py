@@ -1,0 +1,286 @@
+"""What came in: on disk before anything is done with it, and never answered twice."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Attachment,
+    Inbound,
+    Message,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from nanoclaw.core.store import codec
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.outbox import insert
+
+BROKEN_OFF = (
+    "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
+    "repeat it."
+)
+"""The result of a call of which nobody knows more."""
+
+STOPPED = "stopped before its end; it may have been done in part"
+"""The result of a call that was under way when its turn was stopped, or the program was told to end."""
+
+SENT = "The program broke off after this: the message was taken, and it is sent once. Do not send it again."
+"""The result of a call of which it is known that its message is in the outbox."""
+
+NOT_SENT = "Nothing was sent: this was ended before it came to that."
+"""The result of a call of which it is known that its message is not."""
+
+
+class OpenTurn(NamedTuple):
+    """A turn that did not end: the process did, or the model cannot be reached.
+
+    `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
+    when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
+    often it was taken up after a crash; `told` is True when the person knows that it waits for the model.
+    """
+
+    id: int
+    inbox: int
+    inbound: Inbound
+    texts: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    resumed: int = 0
+    told: bool = False
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+
+class Ending(NamedTuple):
+    """How a message ends that other parts have to do with: `text` is said of it where it was said; `write` goes into
+    the transaction that ends it, and `after` is called then."""
+
+    text: str = ""
+    write: Callable[[sqlite3.Connection], None] = lambda db: None
+    after: Callable[[], None] = lambda: None
+
+
+class Inbox:
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store, self._clock = store, clock
+
+    def accept(self, inbound: Inbound) -> int | None:
+        """The row's id once it is on disk, None for a message that was accepted before."""
+        with self._store.transaction() as db:
+            return put(db, inbound, self._clock())
+
+    def change(self, inbound: Inbound) -> int | None:
+        """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
+        address, files = inbound.address, json.dumps(_files(inbound))
+        sql = (
+            "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
+            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
+        )
+        values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
+        with self._store.transaction() as db:
+            return next((row for (row,) in db.execute(sql, values).fetchall()), None)
+
+    def read(self, row: int) -> Inbound:
+        """A message as it reads now."""
+        sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
+        return _inbound(*self._store.rows(sql, row)[0])
+
+    def done(
+        self,
+        row: int,
+        outbound: Outbound | None = None,
+        also: Iterable[int] = (),
+        write: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """End a row with its reply, others that it speaks of, and what else there is to `write`: one transaction."""
+        now = self._clock()
+        with self._store.transaction() as db:
+            end(db, (row, *also), now)
+            if outbound:
+                insert(db, outbound, now.isoformat(), row)
+            if write:
+                write(db)
+
+    def tell(self, row: int, outbound: Outbound) -> None:
+        """Say something about a message that waits; it goes on waiting."""
+        with self._store.transaction() as db:
+            insert(db, outbound, self._clock().isoformat(), row)
+
+    def waiting(self) -> list[tuple[int, Inbound]]:
+        """Accepted but not begun, in order: what an earlier process left."""
+        sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
+        return [(row[0], _inbound(*row[1:])) for row in self._store.rows(sql)]
+
+    def attached(self, turn: int) -> list[Path]:
+        """The files that came with messages of the conversation in which a turn is."""
+        sql = (
+            "SELECT DISTINCT json_extract(file.value, '$[0]')"
+            " FROM inbox JOIN turns ON turns.id = inbox.turn, json_each(inbox.body, '$.attachments') AS file"
+            " WHERE turns.session = (SELECT session FROM turns WHERE id = ?)"
+        )
+        return [Path(path) for (path,) in self._store.rows(sql, turn) if path]
+
+    def open_turns(self) -> list[OpenTurn]:
+        """Begun but not ended, in order: what an earlier process was doing when it ended."""
+        turns = self._store.rows("SELECT id, inbox, running, resumed FROM turns WHERE ended IS NULL ORDER BY id")
+        return [found for turn in turns if (found := self._open_turn(*turn))]
+
+    def _open_turn(self, turn: int, first: int, running: str, resumed: int) -> OpenTurn | None:
+        sql = (
+            "SELECT id, channel, chat, external_id, body, told FROM inbox"
+            " WHERE state = 'running' AND (turn = ? OR id = ?) ORDER BY id"
+        )
+        rows = self._store.rows(sql, turn, first)
+        if not rows:
+            return None
+        inbounds = [_inbound(*row[1:5]) for row in rows]
+        under_way = unfinished(running, self._clock(), sent_by(self._store.db, turn))
+        sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
+        bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
+        running_calls = [call for message in under_way[:1] for call in getattr(message, "tool_calls", ())]
+        cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
+        results = [(body["name"], body["text"]) for body in bodies if body.get("kind") == "result"]
+        results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
+        return OpenTurn(
+            turn,
+            rows[0][0],
+            inbounds[0],
+            tuple(map(_about, inbounds)),
+            tuple(map(_in_words, cut or _stopped(bodies))),
+            tuple(name for name, text in results if text != NOT_SENT),
+            resumed,
+            any(row[5] for row in rows),
+        )
+
+
+def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
+    """The calls of a turn's newest answer that were stopped with the program."""
+    stopped = {body["call"] for body in bodies if body.get("kind") == "result" and body["text"] == STOPPED}
+    newest: list[list[str]] = next((body["calls"] for body in reversed(bodies) if body.get("calls")), [])
+    return [ToolCall(*call) for call in newest if call[0] in stopped]
+
+
+def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
+    """Add a row inside the caller's transaction; its number, None for a message that was accepted before."""
+    address, message = inbound.address, inbound.message
+    body = {
+        "sender": inbound.sender,
+        "text": message.text,
+        "origin": message.origin,
+        "at": message.at.isoformat(),
+        "attachments": _files(inbound),
+        "quoted": inbound.quoted,
+        "quote": inbound.quote,
+        "name": inbound.name,
+        "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
+    }
+    row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
+    sql = (
+        "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    )
+    cursor = db.execute(sql, row)
+    return cursor.lastrowid if cursor.rowcount else None
+
+
+def _files(inbound: Inbound) -> list[list[Any]]:
+    return [[file.path, file.name, file.mime, file.ref, file.size, file.is_voice] for file in inbound.attachments]
+
+
+def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
+    """End rows inside the caller's transaction, each with the turn that it is in if that could not end by itself."""
+    for row in rows:
+        ((turn,),) = db.execute("SELECT turn FROM inbox WHERE id = ?", (row,)).fetchall()
+        db.execute("UPDATE inbox SET state = 'done' WHERE id = ? OR turn = ?", (row, turn))
+        for (running,) in db.execute("SELECT running FROM turns WHERE id = ? AND ended IS NULL", (turn,)).fetchall():
+            sql = (
+                "INSERT INTO messages (session, context, turn, body) SELECT turns.session, context, turns.id, ?"
+                " FROM turns JOIN sessions ON sessions.id = turns.session WHERE turns.id = ?"
+            )
+            db.executemany(
+                sql, [(codec.dump(message), turn) for message in unfinished(running, now, sent_by(db, turn))]
+            )
+            sql = "UPDATE turns SET ended = ?, reason = 'cancelled', running = '[]' WHERE id = ?"
+            db.execute(sql, (now.isoformat(), turn))
+
+
+def sent_mark(db: sqlite3.Connection, turn: int) -> str:
+    """How the marks begin of what the calls of a turn's newest answer send: rows that are done, of the call's name."""
+    ((steps,),) = db.execute("SELECT count(*) FROM messages WHERE turn = ?", (turn,)).fetchall()
+    return f"message/{turn}/{steps}/"
+
+
+def sent_by(db: sqlite3.Connection, turn: int) -> frozenset[str]:
+    """Calls that were under way when a turn broke off, and have put their message into the outbox."""
+    sql = (
+        "SELECT json_extract(body, '$.sender') FROM inbox"
+        " WHERE id > (SELECT inbox FROM turns WHERE id = ?) AND external_id GLOB ?"
+    )
+    return frozenset(call for (call,) in db.execute(sql, (turn, f"{sent_mark(db, turn)}*")).fetchall())
+
+
+def unfinished(running: str, now: datetime, sent: Collection[str] = ()) -> list[Message]:
+    """The answer whose calls were under way when a turn broke off, and for each of them its result, or what is to be
+    said of one that had not ended. Those of `sent` have sent their message."""
+    try:
+        answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
+    except (ValueError, KeyError, TypeError):  # none, or damaged
+        return []
+    if not isinstance(answer, AssistantMessage):
+        return []
+    ended = {result.call_id: result for result in results if isinstance(result, ToolResult)}
+    return [answer, *(ended.get(call.id) or _broken_off(call, now, call.id in sent) for call in answer.tool_calls)]
+
+
+def _broken_off(call: ToolCall, now: datetime, is_sent: bool) -> ToolResult:
+    unknown = NOT_SENT if call.name == "message" else BROKEN_OFF
+    return ToolResult(call.id, call.name, SENT if is_sent else unknown, now, is_error=not is_sent)
+
+
+def _about(inbound: Inbound) -> str:
+    """What a message says, or what it brings where it says nothing."""
+    return inbound.message.text or ", ".join(file.name or file.mime or "a file" for file in inbound.attachments)
+
+
+def _in_words(call: ToolCall) -> str:
+    """A call as a person reads it: its name, and what it was given."""
+    try:
+        given = json.loads(call.arguments)
+        values = [
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()
+        ]
+    except (ValueError, AttributeError, RecursionError):
+        values = [call.arguments]
+    return f"{call.name} {', '.join(values)}".strip()
+
+
+def _no_image(sha256: str) -> tuple[str, bytes]:
+    raise KeyError(sha256)
+
+
+def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
+    body = json.loads(text)
+    message = UserMessage(body["text"], datetime.fromisoformat(body["at"]), body["origin"])
+    attachments = tuple(Attachment(*file) for file in body["attachments"])
+    return Inbound(
+        Address(channel, chat),
+        body["sender"],
+        external_id,
+        message,
+        attachments,
+        body.get("quoted", ""),
+        body.get("quote", ""),
+        body.get("name", ""),
+        *body.get("group", ()),
+    )

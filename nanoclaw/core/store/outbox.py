@@ -1,0 +1,171 @@
+"""What goes out: a row until the platform has given it an id."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from nanoclaw.core.messages import Address, Button, Outbound
+from nanoclaw.core.store.db import Store
+
+RETRY_SECONDS = (5, 25, 120, 600)
+"""Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
+
+
+QUOTABLE = 20_000
+"""Among so many of the newest rows of the table a message is looked for by the platform's id."""
+
+
+class Row(NamedTuple):
+    """`sent` are the platform's ids of the parts of it that went out."""
+
+    id: int
+    outbound: Outbound
+    attempts: int
+    due: datetime
+    is_reply: bool
+    sent: tuple[str, ...] = ()
+
+
+class Outbox:
+    def __init__(self, store: Store, clock: Callable[[], datetime], jitter: Callable[[], float]) -> None:
+        """`jitter` returns a factor around 1 for each pause, so that many rows don't come due together."""
+        self._store, self._clock, self._jitter = store, clock, jitter
+
+    def add(self, outbound: Outbound) -> None:
+        with self._store.transaction() as db:
+            insert(db, outbound, self._clock().isoformat(), None)
+
+    def pending(self, channel: str) -> list[Row]:
+        """What a channel still has to deliver, in order."""
+        sql = (
+            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts FROM outbox"
+            " WHERE channel = ? AND state = 'pending' ORDER BY id"
+        )
+        return [
+            Row(
+                id_,
+                Outbound(
+                    Address(channel, chat),
+                    text,
+                    tuple(json.loads(files)),
+                    reply_to,
+                    str(id_),
+                    tuple(Button(*button) for button in json.loads(buttons)),
+                ),
+                attempts,
+                datetime.fromisoformat(due),
+                bool(is_reply),
+                tuple(json.loads(parts)),
+            )
+            for id_, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts in self._store.rows(
+                sql, channel
+            )
+        ]
+
+    def last(self) -> int:
+        """The number of the newest row, 0 when there is none."""
+        return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
+
+    def last_said(self, address: Address) -> tuple[int, int]:
+        """The newest row for an address and the newest turn begun there, by their numbers, 0 for none: while they are
+        the same nothing was said there."""
+        row = "SELECT id FROM outbox WHERE channel = ?1 AND chat = ?2 ORDER BY id DESC LIMIT 1"
+        turn = (
+            "SELECT turns.id FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ?1 AND chat = ?2"
+            " ORDER BY turns.id DESC LIMIT 1"
+        )
+        sql = f"SELECT coalesce(({row}), 0), coalesce(({turn}), 0)"
+        newest_row, newest_turn = self._store.rows(sql, address.channel, address.chat)[0]
+        return int(newest_row), int(newest_turn)
+
+    def sent_text(self, address: Address, platform_id: str) -> str:
+        """What was said in the chat of an address under a platform's id, or in part; '' where it is not known."""
+        found = self._sent(address, platform_id)
+        return found[1] if found else ""
+
+    def sent_row(self, address: Address, platform_id: str) -> int | None:
+        """The number of the row with that platform's id."""
+        found = self._sent(address, platform_id)
+        return found[0] if found else None
+
+    def _sent(self, address: Address, platform_id: str) -> tuple[int, str] | None:
+        place = address.chat.partition("/")[0]  # whichever thread or person of the chat it was for
+        sql = (
+            "SELECT id, text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
+            " AND (chat = ?3 OR substr(chat, 1, ?4) = ?3 || '/')"
+            " AND (instr(' ' || platform_id || ' ', ' ' || ?5 || ' ') OR instr(parts, ?6)) ORDER BY id DESC LIMIT 1"
+        )
+        values = (QUOTABLE, address.channel, place, len(place) + 1, platform_id, json.dumps(platform_id))
+        found = self._store.rows(sql, *values) if platform_id else []
+        return (int(found[0][0]), str(found[0][1])) if found else None
+
+    def partly(self, row: Row, sent: Sequence[str]) -> Row:
+        """Note what went out of a row of several parts; its attempts begin anew."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", (json.dumps(list(sent)), row.id))
+        return row._replace(sent=tuple(sent), attempts=0)
+
+    def delivered(self, row: Row, platform_id: str) -> None:
+        """`platform_id` is that of each part, with spaces between."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
+
+    def try_again(self, row: Row, error: str, not_before: datetime | None = None) -> None:
+        """Note a failed attempt and when the next one is due, or that it was the last."""
+        last = row.attempts >= len(RETRY_SECONDS)
+        pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
+        due = self._clock() + timedelta(seconds=pause)
+        if not_before:
+            due = max(due, not_before)
+        self._failed(row, error, due, is_last=last)
+
+    def give_up(self, row: Row, error: str) -> None:
+        """Trying again cannot help."""
+        self._failed(row, error, self._clock(), is_last=True)
+
+    def _failed(self, row: Row, error: str, due: datetime, *, is_last: bool) -> None:
+        with self._store.transaction() as db:
+            db.execute(
+                "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
+                (due.isoformat(), _whole(error), "failed" if is_last else "pending", row.id),
+            )
+
+
+def counts(store: Store) -> dict[str, int]:
+    """How many rows are in each state."""
+    return dict(store.rows("SELECT state, count(*) FROM outbox GROUP BY state"))
+
+
+def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
+    """Those that failed for good, the newest first: where to, the text, the reason."""
+    sql = "SELECT channel || ':' || chat, text, error FROM outbox WHERE state = 'failed' ORDER BY id DESC LIMIT ?"
+    return store.rows(sql, most)
+
+
+def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:
+    """Add a row inside the caller's transaction; its number."""
+    row = db.execute(
+        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            inbox,
+            outbound.address.channel,
+            outbound.address.chat,
+            _whole(outbound.text),
+            json.dumps(outbound.files),
+            outbound.reply_to,
+            due,
+            json.dumps([[button.label, button.text] for button in outbound.buttons]),
+        ),
+    ).lastrowid
+    assert row is not None
+    return row
+
+
+def _whole(text: str) -> str:
+    """SQLite takes no halves of characters (lone surrogates), which names of files and models' words may have."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,137 @@
+"""What each request to a model took: in the store with the turn that it belongs to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal, NamedTuple, get_args
+
+from nanoclaw.core.messages import Origin, Usage
+from nanoclaw.core.store.db import Store
+
+By = Literal["day", "model", "session", "origin"]
+BY: tuple[By, ...] = get_args(By)
+
+Price = Callable[[str, Usage], float | None]
+"""US dollars for a model's usage; None when nobody knows."""
+
+
+class Call(NamedTuple):
+    """One request to a model. `estimated` is our own count of its input, 0 where none was made.
+
+    Where the provider reported nothing (`is_reported` is False), `usage` is our own count too. `is_local`: answered on
+    the person's own machine, whatever the model is called. `reservation` is the row that held the money for it.
+    """
+
+    model: str
+    usage: Usage
+    estimated: int = 0
+    is_reported: bool = True
+    is_local: bool = False
+    reservation: int | None = None
+
+    def cost(self, price: Price) -> float | None:
+        """US dollars; None when nobody knows."""
+        return 0.0 if self.is_local else price(self.model, self.usage)
+
+
+@dataclass(slots=True)
+class Total:
+    """The sum of some calls. `cost` is that of the calls with a known price; `unpriced` counts the others by model."""
+
+    key: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    unreported: int = 0
+    cost: float = 0.0
+    unpriced: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def add(self, call: Call, cost: float | None) -> None:
+        self.calls += 1
+        self.input_tokens += call.usage.input_tokens
+        self.output_tokens += call.usage.output_tokens
+        self.cached_tokens += call.usage.cached_tokens
+        self.unreported += not call.is_reported
+        if cost is None:
+            self.unpriced[call.model] = self.unpriced.get(call.model, 0) + 1
+        else:
+            self.cost += cost
+
+
+def record(
+    db: sqlite3.Connection,
+    calls: Iterable[Call],
+    at: datetime,
+    *,
+    session: int | None = None,
+    turn: int | None = None,
+    origin: Origin = "person",
+) -> None:
+    """Write calls down inside the caller's transaction; what was reserved for them is free again."""
+    calls = list(calls)
+    rows = [
+        (
+            *(at.isoformat(), session, turn, origin, call.model),
+            *(call.usage.input_tokens, call.usage.output_tokens, call.usage.cached_tokens),
+            *(call.estimated, call.is_reported, call.is_local),
+        )
+        for call in calls
+    ]
+    sql = (
+        "INSERT INTO usage (at, session, turn, origin, model, input_tokens, output_tokens, cached_tokens, estimated,"
+        " is_reported, is_local) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    db.executemany(sql, rows)
+    held = [(call.reservation,) for call in calls if call.reservation is not None]
+    db.executemany("DELETE FROM reservations WHERE id = ?", held)
+
+
+def totals(store: Store, by: By, price: Price, since: date | None = None) -> list[Total]:
+    """By day in order, by anything else the largest first. A day is the person's where he was then."""
+    key = {"day": "substr(at, 1, 10)", "model": "usage.model", "session": "coalesce(key, '')", "origin": "origin"}[by]
+    sql = (
+        f"SELECT {key}, usage.model, input_tokens, output_tokens, cached_tokens, is_reported, {_local(store)}"
+        " FROM usage LEFT JOIN sessions ON sessions.id = usage.session WHERE substr(at, 1, 10) >= ? ORDER BY usage.id"
+    )
+    found: dict[str, Total] = {}
+    for name, model, input_, output, cached, told, is_local in store.rows(sql, since.isoformat() if since else ""):
+        call = Call(model, Usage(input_, output, cached), is_reported=bool(told), is_local=bool(is_local))
+        found.setdefault(name, Total(name)).add(call, call.cost(price))
+    if by == "day":
+        return [found[name] for name in sorted(found)]
+    return sorted(found.values(), key=lambda total: -total.tokens)
+
+
+def calls_after(store: Store, row: int, since: date) -> list[tuple[int, str, Origin, Call]]:
+    """Row, day, origin and call of all that was written down since a day, without the rows up to `row`."""
+    sql = (
+        "SELECT id, substr(at, 1, 10), origin, model, input_tokens, output_tokens, cached_tokens, is_local FROM usage"
+        " WHERE at >= ? AND id > ? ORDER BY id"
+    )
+    rows = store.rows(sql, since.isoformat(), row)
+    return [
+        (id_, day, origin, Call(model, Usage(*tokens), is_local=bool(is_local)))
+        for id_, day, origin, model, *tokens, is_local in rows
+    ]
+
+
+def _local(store: Store) -> str:
+    """The column, where the format has it: an older one is read, too."""
+    return "is_local" if store.rows("PRAGMA user_version")[0][0] > 1 else "0"
+
+
+def lessons(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
+    """The newest pairs of our own count and the provider's, oldest first."""
+    sql = (
+        "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"
+        " ORDER BY id DESC LIMIT ?"
+    )
+    return [(estimated, reported) for estimated, reported in reversed(store.rows(sql, model, limit))]

@@ -1,0 +1,277 @@
+"""A tool is an annotated async function with a docstring; the toolbox runs one and always has a result."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from nanoclaw.core.errors import NanoclawError, Refused, ToolError
+from nanoclaw.core.messages import Address, Deed, Image, Origin, Role, ToolCall, ToolExample, ToolResult, ToolSpec
+
+Effect = Literal["none", "workspace", "outside"]
+"""What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
+
+ARGUMENTS_LIMIT = 2_000_000
+"""Characters of JSON that a call may carry; more is a runaway model."""
+
+
+def nobody(deed: Deed) -> None:
+    """Nobody keeps a ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """For whom a tool runs. A tool that asks for it takes it as its first parameter.
+
+    `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
+    `role` is "guest" where a guest may read the answer, so in groups always. `turn` and `call` say which call it is.
+    """
+
+    address: Address
+    sender: str
+    origin: Origin
+    report: Callable[[Deed], None] = nobody
+    role: Role = "owner"
+    turn: int = 0
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool returns when plain text is not enough."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
+    last of its turn, unless it fails.
+
+    `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing. One
+    that is `for_guests` keeps by itself to what concerns the conversation of its context.
+    """
+
+    spec: ToolSpec
+    run: Callable[..., Awaitable[str | ToolOutput]]
+    effect: Effect
+    wants_context: bool
+    deed: Callable[[dict[str, Any]], Deed | None] | None = None
+    ends: bool = False
+    for_guests: bool = False
+
+
+def tool(
+    run: Callable[..., Awaitable[str | ToolOutput]], *, effect: Effect = "outside", examples: Iterable[ToolExample] = ()
+) -> Tool:
+    """Make a tool of an async function.
+
+    The docstring is what the model reads; `Annotated[str, "…"]` describes a parameter. Types: str, int, float, bool,
+    list of these, Literal, and any of them `| None`. Raises TypeError at once for anything else.
+    """
+    hints = typing.get_type_hints(run, include_extras=True)
+    parameters = list(inspect.signature(run).parameters.values())
+    wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for parameter in parameters[wants_context:]:
+        properties[parameter.name] = _schema(hints[parameter.name], f"{run.__name__}({parameter.name})")
+        if parameter.default is inspect.Parameter.empty:
+            required.append(parameter.name)
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    description = inspect.cleandoc(run.__doc__ or "")
+    if not description:
+        raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
+    return Tool(ToolSpec(run.__name__, description, schema, tuple(examples)), run, effect, wants_context)
+
+
+class Toolbox:
+    """The tools of one run, in a fixed order. One of the three places that catch everything."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        clock: Callable[[], datetime],
+        redact: Callable[[str], str],
+        refusal: Callable[[str, bool, Mapping[str, Any]], str] = lambda name, changes, arguments: "",
+        bounded: Callable[[str, str], str] = lambda name, text: text,
+    ) -> None:
+        """`refusal(name, changes, arguments)` says why a call must not be made, '' for most; `changes` is whether the
+        tool has effects. `bounded(name, text)` is what is told of an output that may be large."""
+        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
+        self._clock = clock
+        self._redact, self._refusal, self._bounded = redact, refusal, bounded
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+
+    def knows(self, call: ToolCall) -> bool:
+        return call.name.strip().casefold() in self._tools
+
+    def effect(self, name: str) -> Effect:
+        """What a call of this name changes; of an unknown tool the worst is thought."""
+        found = self._tools.get(name.strip().casefold())
+        return found.effect if found else "outside"
+
+    def ends(self, name: str) -> bool:
+        """Whether a call of this name is the last of its turn."""
+        found = self._tools.get(name.strip().casefold())
+        return found is not None and found.ends
+
+    def deed(self, call: ToolCall) -> Deed | None:
+        """What a call is about to change, for the ledger; None when it changes nothing or cannot run."""
+        found = self._tools.get(call.name.strip().casefold())
+        if found is None or found.effect == "none":
+            return None
+        try:
+            arguments = _check(_parse(call.arguments), found.spec)
+        except ToolError:
+            return None
+        if self._refusal(found.spec.name, True, arguments):
+            return None
+        if found.deed:
+            deed = found.deed(arguments)
+            return deed and replace(deed, text=self._redact(deed.text))
+        return Deed(found.spec.name, "call", "", self._redact(f"used {found.spec.name} {call.arguments[:100]}"))
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """The result of a call; whatever goes wrong becomes an error result."""
+        try:
+            output, is_error = await self._run(call, context), False
+        except NanoclawError as error:
+            output, is_error = ToolOutput(str(error)), True
+        except Exception as error:  # a defect in a tool must not end the turn
+            from nanoclaw.core.log import logger
+
+            logger.exception("tool {} failed", call.name)
+            output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
+        text = self._bounded(call.name, self._redact(output.text)) or "(no output)"
+        return ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        found = self._tools.get(call.name.strip().casefold())
+        if found is None:
+            raise ToolError(self._unknown(call.name))
+        arguments = _check(_parse(call.arguments), found.spec)
+        if why := self._refusal(found.spec.name, found.effect != "none", arguments):
+            raise Refused(why)
+        output = await (
+            found.run(replace(context, call=call.id), **arguments) if found.wants_context else found.run(**arguments)
+        )
+        return output if isinstance(output, ToolOutput) else ToolOutput(output)
+
+    def _unknown(self, name: str) -> str:
+        names = [spec.name for spec in self.specs]
+        import difflib
+
+        near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
+        return f"there is no tool {name!r}. " + (f"Near: {', '.join(near)}." if near else f"Tools: {', '.join(names)}.")
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if len(text) > ARGUMENTS_LIMIT:
+        raise ToolError(f"the arguments are {len(text):,} characters, more than {ARGUMENTS_LIMIT:,}: send less at once")
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if isinstance(value, str):  # some models encode twice
+            value = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ToolError(
+            f"the arguments are not valid JSON ({reason}). Nothing was done; send one JSON object."
+        ) from None
+    if not isinstance(value, dict):
+        raise ToolError(f"the arguments are a {type(value).__name__}, not a JSON object. Nothing was done.")
+    return cast(dict[str, Any], value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("the same key twice")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
+    properties, required = spec.parameters["properties"], spec.parameters["required"]
+    checked: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name not in properties:
+            if value is None:
+                continue
+            raise ToolError(f"{spec.name} has no argument {name!r}; it takes {', '.join(properties) or 'none'}.")
+        if value is None:
+            continue
+        checked[name] = _convert(value, properties[name], f"{spec.name}: argument {name!r}")
+    missing = [name for name in required if name not in checked]
+    if missing:
+        raise ToolError(f"{spec.name} needs {' and '.join(repr(name) for name in missing)}. Nothing was done.")
+    return checked
+
+
+def _convert(value: Any, schema: dict[str, Any], where: str) -> Any:
+    kind = schema.get("type")
+    if kind == "array":
+        items = value if isinstance(value, list) else [value]
+        return [_convert(item, schema["items"], where) for item in items]
+    if kind == "string":
+        if not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False)
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ToolError(f"{where} is not valid Unicode text (a lone surrogate). Nothing was done.") from None
+        if "enum" in schema and value not in schema["enum"]:
+            raise ToolError(f"{where} must be one of {', '.join(schema['enum'])}, not {value!r}.")
+        return value
+    converted = _number(value, kind)
+    if converted is None:
+        raise ToolError(f"{where} must be of type {kind}, not {json.dumps(value, ensure_ascii=False)[:80]}.")
+    return converted
+
+
+def _number(value: Any, kind: Any) -> bool | int | float | None:
+    if kind == "boolean":
+        if isinstance(value, str):
+            return {"true": True, "false": False}.get(value.strip().lower())
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return None
+    try:
+        if kind == "integer":
+            whole = int(value)
+            return whole if whole == float(value) else None
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _schema(hint: Any, where: str) -> dict[str, Any]:
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
+        inner, *notes = typing.get_args(hint)
+        return {**_schema(inner, where), "description": str(notes[0])}
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = [option for option in typing.get_args(hint) if option is not type(None)]
+        return _schema(inner, where)
+    if origin is list:
+        return {"type": "array", "items": _schema(typing.get_args(hint)[0], where)}
+    if origin is Literal:
+        return {"type": "string", "enum": list(typing.get_args(hint))}
+    if hint in _SIMPLE:
+        return {"type": _SIMPLE[hint]}
+    raise TypeError(f"{where} has a type that no schema exists for: {hint!r}")

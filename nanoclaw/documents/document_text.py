@@ -1,0 +1,299 @@
+"""The text of a document, piece by piece, whatever its form.
+
+Runs in a child process of `documents`: a document can make any parser hang or grow, and a process can be ended.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+MEMORY_BYTES = 384 * 2**20
+"""Address space of the child; the interpreter with a library takes a fifth of it."""
+
+LARGEST_FILE_BYTES = 200 * 10**6
+"""Of what must be read as a whole; of a plain text of any size only the beginning is read."""
+
+COUNTED_BYTES = 20 * 10**6
+"""How large a text may be for its characters to be counted when only some are shown."""
+
+Say = Callable[[Mapping[str, Any]], None]
+"""Takes what is found: kind, parts (as "3 pages"), part (the one that follows), text, fault, cut, total characters."""
+
+
+class Unreadable(Exception):
+    """What is wrong with the document, as the end of a sentence that begins with its name."""
+
+
+class Enough(Exception):
+    """The budget is used up."""
+
+
+def read(file: BinaryIO, suffix: str, budget: int, say: Say) -> None:
+    """Say what is in a document until `budget` characters are said, the end comes or something is wrong."""
+    text = Text(budget, say)
+    try:
+        _read(file, suffix.lower(), text, say)
+        text.flush()
+        if not text.said:
+            raise Unreadable("has no text in it.")
+    except Enough:
+        say({"cut": True})
+        if text.countable:
+            say({"total": text.countable()})
+    except Unreadable as error:
+        text.flush()
+        say({"fault": str(error)})
+    except MemoryError:
+        say({"fault": "needs too much memory to be read. Save a smaller copy."})
+    except Exception as error:  # damaged files make parsers raise almost anything
+        text.flush()
+        say({"fault": f"is damaged and cannot be read ({reason(error)}). Save it again."})
+
+
+def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
+    head = file.read(_HEAD_BYTES)
+    file.seek(0)
+    bare = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not head:
+        raise Unreadable("is empty.")
+    if b"%PDF-" in head[:1024]:
+        _check_size(file)
+        _read_pdf(file, text, say)
+    elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        _check_size(file)
+        from nanoclaw.documents.office_text import read_office
+
+        read_office(file, text, say)
+    elif head.startswith(b"\xd0\xcf\x11\xe0"):
+        raise Unreadable(
+            "is in an old Office form or protected by a password. Save it as .docx, .xlsx or .pptx without one."
+        )
+    elif head.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")):
+        raise Unreadable("is a picture, though its name does not say so. Rename it to end in .png, .jpg or .gif.")
+    elif bare.startswith(b"{\\rtf"):
+        raise Unreadable("is in the RTF form, which cannot be read here. Save it as .docx or .txt.")
+    elif bare.startswith((b"<!doctype html", b"<html")) or suffix in (".html", ".htm", ".xhtml"):
+        _read_html(_blocks(file, _coding(head, html=True)), text, say)
+    else:
+        _read_plain(file, _coding(head), text)
+
+
+_HEAD_BYTES = 4096
+
+
+def reason(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:120]
+
+
+class Text:
+    """What goes out: without signs that nobody sees, in pieces, up to the budget."""
+
+    def __init__(self, budget: int, say: Say) -> None:
+        self.left, self.said = budget, False
+        self.countable: Callable[[], int] | None = None
+        self._say, self._waiting = say, list[str]()
+        self._heading = 0  # characters that the name of the part will take, when there is a word in it
+
+    def part(self, name: str) -> None:
+        """The text that follows belongs to a part, such as "page 2"."""
+        self.flush()
+        self._say({"part": name})
+        self._heading = len(name) + 5
+
+    def write(self, text: str) -> None:
+        text = re.sub(_UNSEEN, "", text.replace("\r\n", "\n").replace("\r", "\n"))
+        if self._heading and not text.isspace():
+            self.left, self._heading = max(0, self.left - self._heading), 0
+        self._waiting.append(text[: self.left])
+        self.left -= len(text)
+        if self.left < 0:
+            self.flush()
+            raise Enough
+        if len(self._waiting) > 200:
+            self.flush()
+
+    def flush(self) -> None:
+        text = "".join(self._waiting)
+        self._waiting.clear()
+        if text:
+            self.said = self.said or not text.isspace()
+            self._say({"text": text})
+
+
+# control characters but \n and \t, halves of characters, soft hyphens, marks that turn or hide text
+_UNSEEN = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def _check_size(file: BinaryIO) -> None:
+    if os.fstat(file.fileno()).st_size > LARGEST_FILE_BYTES:
+        raise Unreadable(f"has more than {LARGEST_FILE_BYTES // 10**6} MB. Save a smaller copy.")
+
+
+# -- plain text and HTML
+
+
+def _coding(head: bytes, html: bool = False) -> str:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in head:
+        raise Unreadable("is no text and no document that can be read here.")
+    if html and (named := re.search(rb"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", head)):
+        try:
+            b"a".decode(coding := named[1].decode("ascii", "replace"), "replace")
+            return coding
+        except LookupError:
+            pass
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < _HEAD_BYTES)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"
+
+
+def _blocks(file: BinaryIO, coding: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(coding)("replace")
+    while block := file.read(65_536):
+        yield decoder.decode(block)
+    yield decoder.decode(b"", True)
+
+
+def _read_plain(file: BinaryIO, coding: str, text: Text) -> None:
+    def count() -> int:
+        file.seek(0)
+        return sum(map(len, _blocks(file, coding)))
+
+    if os.fstat(file.fileno()).st_size <= COUNTED_BYTES:
+        text.countable = count
+    for block in _blocks(file, coding):
+        text.write(block)
+
+
+def _read_html(blocks: Iterable[str], text: Text, say: Say) -> None:
+    from html.parser import HTMLParser
+
+    class Reader(HTMLParser):
+        """Words as a browser would lay them out, roughly."""
+
+        silent = 0
+        space = False
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            if tag in _SILENT:
+                self.silent += 1
+            elif tag not in _INLINE and tag not in _CELLS:
+                self.line("- " if tag == "li" else "")
+            elif tag in _CELLS:
+                text.write(" | ")
+
+        def handle_endtag(self, tag: str) -> None:
+            if tag in _SILENT:
+                self.silent = max(0, self.silent - 1)
+            elif tag not in _INLINE and tag not in _CELLS:
+                self.line()
+
+        def handle_data(self, data: str) -> None:
+            if not self.silent:
+                lead = " " if data[:1].isspace() and not self.space else ""
+                self.space = data[-1:].isspace()
+                text.write(lead + " ".join(data.split()) + (" " if self.space and data.strip() else ""))
+
+        def line(self, mark: str = "") -> None:
+            self.space = True
+            text.write("\n" + mark)
+
+    say({"kind": "web page"})
+    reader = Reader()
+    for block in blocks:
+        reader.feed(block)
+    reader.close()
+
+
+_CELLS = frozenset({"td", "th"})
+_SILENT = frozenset({"script", "style", "template", "noscript", "svg"})
+_WITHIN_A_LINE = (
+    "a abbr b bdi bdo big cite code del em font i img input ins kbd label mark q s small span strong sub sup time tt u "
+    "var wbr html head body meta link"
+)
+_INLINE = frozenset(_WITHIN_A_LINE.split())
+
+
+# -- PDF
+
+
+def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
+    try:
+        import pypdf
+        from pypdf.errors import DependencyError
+    except ImportError:
+        raise Unreadable(f"is a PDF, and reading one needs pypdf: {INSTALL}") from None
+    try:
+        reader = pypdf.PdfReader(file)
+        if reader.is_encrypted and not reader.decrypt(""):  # many need no password to be read, only to be changed
+            raise Unreadable("is protected by a password. Save a copy without one.")
+    except DependencyError:
+        raise Unreadable(f"is encrypted, and reading it needs the library cryptography: {INSTALL}") from None
+    count = len(reader.pages)
+    say({"kind": "PDF", "parts": counted(count, "page")})
+    damage = ""
+    for number in range(count):
+        text.part(f"page {number + 1}")
+        try:
+            words = reader.pages[number].extract_text()
+        except MemoryError:
+            raise
+        except Exception as error:  # one damaged page is no reason to leave out the others
+            damage = damage or f"is damaged at page {number + 1} ({reason(error)}). Save it again."
+        else:
+            text.write(words + "\n")
+    text.flush()
+    if damage:
+        raise Unreadable(damage)
+    if not text.said:
+        raise Unreadable("has no text in it, only pictures of text. Show its pages as pictures.")
+
+
+INSTALL = "pip install 'nanoclaw-assistant[documents]'"
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+# -- the child process
+
+
+def main(request_text: str) -> None:
+    """Read the document at descriptor 0; write JSON objects, one a line."""
+    request = json.loads(request_text)
+    _limit(request["seconds"])
+    sys.path.extend(entry for entry in request["library_path"] if entry not in sys.path)
+    with open(0, "rb") as file:
+        read(file, request["suffix"], request["budget"], _print)
+
+
+def _limit(seconds: int) -> None:
+    import resource
+
+    for what, amount in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
+        try:
+            resource.setrlimit(what, (amount, amount))
+        except (OSError, ValueError):  # macOS knows no limit of the address space
+            continue
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    os.write(1, json.dumps(found).encode() + b"\n")

@@ -1,0 +1,229 @@
+"""Documents that a person attaches: which there are, and their text for the model, read by a process that can be ended.
+
+[attached file report.pdf: PDF, 3 pages]
+…
+[end of attached file report.pdf]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from nanoclaw.core.errors import DocumentError
+
+CHARACTERS = 12_000
+"""Of one attached file that reach the model, unless the caller says otherwise."""
+
+SECONDS = 8.0
+"""For one document; what was read until then is used."""
+
+TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".heic": "image/heic",
+    ".avif": "image/avif",
+    ".svg": "image/svg+xml",
+    ".pdf": "application/pdf",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".json": "application/json",
+}
+"""What people attach, by the endings of names; a system's own list may lack the half of it."""
+
+
+def read_document(
+    path: Path,
+    budget_characters: int = CHARACTERS,
+    stopped: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda remark: None,
+) -> str:
+    """The text of a document between marks that its own text cannot hold, cut to the budget; `tell` hears why there
+    is no more, if so.
+
+    Raises DocumentError, with a sentence, when there is no text to be had, and when `stopped()` says to end.
+    """
+    name = _one_line(path.name)
+    found = _read(path, name, budget_characters, stopped)
+    text = escape("\n".join(_tidy("".join(found.text))))
+    if not text:
+        raise DocumentError(f"{name!r} {found.fault or 'took too long to be read. Save a smaller copy.'}")
+    about = ", ".join(part for part in (found.kind, found.parts) if part)
+    opening = f"[attached file {name}: {about}]" if about else f"[attached file {name}]"
+    end = f"[end of attached file {name}]"
+    if remark := _remark(name, text, found):
+        tell(remark)
+        remark = f"[... {remark} ...]"
+    return "\n".join(part for part in (opening, text, remark, end) if part)
+
+
+def escape(text: str) -> str:
+    """Text of a document, with marks like ours made harmless."""
+    return re.sub(_MARK, lambda run: run[0].replace("[", "("), text) if "[" in text else text
+
+
+def without_documents(text: str) -> str:
+    """What a person wrote beside the documents in a message."""
+    return re.sub(_WHOLE, "", text).strip() if "[attached file " in text else text
+
+
+# Patterns are compiled (and kept by `re`) when first needed. The run of signs before the word is taken at once: to try
+# it from each bracket anew would be quadratic.
+_MARK = r"(?i)(?<![\W_])[\W_]++(?=(?:end[\W_]*+of[\W_]*+)?attached[\W_]*+file|media[\W_]*+attached)"
+_WHOLE = r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end of attached file [^\n]*\]\n*"
+
+
+@dataclass
+class _Found:
+    """What the child has said so far."""
+
+    kind: str = ""
+    parts: str = ""
+    part: str = ""
+    fault: str = ""
+    cut: bool = False
+    late: bool = False
+    total: int = 0
+    text: list[str] = field(default_factory=list)
+    heading: str = ""
+
+    def take(self, said: Mapping[str, Any]) -> None:
+        self.kind = said.get("kind", self.kind)
+        self.parts = said.get("parts", self.parts)
+        self.fault = said.get("fault", self.fault)
+        self.cut = said.get("cut", self.cut)
+        self.total = said.get("total", self.total)
+        if "part" in said:
+            self.part = _one_line(said["part"])
+            self.heading = "" if self.parts == "1 page" else f"\n\n[{self.part}]\n"
+        if words := said.get("text", ""):
+            if not words.isspace():  # a page without a word needs no heading
+                self.text.append(self.heading)
+                self.heading = ""
+            self.text.append(words)
+
+
+def _read(path: Path, name: str, budget: int, stopped: Callable[[], bool]) -> _Found:
+    with _opened(path, name) as file:
+        request = {
+            "suffix": path.suffix,
+            "budget": budget,
+            "seconds": int(SECONDS) + 1,
+            "library_path": [entry for entry in sys.path if os.path.isabs(entry)],  # noqa: PTH117  (one string each)
+        }
+        try:
+            child = subprocess.Popen(
+                (sys.executable, "-I", "-S", "-c", _CHILD, str(Path(__file__).parents[2]), json.dumps(request)),
+                cwd="/",
+                env={},
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; we end the child
+            )
+        except OSError as error:
+            raise DocumentError(f"{name!r} cannot be read: no process can be started ({error.strerror}).") from None
+    with child:
+        try:
+            assert child.stdout is not None
+            said, late = _heard(child.stdout, stopped)
+        finally:
+            child.kill()
+    found = _Found(late=late)
+    for line in said.split(b"\n"):
+        try:
+            found.take(json.loads(line or b"{}"))
+        except ValueError:  # torn by the kill
+            break
+    if not late and child.returncode != 0:
+        found.fault = found.fault or "is damaged and cannot be read. Save it again."
+    return found
+
+
+# without `site` and what it loads a start takes half the time; the libraries' folders come with the request
+_CHILD = """
+import sys
+sys.path.append(sys.argv[1])
+from nanoclaw.documents.document_text import main
+main(sys.argv[2])
+"""
+
+
+def _opened(path: Path, name: str) -> BinaryIO:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DocumentError(f"{name!r} cannot be read ({reason}). Check the path {str(path)!r}.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DocumentError(f"{name!r} is not a file. Check the path {str(path)!r}.")
+    return os.fdopen(descriptor, "rb")
+
+
+def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:
+    """All that the child says, and whether it had to be cut short."""
+    said, deadline = bytearray(), time.monotonic() + SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while time.monotonic() < deadline and not stopped():
+            if not selector.select(0.1):
+                continue
+            block = os.read(pipe.fileno(), 65_536)
+            if not block:
+                return bytes(said), False
+            said += block
+    return bytes(said), True
+
+
+def _tidy(text: str) -> Iterator[str]:
+    """Lines without blanks at their ends, and never two empty ones together."""
+    empty = True
+    for line in text.strip().split("\n"):
+        line = line.rstrip()
+        if line or not empty:
+            yield line
+        empty = not line
+
+
+def _remark(name: str, text: str, found: _Found) -> str:
+    """Why there is no more, '' when it is all."""
+    where = f", up to {found.part} of {found.parts}" if found.part and found.parts else ""
+    if found.cut and found.total:
+        return f"{name}: the first {len(text):,} of {found.total:,} characters are shown"
+    if found.cut:
+        return f"{name}: the first {len(text):,} characters are shown{where}"
+    if found.late:
+        return f"{name}: reading was stopped after {SECONDS:g} s and {len(text):,} characters{where}"
+    return f"{name} {found.fault} The rest was read" if found.fault else ""
+
+
+def _one_line(text: str) -> str:
+    """A name as it can stand between brackets."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown.translate({ord("["): "(", ord("]"): ")"})[:200]

@@ -1,0 +1,302 @@
+"""People in the store: whose accounts are linked, the code that links the owner, and strangers who ask to be let in."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from nanoclaw.core.messages import Address, Role
+from nanoclaw.core.store.db import Store
+
+ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
+"""Of codes: 32 signs of which no two look alike."""
+
+VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
+TRIES = 5
+"""Wrong codes on a channel until no code is looked at any more, for as long as it is LOCKED."""
+LOOKS = 20
+"""As many codes are compared with one that is over while as long passes."""
+
+ASKING = timedelta(days=1)
+"""So long the owner may let a stranger in who was told a code."""
+ASKS_AN_HOUR = 10
+"""Strangers of a channel who are told a code in an hour; the same one once in that time."""
+
+LinkState = Literal["open", "used", "exposed", "expired", "locked"]
+Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
+"""What became of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
+the right one, said where others read it, or by nobody knows whom. none: no code is to be typed there, or was of late.
+"""
+
+
+class Person(NamedTuple):
+    channel: str
+    sender: str
+    role: Role
+    name: str
+    since: datetime
+
+    def __str__(self) -> str:
+        return f"{self.name or 'no name'} (id {self.sender})"
+
+
+class Link(NamedTuple):
+    """How it stands with the code of a channel; `wrong` counts the wrong ones of late, `sender` is the account that it
+    has linked."""
+
+    state: LinkState
+    until: datetime
+    wrong: int = 0
+    locked_until: datetime | None = None
+    sender: str = ""
+    name: str = ""
+
+
+class Asking(NamedTuple):
+    """A stranger who may be let in by `code`, and where they wait for it."""
+
+    code: str
+    sender: str
+    name: str
+    address: Address
+    until: datetime
+
+
+def new_code() -> str:
+    """With a digit and a letter in it, as no ordinary word has both."""
+    while True:
+        code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+        if _is_mixed(code):
+            return code
+
+
+def _is_mixed(code: str) -> bool:
+    return not code.isalpha() and not code.isdigit()
+
+
+def shown(code: str) -> str:
+    """As a person reads it: ABCD-2345."""
+    return f"{code[:4]}-{code[4:]}"
+
+
+def code_in(text: str) -> str:
+    """The code that a text is, with spaces, dashes and small letters tolerated; '' for one that is none."""
+    if len(text) > 40:
+        return ""
+    bare = "".join(text.upper().replace("-", " ").replace("–", " ").split())
+    return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) and _is_mixed(bare) else ""
+
+
+class People:
+    """Nothing of it is kept in memory: another process may write beside the one that serves."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store, self._clock = store, clock
+        self._looks: list[datetime] = []
+
+    # --- who is linked -----------------------------------------------------------------------------------------------
+
+    def role(self, channel: str, sender: str) -> Role | None:
+        found = self._store.rows("SELECT role FROM people WHERE channel = ? AND sender = ?", channel, sender)
+        return found[0][0] if found else None
+
+    def all(self) -> list[Person]:
+        sql = "SELECT channel, sender, role, name, at FROM people ORDER BY channel, role DESC, at"
+        return [
+            Person(channel, sender, role, name, datetime.fromisoformat(at))
+            for channel, sender, role, name, at in self._store.rows(sql)
+        ]
+
+    def remove(self, channel: str, sender: str) -> Person | None:
+        """Whom it was, None where nobody is linked by that id."""
+        found = [one for one in self.all() if (one.channel, one.sender) == (channel, sender)]
+        with self._store.transaction() as db:
+            for table in ("people", "chats", "asking"):
+                db.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", (channel, sender))
+        return found[0] if found else None
+
+    # --- the owner's own chats ---------------------------------------------------------------------------------------
+
+    def meet(self, address: Address, sender: str) -> None:
+        """Note a chat that the owner has alone with the assistant."""
+        if self.is_owners(address):
+            return
+        with self._store.transaction() as db:
+            sql = "INSERT INTO chats (channel, chat, sender) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sender = ?3"
+            db.execute(sql, (address.channel, address.chat, sender))
+
+    def owners_chats(self) -> list[Address]:
+        """All of them, the one that was met last first."""
+        sql = (
+            "SELECT channel, chat FROM chats JOIN people USING (channel, sender) WHERE people.role = 'owner'"
+            " ORDER BY chats.rowid DESC"
+        )
+        return [Address(*row) for row in self._store.rows(sql)]
+
+    def is_owners(self, address: Address) -> bool:
+        sql = (
+            "SELECT 1 FROM chats JOIN people USING (channel, sender)"
+            " WHERE channel = ? AND chat = ? AND people.role = 'owner'"
+        )
+        return bool(self._store.rows(sql, address.channel, address.chat))
+
+    # --- the code that makes an account the owner's ------------------------------------------------------------------
+
+    def new_link(self, channel: str) -> str:
+        """A new code in place of the one before, to be shown to the owner."""
+        code, salt = new_code(), secrets.token_hex(16)
+        with self._store.transaction() as db:
+            sql = (
+                "INSERT INTO links (channel, salt, sha256, until) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                " salt = ?2, sha256 = ?3, until = ?4, state = 'open', sender = '', name = ''"
+            )
+            db.execute(sql, (channel, salt, _digest(code, salt), _stamp(self._clock() + VALID)))
+        return code
+
+    def withdraw(self, channel: str) -> None:
+        """The code is not to be typed any more."""
+        with self._store.transaction() as db:
+            db.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", (channel,))
+
+    def link(self, channel: str) -> Link | None:
+        """None where no code was ever made. Its times are in the person's zone."""
+        row = self._row(channel)
+        if row is None:
+            return None
+        now = self._clock()
+        until = datetime.fromisoformat(row.until).astimezone(now.tzinfo)
+        wrong = row.wrong if row.counts(now) else 0
+        is_locked, is_over = wrong >= TRIES, now >= until
+        state: LinkState = row.state
+        if state == "open" and (is_locked or is_over):
+            state = "locked" if is_locked else "expired"
+        locked_until = datetime.fromisoformat(row.wrong_until).astimezone(now.tzinfo) if is_locked else None
+        return Link(state, until, wrong, locked_until, row.sender, row.name)
+
+    def try_code(self, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
+        """What the text that may be a code comes to. A right one links its sender if it `may_link`; a wrong one counts,
+        whoever wrote it, while there is one to be typed: at other times nobody could be kept from linking by it."""
+        channel, now = address.channel, self._clock()
+        row = self._row(channel)
+        if row is None or now >= datetime.fromisoformat(row.until) + VALID:
+            return "none"
+        if row.state != "open" or now >= datetime.fromisoformat(row.until):
+            if not self._may_look(now) or not hmac.compare_digest(_digest(code, row.salt), row.sha256):
+                return "none"
+            if row.state == "used" and row.sender == sender:
+                return "again"
+            return "expired" if row.state == "open" else "used"
+        wrong = row.wrong if row.counts(now) else 0
+        if wrong >= TRIES:
+            return "locked"
+        if not hmac.compare_digest(_digest(code, row.salt), row.sha256):
+            self._count(channel, wrong + 1, row.wrong_until if wrong else "", now)
+            return "wrong"
+        outcome: Outcome = "linked" if may_link else "exposed"
+        with self._store.transaction() as db:
+            sql = "UPDATE links SET state = ?, sender = ?, name = ?, wrong = 0 WHERE channel = ? AND state = 'open'"
+            state = "used" if outcome == "linked" else "exposed"
+            if not db.execute(sql, (state, sender, name, channel)).rowcount:
+                return "used"
+            if outcome == "linked":
+                _admit(db, Person(channel, sender, "owner", name, now))
+        return outcome
+
+    def _may_look(self, now: datetime) -> bool:
+        """Whether one more code that opens nothing is compared: that is slow on purpose, and anybody can ask for it."""
+        self._looks = [then for then in self._looks if now - then < LOCKED]
+        if len(self._looks) >= LOOKS:
+            return False
+        self._looks.append(now)
+        return True
+
+    def _count(self, channel: str, wrong: int, until: str, now: datetime) -> None:
+        """The first wrong code is forgotten after an hour with those that follow it; the last one locks for an hour."""
+        if not until or wrong >= TRIES:
+            until = _stamp(now + LOCKED)
+        with self._store.transaction() as db:
+            db.execute("UPDATE links SET wrong = ?, wrong_until = ? WHERE channel = ?", (wrong, until, channel))
+
+    def _row(self, channel: str) -> _Row | None:
+        sql = "SELECT salt, sha256, until, state, sender, name, wrong, wrong_until FROM links WHERE channel = ?"
+        found = self._store.rows(sql, channel)
+        return _Row(*found[0]) if found else None
+
+    # --- strangers who ask -------------------------------------------------------------------------------------------
+
+    def ask(self, address: Address, sender: str, name: str) -> str:
+        """A code for a stranger, to be told to them; '' when they, or too many others, were told one of late."""
+        now = self._clock()
+        since = _stamp(now - timedelta(hours=1))
+        sql = "SELECT sender = ? FROM asking WHERE channel = ? AND at > ?"
+        lately = self._store.rows(sql, sender, address.channel, since)
+        if not sender or len(lately) >= ASKS_AN_HOUR or any(is_same for (is_same,) in lately):
+            return ""
+        code = new_code()
+        with self._store.transaction() as db:
+            db.execute("DELETE FROM asking WHERE at <= ?", (_stamp(now - ASKING),))
+            sql = (
+                "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6"
+            )
+            db.execute(sql, (address.channel, sender, name, address.chat, code, _stamp(now)))
+        return code
+
+    def asking(self) -> list[Asking]:
+        """Who waits to be let in, the oldest first."""
+        since = _stamp(self._clock() - ASKING)
+        sql = "SELECT code, sender, name, channel, chat, at FROM asking WHERE at > ? ORDER BY at"
+        return [
+            Asking(code, sender, name, Address(channel, chat), datetime.fromisoformat(at) + ASKING)
+            for code, sender, name, channel, chat, at in self._store.rows(sql, since)
+        ]
+
+    def approve(self, code: str, channel: str = "") -> Asking | None:
+        """Let the stranger in who was told this code, as a guest; None when nobody waits by it. '' is any channel."""
+        for one in self.asking():
+            if hmac.compare_digest(one.code, code) and channel in ("", one.address.channel):
+                with self._store.transaction() as db:
+                    _admit(db, Person(one.address.channel, one.sender, "guest", one.name, self._clock()))
+                    sql = "DELETE FROM asking WHERE channel = ? AND sender = ?"
+                    db.execute(sql, (one.address.channel, one.sender))
+                return one
+        return None
+
+
+class _Row(NamedTuple):
+    salt: str
+    sha256: str
+    until: str
+    state: Literal["open", "used", "exposed"]
+    sender: str
+    name: str
+    wrong: int
+    wrong_until: str
+
+    def counts(self, now: datetime) -> bool:
+        """Whether the wrong codes are remembered."""
+        return bool(self.wrong_until) and now < datetime.fromisoformat(self.wrong_until)
+
+
+def _stamp(when: datetime) -> str:
+    """In UTC, so that its text sorts as the time does."""
+    return when.astimezone(UTC).isoformat()
+
+
+def _digest(code: str, salt: str) -> str:
+    """Slow enough that who gets hold of the file cannot try all codes within the hour."""
+    return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), 100_000).hex()
+
+
+def _admit(db: sqlite3.Connection, person: Person) -> None:
+    """An owner stays one."""
+    sql = (
+        "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " role = CASE role WHEN 'owner' THEN role ELSE excluded.role END, name = excluded.name, at = excluded.at"
+    )
+    db.execute(sql, (person.channel, person.sender, person.role, person.name, _stamp(person.since)))

@@ -1,0 +1,101 @@
+"""How often the heartbeat beats, in which hours and for whom: the words of the configuration."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
+
+from nanoclaw.core.clock import clock
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address
+
+
+class Hours(NamedTuple):
+    """Active hours in minutes after midnight, `end` not included; over midnight when it comes before `start`."""
+
+    start: int
+    end: int
+
+    def has(self, local: datetime) -> bool:
+        minute = local.hour * 60 + local.minute
+        if self.start < self.end:
+            return self.start <= minute < self.end
+        return minute >= self.start or minute < self.end
+
+    def began(self, local: datetime) -> datetime:
+        """When they began last."""
+        today = self._start(local, 0)
+        return today if today.astimezone(UTC) <= local.astimezone(UTC) else self._start(local, -1)
+
+    def begins(self, local: datetime) -> datetime:
+        """When they begin next."""
+        today = self._start(local, 0)
+        return today if today.astimezone(UTC) > local.astimezone(UTC) else self._start(local, 1)
+
+    def _start(self, local: datetime, days: int) -> datetime:
+        return datetime.combine(
+            local.date() + timedelta(days=days), time(self.start // 60, self.start % 60), local.tzinfo
+        )
+
+
+class Settings(NamedTuple):
+    """`every` is None when heartbeats are off; `zone` is None for the person's; `target` is None for the conversation
+    that was used last."""
+
+    every: timedelta | None
+    hours: Hours
+    zone: tzinfo | None = None
+    target: Address | None = None
+
+
+def settings(every: str, active: str, timezone: str = "", target: str = "") -> Settings:
+    """From the words of the config. Raises ConfigError naming the key and what to write."""
+    zone = clock(timezone, {}, key="heartbeat.timezone").zone if timezone else None
+    channel, _, chat = target.partition(":")
+    if target and not (channel and chat):
+        raise ConfigError(
+            f"heartbeat.target in config.toml is {target!r}: write channel:chat, such as 'terminal:main', or leave it "
+            "out for the conversation that was used last."
+        )
+    return Settings(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
+
+
+def capability(every: str, active: str) -> list[str]:
+    """What the assistant is told of heartbeats in a chat; nothing where they are off."""
+    if _every(every) is None:
+        return []
+    return [
+        f"The program reads HEARTBEAT.md every {every} ({active}) and wakes you for what is due. To look after "
+        "something from now on, add a line there: `- [ ] what to do`, with `every 1d`, or with "
+        "`watch notes/inbox.md`, `watch https://…` or `watch $ COMMAND` to be woken by a change only."
+    ]
+
+
+def _every(text: str) -> timedelta | None:
+    found = re.fullmatch(r"(\d{1,5})\s*(m|min|h|d)?", text.strip().lower())
+    advice = "write a time such as '30m' or '2h', or '0' for no heartbeats"
+    if not found or (found[2] is None and int(found[1])):
+        raise ConfigError(f"heartbeat.every in config.toml is {text!r}: {advice}.")
+    span = (
+        int(found[1])
+        * {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}[(found[2] or "m")[0]]
+    )
+    if span > timedelta(days=1):
+        raise ConfigError(
+            f"heartbeat.every in config.toml is {text!r}, more than a day: {advice}. Lines of HEARTBEAT.md may say "
+            "'every 2d' themselves."
+        )
+    return span or None
+
+
+def _hours(text: str) -> Hours:
+    found = re.fullmatch(r"(\d{1,2}):(\d{2})\s*[-–—]\s*(\d{1,2}):(\d{2})", text.strip())
+    if found:
+        start, end = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
+        if int(found[2]) < 60 and int(found[4]) < 60 and start < 1440 and end <= 1440 and start != end:
+            return Hours(start, end)
+    raise ConfigError(
+        f"heartbeat.active in config.toml is {text!r}: write two different times such as '08:00-22:00', also over "
+        "midnight ('22:00-06:00'), or '00:00-24:00' for always."
+    )

@@ -1,0 +1,179 @@
+"""A look at what an item of the checklist watches: a file or folder, a page, a command's output. Nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nanoclaw.beneath.paths import open_folder, open_for_reading, resolve
+from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.plugins.heartbeat.checklist import Watch
+
+SEEN_CHARACTERS = 16_000
+"""So much of it is kept, to tell what changed."""
+
+MOST_BYTES = 16_000_000
+"""Of a larger file the rest counts by its size and time only."""
+
+_SHELL = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
+PAGE_BYTES = 1_000_000
+FOLDER_FILES = 10_000
+FOLDER_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`seen` is the beginning of what was found; `problem` says why nothing could be found out, '' mostly."""
+
+    sha256: str = ""
+    seen: str = ""
+    problem: str = ""
+
+
+class Watched:
+    def __init__(
+        self,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        clean: Callable[[str], str] = str,
+        refusal: Callable[[str], str] = lambda command: "",
+        loopback: bool = False,
+    ) -> None:
+        """`environment` is all that commands see; `clean` takes secrets and control characters out of what is kept;
+        `refusal(command)` says why one must not run. Pages on this machine are looked at with `loopback` only."""
+        self.root, self._clean, self._refusal, self._loopback = root, clean, refusal, loopback
+        self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+
+    async def look(self, watch: Watch) -> Look:
+        """Never raises but for CancelledError."""
+        if watch.more:
+            return self._together([(one, await self.look(one)) for one in (replace(watch, more=()), *watch.more)])
+        try:
+            if watch.kind == "command":
+                return self._found(await self._command(watch.target))
+            if watch.kind == "url":
+                return self._found(await self._page(watch.target))
+            return self._file(watch.target)
+        except (NanoclawError, OSError, ValueError) as error:
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            return Look(problem=reason or type(error).__name__)
+
+    def _found(self, text: str) -> Look:
+        return Look(_hash(text.encode("utf-8", "replace")), self._clean(text)[:SEEN_CHARACTERS])
+
+    def _together(self, looks: list[tuple[Watch, Look]]) -> Look:
+        """Each line of what was found says of what it is."""
+        most = SEEN_CHARACTERS // len(looks)
+        seen = [f"{watch}: {line}" for watch, look in looks for line in look.seen[:most].splitlines()]
+        problems = [f"{watch}: {look.problem}" for watch, look in looks if look.problem]
+        return Look(_hash("".join(look.sha256 for _, look in looks).encode()), "\n".join(seen), "; ".join(problems))
+
+    def _file(self, path: str) -> Look:
+        target = resolve_or_folder(self.root, path)
+        if not os.path.lexists(target):
+            return Look(_hash(b""), "")  # it may come
+        if target.is_dir():
+            with open_folder(self.root, path) as folder:
+                return self._found("\n".join(_entries(folder)))
+        digest, begin, left = hashlib.sha256(), b"", MOST_BYTES
+        with open_for_reading(self.root, path) as file:
+            while left > 0 and (data := file.read(min(left, 1 << 20))):
+                digest.update(data)
+                begin += data[: SEEN_CHARACTERS * 4 - len(begin)]
+                left -= len(data)
+            if not left:
+                found = os.fstat(file.fileno())
+                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
+        return Look(digest.hexdigest(), self._clean(begin.decode("utf-8", "replace"))[:SEEN_CHARACTERS])
+
+    async def _command(self, command: str) -> str:
+        from nanoclaw.spawn import run_process
+
+        if why := self._refusal(command):
+            raise ToolError(why)
+        ended = await run_process(
+            (_SHELL, "-c", command),
+            folder=self.root,
+            environment=self._environment,
+            timeout_seconds=COMMAND_SECONDS,
+        )
+        if ended.why == "timeout":
+            raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")
+        if ended.why == "flood":
+            raise ToolError("it was stopped: too much output")
+        status = f"\n[exit status {ended.status}]" if ended.status else ""
+        gap = f"\n[... {ended.dropped} bytes ...]\n" if ended.dropped else ""
+        return f"{ended.head.decode('utf-8', 'replace')}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
+
+    async def _page(self, address: str) -> str:
+        from nanoclaw.plugins.heartbeat.page import fetch
+
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                return await fetch(address, PAGE_BYTES, loopback=self._loopback)
+        except TimeoutError:
+            raise ToolError(f"it gave no whole answer within {PAGE_SECONDS:.0f} s") from None
+
+
+def _entries(folder: int) -> list[str]:
+    """A line for each file below it, with what changes when the file does. Raises ToolError when there are too many."""
+    lines = list[str]()
+    for at, folders, files, descriptor in os.fwalk(".", dir_fd=folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            with suppress(FileNotFoundError):  # it has gone meanwhile
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                when = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
+                lines.append(f"{f'{at}/{name}'[2:]} ({found.st_size} bytes, {when:%Y-%m-%d %H:%M:%S.%f} UTC)")
+        lines += (f"{f'{at}/{name}'[2:]}/" for name in folders)
+        if len(lines) > FOLDER_FILES:
+            raise ToolError(f"it has more than {FOLDER_FILES:,} files: watch a smaller folder")
+        if at.count("/") >= FOLDER_DEPTH:  # each level holds a descriptor
+            raise ToolError(f"it has folders more than {FOLDER_DEPTH} deep: watch a smaller folder")
+    return sorted(lines)
+
+
+def resolve_or_folder(root: Path, path: str) -> Path:
+    """The real path inside the workspace, whether a file, a folder or nothing is there. Raises Refused."""
+    try:
+        return resolve(root, path, for_writing=False)
+    except ToolError as error:
+        from nanoclaw.core.errors import Refused
+
+        if isinstance(error, Refused):
+            raise
+        return Path(os.path.realpath(root / path))
+
+
+def change(before: str, after: str, most: int) -> str:
+    """The lines that went (-) and came (+), up to so many characters. '' when both are alike."""
+    if before == after:
+        return ""
+    import difflib
+
+    old, new = (text.splitlines()[:DIFF_LINES] for text in (before, after))
+    lines = [
+        line if len(line) <= 300 else line[:299] + "…"
+        for line in difflib.unified_diff(old, new, n=0, lineterm="")
+        if not re.match(r"(?:---|\+\+\+|@@)(?: |$)", line)
+    ]
+    text = "\n".join(lines)
+    return text if len(text) <= most else text[: most - 12] + "\n… (more)"
+
+
+DIFF_LINES = 1_000
+"""Comparing takes a time that grows with their square."""
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,114 @@
+"""Files that came with messages: under media/ in the workspace, by month, with names that are safe and never collide.
+
+Nothing is removed by itself: they are the person's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from nanoclaw.atomic_write import is_draft, reason, replace_in
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.workspace import Workspace
+
+STEM_BYTES = 80
+"""Of a name, without its ending and our mark."""
+
+_KINDS = {"image": "photo", "audio": "audio", "video": "video"}
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}$")
+
+
+class Media:
+    def __init__(self, workspace: Workspace) -> None:
+        self._folder = workspace.media
+        self._root = workspace.root
+
+    def place(self, at: datetime, name: str, mime: str, identity: str, *, is_guests: bool = False) -> Path:
+        """Where a file is kept that came at that time: always the same for the same `identity`; what guests send is
+        kept apart."""
+        stem, ending = _safe(name, mime)
+        mark = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:8]
+        return self._folder / f"{'guests-' if is_guests else ''}{at:%Y-%m}" / f"{stem}-{mark}{ending}"
+
+    def has(self, path: Path) -> bool:
+        """Whether it was saved before; what was is whole."""
+        try:
+            found = path.lstat()
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode) and found.st_size > 0
+
+    def save(self, path: Path, data: bytes) -> None:
+        """Keep a file at its place. Raises WorkspaceError."""
+        with self._opened(path.parent.name) as folder:
+            replace_in(folder, path.name, data)
+
+    def relative(self, path: Path) -> str:
+        """Its path as it is written in the workspace."""
+        return path.relative_to(self._root).as_posix()
+
+    def taken(self) -> tuple[int, int]:
+        """How many files are kept, and their bytes."""
+        found = [entry for month in _entries(self._folder) if month.is_dir() for entry in _entries(Path(month.path))]
+        sizes = [
+            entry.stat(follow_symlinks=False).st_size
+            for entry in found
+            if entry.is_file(follow_symlinks=False) and not is_draft(entry.name)
+        ]
+        return len(sizes), sum(sizes)
+
+    @contextmanager
+    def _opened(self, month: str) -> Iterator[int]:
+        """The folder of a month, made when it is missing; no link is followed on the way."""
+        folder = -1
+        try:
+            folder = os.open(self._root, _FOLDER)
+            for name in (self._folder.name, month):
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=folder)
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder
+        except OSError as error:
+            raise WorkspaceError(f"nothing can be saved in {str(self._folder)!r}: {reason(error)}.") from None
+        finally:
+            if folder >= 0:
+                os.close(folder)
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
+
+
+def _safe(name: str, mime: str) -> tuple[str, str]:
+    """Stem and ending of a name that any file system takes, that hides nothing and leads nowhere."""
+    base = unicodedata.normalize("NFC", name.replace("\\", "/")).rpartition("/")[2]
+    found = _ENDING.search(base)
+    ending = found[0].lower() if found and found.start() else _ending_of(mime)
+    stem = base[: found.start()] if found and found.start() else base
+    stem = re.sub(r"_{2,}", "_", "".join(sign if sign.isalnum() or sign in "-+()." else "_" for sign in stem))
+    stem = stem.encode("utf-8", "ignore")[:STEM_BYTES].decode("utf-8", "ignore").strip("._-")
+    return stem or _KINDS.get(mime.partition("/")[0], "file"), ending
+
+
+def _ending_of(mime: str) -> str:
+    if not mime:
+        return ""
+    import mimetypes
+
+    return {"audio/ogg": ".ogg", "image/jpeg": ".jpg"}.get(mime) or mimetypes.guess_extension(mime) or ""

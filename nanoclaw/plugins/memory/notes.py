@@ -1,0 +1,315 @@
+"""The assistant's memory as the person owns it: facts in MEMORY.md, daily notes in memory/YYYY-MM-DD.md."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import PurePosixPath
+
+from nanoclaw.atomic_write import append_in, reason, replace_in
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.workspace import Workspace
+
+LARGEST_FILE_BYTES = 5_000_000
+"""More of one memory file is not read."""
+LONGEST_ENTRY = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Where an entry stands; `struck` is the line it corrects; `is_new` is false for words that were there.
+
+    `remark` tells of a file that was no text any more.
+    """
+
+    file: str
+    line: str
+    is_new: bool
+    struck: str = ""
+    remark: str = ""
+
+
+class MemoryStore:
+    """Appends, strikes or takes out single lines, so what a person typed by hand stays as it is, byte for byte."""
+
+    def __init__(self, workspace: Workspace, clock: Callable[[], datetime]) -> None:
+        self.workspace = workspace
+        self._clock = clock
+
+    def now(self) -> datetime:
+        """The person's local time; it decides which day a note belongs to."""
+        return self._clock()
+
+    def add_note(self, text: str) -> Added:
+        """One line in today's note."""
+        now = self.now()
+        return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text)
+
+    def add_fact(self, text: str, replaces: str = "") -> Added:
+        """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
+
+        Raises WorkspaceError that lists the lines when none or several have them.
+        """
+        prefix = f"- {self.now().date().isoformat()}: "
+        if not replaces.strip():
+            return self._add("MEMORY.md", "", prefix, text)
+        entry = _entry(text)
+        remark = self._mend("MEMORY.md")
+        number, old = self._current_fact(replaces, entry)
+        added = self._add("MEMORY.md", "", prefix, entry)
+        struck = _struck(old, self.now().date())
+        change_lines(self.workspace, "MEMORY.md", {number: (old, struck)})
+        return replace(added, struck=struck, remark=remark)
+
+    def get(self, file: str, start: int = 1, lines: int = 40) -> str:
+        """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
+        name = _memory_name(file)
+        text = read_memory_file(self.workspace, name)
+        if text is None:
+            raise WorkspaceError(f"there is no {name}. memory_search shows which notes there are.")
+        every = lines_of(text)
+        start = max(1, start)
+        shown = every[start - 1 : start - 1 + max(1, lines)]
+        if not shown:
+            raise WorkspaceError(f"{name} has {len(every)} lines: line {start} is beyond its end.")
+        left = len(every) - (start - 1 + len(shown))
+        numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, start))
+        return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
+
+    def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
+        """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
+        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
+        facts = [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
+        wanted = _same(words)
+        found = [each for each in facts if wanted and wanted in _same(each[1])]
+        whole = [each for each in found if wanted in (_same(each[1]), _same(entry_text(each[1])))]
+        if len(whole or found) == 1:
+            return (whole or found)[0]
+        listed = "\n".join(f"{number}: {line}" for number, line in (found or facts)[:10])
+        problem = f"{len(found)} facts have {words!r}" if found else f"no current fact has {words[:100]!r}"
+        raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
+
+    def _add(self, name: str, folder: str, prefix: str, text: str) -> Added:
+        entry = _entry(text)
+        file = f"{folder}/{name}" if folder else name
+        remark = self._mend(file)
+        known = _find(read_memory_file(self.workspace, file) or "", entry)
+        if known:
+            return Added(file, known, False, remark=remark)
+        line = prefix + entry
+        descriptor = _open_folder(self.workspace, folder)
+        try:
+            append_in(descriptor, name, line + "\n")
+        finally:
+            os.close(descriptor)
+        return Added(file, line, True, remark=remark)
+
+    def _mend(self, file: str) -> str:
+        """A file that is no text any more is kept aside byte by byte, and what can be read of it goes on; a sentence
+        about that, '' for one that is well."""
+        text = read_memory_file(self.workspace, file)
+        if not text or not _is_damaged(text):
+            return ""
+        folder, _, name = file.rpartition("/")
+        aside = f"{name}.damaged-{self.now():%Y%m%d-%H%M%S}"
+        readable = [
+            line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line.replace("\t", ""))
+        ]
+        descriptor = _open_folder(self.workspace, folder)
+        try:
+            replace_in(descriptor, aside, _whole(self.workspace, file))
+            replace_in(descriptor, name, "".join(line + "\n" for line in readable))
+        finally:
+            os.close(descriptor)
+        return (
+            f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
+        )
+
+
+def memory_files(workspace: Workspace) -> list[str]:
+    """MEMORY.md and the daily notes by name, as paths within the workspace. Links are not followed."""
+    names = []
+    if workspace.memory_file.is_file() and not workspace.memory_file.is_symlink():
+        names.append("MEMORY.md")
+    try:
+        if workspace.notes.is_symlink():
+            return names
+        with os.scandir(workspace.notes) as entries:
+            notes = [e.name for e in entries if e.name.endswith(".md") and e.is_file(follow_symlinks=False)]
+    except OSError:
+        return names
+    return names + [f"memory/{name}" for name in sorted(notes)]
+
+
+def read_memory_file(workspace: Workspace, name: str) -> str | None:
+    """Its text, bad bytes shown as U+FFFD, or None when it isn't there."""
+    folder, _, file = name.rpartition("/")
+    try:
+        if folder and (workspace.root / folder).is_symlink():
+            return None
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(workspace.root / folder / file, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise WorkspaceError(f"{name} is not a plain file.")
+            content = _content(descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WorkspaceError(f"{name} cannot be read: {reason(error)}.") from None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", "replace")
+    return content.decode("utf-8-sig", "replace")
+
+
+def lines_of(text: str) -> list[str]:
+    """Its lines as an editor counts them."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
+def _is_damaged(text: str) -> bool:
+    """Whether a file is no text: text in an older encoding, or with a few odd bytes, has no such signs or few."""
+    return "\ufffd" * 32 in text or len(re.findall(_NEVER_TYPED, text)) > max(16, len(text) // 50)
+
+
+def is_struck(line: str) -> bool:
+    """Whether a line is an entry that a later one corrects."""
+    return re.match(_STRUCK_LINE, line) is not None
+
+
+def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
+    """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
+
+    Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
+    """
+    folder, _, file = name.rpartition("/")
+    descriptor = _open_folder(workspace, folder)
+    try:
+        content = _whole(workspace, name)
+        encoding = _encoding(content)
+        lines = content.decode(encoding, _kept(encoding)).split("\n")
+        for number, (old, new) in sorted(changes.items(), reverse=True):
+            line = lines[number - 1] if number <= len(lines) else ""
+            start = "\ufeff" if number == 1 and line.startswith("\ufeff") else ""
+            bare = line.removesuffix("\r").removeprefix(start)
+            if bare.encode(encoding, _kept(encoding)).decode(encoding, "replace") != old:
+                raise WorkspaceError(f"line {number} of {name} changed meanwhile; nothing was done. Look again.")
+            if new is not None:
+                lines[number - 1] = start + new + line[len(start) + len(bare) :]
+            else:
+                lines[number - 1 : number] = [start] if start and number == len(lines) else []
+                if start and lines and number == 1 and not lines[0].startswith(start):
+                    lines[0] = start + lines[0]
+        replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
+    finally:
+        os.close(descriptor)
+
+
+def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> None:
+    """Put lines back at their numbers; where the file has become shorter, at its end."""
+    folder, _, file = name.rpartition("/")
+    descriptor = _open_folder(workspace, folder)
+    try:
+        content = _whole(workspace, name) if (workspace.root / name).exists() else b""
+        encoding = _encoding(content)
+        text = content.decode(encoding, _kept(encoding))
+        end = "\r" if "\r\n" in text else ""
+        every = text.split("\n")
+        for number, line in sorted(lines.items()):
+            every.insert(min(number - 1, len(every) - 1), line + end)
+        replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
+    finally:
+        os.close(descriptor)
+
+
+def entry_text(line: str) -> str:
+    """What an entry says, without its bullet, date or time."""
+    return re.sub(_ENTRY_START, "", line).strip()
+
+
+_NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
+_CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
+_STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
+_NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
+
+
+def _entry(text: str) -> str:
+    """The text as one line, or WorkspaceError for nothing and for too much."""
+    entry = " ".join(re.sub(_CONTROL, " ", text).split())
+    if not entry:
+        raise WorkspaceError("there is nothing to note: the text is empty.")
+    if len(entry) > LONGEST_ENTRY:
+        raise WorkspaceError(f"a note has at most {LONGEST_ENTRY:,} characters: write a file and note its name.")
+    return entry
+
+
+def _is_fact(line: str, besides: str) -> bool:
+    says = entry_text(line)
+    return says not in ("", besides) and not says.startswith(("#", "<!--")) and not is_struck(line)
+
+
+def _same(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .!")
+
+
+def _struck(line: str, day: date) -> str:
+    match = re.match(r"\s*(?:[-*+]\s+)?", line)
+    start = match[0] if match else ""
+    return f"{start or '- '}~~{line[len(start) :].rstrip()}~~ ({day.isoformat()})"
+
+
+def _whole(workspace: Workspace, name: str) -> bytes:
+    """All its bytes; half a character at the end of a UTF-16 file is made whole."""
+    try:
+        descriptor = os.open(workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read()
+            return content + b"\0" if len(content) % 2 and _encoding(content) != "utf-8" else content
+    except OSError as error:
+        raise WorkspaceError(f"{name} cannot be read: {reason(error)}.") from None
+
+
+def _encoding(content: bytes) -> str:
+    return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
+
+
+def _kept(encoding: str) -> str:
+    """How bytes that are no text in this encoding come back as they were."""
+    return "surrogateescape" if encoding == "utf-8" else "surrogatepass"
+
+
+def _content(descriptor: int) -> bytes:
+    content = b""
+    while len(content) < LARGEST_FILE_BYTES and (more := os.read(descriptor, LARGEST_FILE_BYTES - len(content))):
+        content += more
+    return content
+
+
+def _find(text: str, entry: str) -> str:
+    return next((line for line in lines_of(text) if entry_text(line) == entry), "")
+
+
+def _memory_name(file: str) -> str:
+    path = PurePosixPath(file.strip().removeprefix("./"))
+    if str(path).casefold() in ("memory.md", "memory"):
+        return "MEMORY.md"
+    match = re.fullmatch(_NOTE_NAME, str(path))
+    if match is None or match[1].startswith("."):
+        raise WorkspaceError(f"{file[:100]!r} is no memory file: give MEMORY.md or memory/YYYY-MM-DD.md.")
+    return f"memory/{match[1]}.md"
+
+
+def _open_folder(workspace: Workspace, folder: str) -> int:
+    target = workspace.root / folder
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        return os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if folder else 0))
+    except OSError as error:
+        raise WorkspaceError(f"{folder or 'the workspace'} cannot be used: {reason(error)}.") from None

@@ -1,0 +1,70 @@
+"""The tools that note things down and find them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from nanoclaw.core.messages import ToolExample
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.escapes import visible
+from nanoclaw.plugins.memory.notes import MemoryStore
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.recall import Hit
+
+SNIPPET_CHARACTERS = 700
+MOST_HITS = 20
+
+
+def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]) -> list[Tool]:
+    """`search` gives the entries that match a query best; it may take a while and raises nothing."""
+
+    async def memory_search(query: str, limit: int = 5) -> str:
+        """Search notes and facts from earlier days, before saying that you do not know."""
+        hits = await asyncio.to_thread(search, query, min(max(1, limit), MOST_HITS))
+        return "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
+
+    async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
+        """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
+        return visible(store.get(file, start, min(lines, 400)))
+
+    async def memory_add(
+        text: str,
+        kind: Literal["note", "fact"] = "note",
+        replaces: Annotated[str, "words of the fact that is no longer true"] = "",
+    ) -> str:
+        """Remember something: a note for today, or a fact that stays true."""
+        added = store.add_fact(text, replaces) if kind == "fact" or replaces else store.add_note(text)
+        corrected = f"\nCorrected: {added.struck}" if added.struck else ""
+        remark = f"\nTell the person: {added.remark}" if added.remark else ""
+        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"
+
+    return [
+        tool(memory_search, effect="none", examples=_SEARCH),
+        tool(memory_get, effect="none", examples=_GET),
+        tool(memory_add, effect="workspace", examples=_ADD),
+    ]
+
+
+_SEARCH = (
+    ToolExample("What do you know about my friend Bob?", {"query": "friend Bob"}),
+    ToolExample("When did I last see the dentist?", {"query": "dentist"}),
+)
+_GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
+_ADD = (
+    ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),
+    ToolExample("Note that the plumber came today", {"text": "The plumber came"}),
+    ToolExample(
+        "No, Anna's birthday is 5 May",
+        {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
+    ),
+)
+
+
+def _hit_line(hit: Hit) -> str:
+    lines = f"{hit.start}" if hit.start == hit.end else f"{hit.start}-{hit.end}"
+    day = f" {hit.date}" if hit.date else ""
+    text = hit.text if len(hit.text) <= SNIPPET_CHARACTERS else hit.text[: SNIPPET_CHARACTERS - 1] + "…"
+    return f"{hit.file}:{lines}{day} (score {hit.score:.2f}): {visible(text)}"

@@ -1,0 +1,189 @@
+"""The words that are to be forgotten: finds them in any text, however it is written down, and takes them out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from nanoclaw.plugins.memory.notes import entry_text
+
+GONE = "[forgotten]"
+_SAME_THING = 0.75
+"""A sentence with this share of a line's words says the same thing."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Whole phrases, wherever they stand; lines, which a sentence may also repeat in other words; and the words that
+    only those lines have, which tell what was meant in a conversation known to be about them (`closely`)."""
+
+    phrases: tuple[str, ...]
+    lines: tuple[frozenset[str], ...] = ()
+    telling: frozenset[str] = frozenset()
+
+    def without(self, text: str, *, closely: bool = False) -> str:
+        """The text with the words taken out; the same text when it has none of them."""
+        folded = text.casefold()  # to look for plain pieces first is many times quicker than the patterns
+        changed = self._pattern.sub(GONE, text) if any(piece in folded for piece in self._pieces) else text
+        if any(sum(word in folded for word in line) >= _enough(line) for line in self.lines):
+            changed = "".join(GONE if self._says_it(part) else part for part in _SENTENCE.split(changed))
+        if closely and any(word in folded for word in self.telling):
+            changed = _TOKEN.sub(lambda match: GONE if _bare(match[0]) in self.telling else match[0], changed)
+        return text if changed == text else _SEVERAL.sub(GONE, changed)
+
+    def stand_in(self, text: str) -> bool:
+        return self.without(text) != text
+
+    def without_any(self, text: str, *, closely: bool = False) -> str:
+        """The same for a text of the store, which may be JSON; unchanged to the byte when nothing is taken out."""
+        if text[:1] in ("{", "["):
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):  # cut off: its words stand in it all the same
+                pass
+            else:
+                changed = self._record(value, closely)
+                return text if changed == value else json.dumps(changed)
+        return self.without(text, closely=closely)
+
+    def _record(self, value: Any, closely: bool) -> Any:
+        """A JSON value that the program wrote: its own names and marks stay, also when a forgotten word looks alike."""
+        match value:
+            case str():
+                return self._said(value, closely)
+            case list():
+                return [self._row(item, closely) if _is_row(item) else self._record(item, closely) for item in value]
+            case dict():
+                changed = {key: item if key in _MARKS else self._record(item, closely) for key, item in value.items()}
+                if changed.get("opaque") != value.get("opaque"):
+                    del changed["opaque"]  # signed or sealed as a whole: a part of it is worth nothing
+                return changed
+        return value
+
+    def _row(self, row: list[str], closely: bool) -> list[str]:
+        """[id, tool, arguments] and the like: what was said comes last."""
+        return [*row[:-1], self._said(row[-1], closely)]
+
+    def _said(self, text: str, closely: bool) -> str:
+        """What a person, a model or a tool said; arguments of a tool are JSON, in which any value may be the word."""
+        if text[:1] not in ("{", "["):
+            return self.without(text, closely=closely)
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return self.without(text, closely=closely)
+        changed = self._argument(value, closely)
+        return text if changed == value else json.dumps(changed)
+
+    def _argument(self, value: Any, closely: bool) -> Any:
+        match value:
+            case str():
+                return self.without(value, closely=closely)
+            case list():
+                return [self._argument(item, closely) for item in value]
+            case dict():
+                return {self.without(key): self._argument(item, closely) for key, item in value.items()}
+            case int() | float() if not isinstance(value, bool) and self.stand_in(str(value)):
+                return GONE
+        return value
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        longest_first = sorted({*self.phrases}, key=len, reverse=True)
+        return re.compile("|".join(map(_spelled, longest_first)) or r"(?!)", re.IGNORECASE)
+
+    @cached_property
+    def _pieces(self) -> frozenset[str]:
+        """Of each phrase the longest run of plain letters: however it is written down, this stands in it."""
+        runs = (re.findall("[a-z0-9]+", phrase.casefold()) for phrase in self.phrases)
+        return frozenset(max(found, key=len, default="") for found in runs)
+
+    def _says_it(self, sentence: str) -> bool:
+        found = set(tokens(sentence))
+        return any(len(line & found) >= _enough(line) for line in self.lines)
+
+
+def words_of(removed: Iterable[str], asked: Iterable[str] = (), kept: Iterable[str] = ()) -> Words:
+    """What makes up the removed lines and the phrases that were asked for; words of `kept` texts tell nothing."""
+    texts = [text for line in removed if tokens(text := plain_text(line))]
+    short = {text for text in texts if len(tokens(text)) < 3}
+    lines = tuple(frozenset(tokens(text)) for text in texts)
+    telling = {word for line in lines for word in line if not word.isdigit() and (len(word) > 2 or not word.isascii())}
+    codes = {code.strip(_EDGES) for text in texts for code in _CODE.findall(text) if len(code) > 3}
+    for text in kept:
+        folded = text.casefold()
+        telling -= {word for word in telling if word in folded}
+        codes -= {code for code in codes if code.casefold() in folded}
+        texts = [each for each in texts if each not in short or each.casefold() not in folded]
+    phrases = dict.fromkeys(phrase for text in (*texts, *asked, *codes) if len(phrase := text.strip(_EDGES)) > 1)
+    return Words(tuple(phrases), tuple(line for line in lines if len(line) > 1), frozenset(telling))
+
+
+def tokens(text: str) -> list[str]:
+    """Its words as they are compared: bare, without the most common ones."""
+    return [word for found in _TOKEN.findall(text) if (word := _bare(found)) not in _COMMON]
+
+
+def plain_text(line: str) -> str:
+    """What a line says, without its bullet, date, strike or end mark."""
+    return entry_text(re.sub(r"~~\s*\(\d{4}-\d\d-\d\d\)\s*$", "", line).replace("~~", "")).strip(_EDGES)
+
+
+def _enough(line: frozenset[str]) -> float:
+    return max(2, _SAME_THING * len(line))
+
+
+def _bare(word: str) -> str:
+    word = re.sub("['’]s$", "", word.casefold())
+    return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _spelled(phrase: str) -> str:
+    """A phrase as a pattern: any spaces, straight or curled quotes, JSON's escapes; short ones as whole words only."""
+    pattern = r"\s+".join("".join(map(_sign, part)) for part in phrase.split())
+    if len(phrase) > 4 and not phrase.isdigit():
+        return pattern
+    before = r"(?<!\w)" if _is_word(phrase[0]) else ""
+    return before + pattern + (r"(?!\w)" if _is_word(phrase[-1]) else "")
+
+
+def _is_word(sign: str) -> bool:
+    return re.match(r"\w", sign) is not None and not re.match(_CJK, sign)
+
+
+def _sign(sign: str) -> str:
+    if sign in _QUOTES:
+        return r"(?:\\?['\"’‘“”]|\\u201[89cd])"
+    if sign.isascii():
+        return re.escape(sign)
+    units = sign.encode("utf-16-be", "surrogatepass")
+    escaped = "".join(rf"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return f"(?:{re.escape(sign)}|{escaped})"
+
+
+_MARK_NAMES = "at call channel chat date error file finish id kind mode model name origin role sender usage"
+_MARKS = frozenset(_MARK_NAMES.split())
+"""Keys of the program's own records whose values are no one's words."""
+_QUOTES = "'\"’‘“”"
+_EDGES = " \t.,;:!?*_~`…。，、！？"
+_CJK = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+_TOKEN = re.compile(rf"{_CJK}|(?:(?!{_CJK})[^\W_])+(?:['’]s\b)?")
+_CODE = re.compile(r"(?<!\S)(?=\S*[\d@])(?!(?:19|20)\d\d\b|\d\d?:\d\d\b)[\w@+][\w@.+/:#-]*\w")
+"""Numbers of some length, addresses, passwords: what stands for one thing only. Years and times do not."""
+_SENTENCE = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])|\n)")
+_SEVERAL = re.compile(r"\[forgotten\](?:[\s,;:'’-]*\[forgotten\])+")
+_COMMON_WORDS = """
+a about am an and any are as at be been but by can could did do does for forget from had has have he her hi him his how
+i if in into is it its just me my no not note of ok on or our please remember she should so some than thank that the
+their them then there these they thi this to up us wa was we were what when where which who why will with would yes you
+your
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())

@@ -1,0 +1,95 @@
+"""The front matter of a Markdown file: `key: value` entries between two lines of ---, each read for itself.
+
+Most entries are one line of text or JSON and are read here. Any other goes to YAML, which costs 90 M instructions to
+import. Reading entries one by one also takes `description: Use when: ...`, which is no YAML but is written a lot.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from nanoclaw.core.errors import SkillError
+
+LONGEST_BYTES = 32_000
+
+_BLOCK = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_ENTRY = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?")
+_PLAIN = re.compile(r"(?:[^\s\"'\[\]{}|>&*!%@`#,?-](?:(?! #).)*)?")
+"""Text that means itself in YAML too, but for a colon in it."""
+
+
+class Entry(NamedTuple):
+    """`value` is text, or a list or mapping of such; JSON also brings numbers, true, false and null."""
+
+    line: int
+    value: object
+
+
+def split(content: bytes) -> tuple[bytes, bytes]:
+    """The front matter without its fence, and the rest. Raises SkillError when there is none."""
+    if match := _BLOCK.match(content[: LONGEST_BYTES + 8]):
+        return match[1], content[match.end() :]
+    if not content.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
+        raise SkillError("line 1: it must begin with front matter between two lines of ---")
+    if len(content) > LONGEST_BYTES:
+        raise SkillError(f"line 1: its front matter is longer than {LONGEST_BYTES:,} bytes")
+    raise SkillError("line 1: its front matter has no closing line of ---")
+
+
+def parse(block: bytes) -> Mapping[str, Entry]:
+    """The entries of a front matter, with their lines in the file. Raises SkillError with line and reason."""
+    try:
+        lines = block.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        before = block[: error.start].count(b"\n")
+        raise SkillError(f"line {before + 2}: its front matter is not UTF-8") from None
+    starts: list[tuple[int, re.Match[str]]] = []
+    for index, line in enumerate(lines):
+        if match := _ENTRY.fullmatch(line):
+            starts.append((index, match))
+        elif line.startswith("#"):
+            lines[index] = ""
+        elif line.strip() and not starts:
+            raise SkillError(f"line {index + 2}: its front matter has no 'key: value' there")
+    ends = [index for index, _ in starts[1:]] + [len(lines)]
+    return {
+        match[1]: Entry(index + 2, _value(match[1], (match[2] or "").strip(" \t"), lines[index:end], index + 2))
+        for (index, match), end in zip(starts, ends, strict=True)
+    }
+
+
+def _value(key: str, first: str, lines: list[str], number: int) -> object:
+    more = "\n".join(lines[1:]).rstrip()
+    if not more and _PLAIN.fullmatch(first):
+        return first
+    text = f"{first}\n{more}".strip()
+    if text[:1] in ("{", "[") or (first[:1] == '"' and not more):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return _yaml(key, "\n".join(lines), number)
+
+
+def _yaml(key: str, text: str, number: int) -> object:
+    import yaml
+
+    class Loader(yaml.BaseLoader):  # takes every scalar as text and makes no objects
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.MarkedYAMLError(problem="it has an alias (*name), which is refused")
+            return super().compose_node(parent, index)
+
+    try:
+        loaded = yaml.load(text, Loader)
+    except RecursionError:
+        raise SkillError(f"line {number}: {key!r} is nested too deeply") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = number + min(mark.line, text.count("\n")) if mark else number
+        raise SkillError(f"line {line}: {key!r} cannot be read: {getattr(error, 'problem', None) or error}") from None
+    if not isinstance(loaded, dict) or list(loaded) != [key]:
+        raise SkillError(f"line {number}: {key!r} is not one YAML entry")
+    return loaded[key]

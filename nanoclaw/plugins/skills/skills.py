@@ -1,0 +1,345 @@
+"""Skills: folders with a SKILL.md whose front matter says what it is for. The first folder that has a name wins."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from nanoclaw.core.errors import SkillError
+from nanoclaw.plugins.skills import front_matter
+from nanoclaw.plugins.skills.front_matter import Entry
+
+NAMESPACES = ("nanoclaw", "openclaw", "clawdbot", "nanobot")
+"""Under one of these `metadata` says what a skill requires; the first one found counts."""
+
+MOST_IN_A_FOLDER = 1_000
+DESCRIPTION_CHARACTERS = 1_024
+SUMMARY_CHARACTERS = 24_000
+BODY_BYTES = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a run offers to skills that require something. `setting` looks a dotted name up in the configuration; what
+    is `withheld` of the environment is there, but commands don't get it."""
+
+    tools: frozenset[str] = frozenset()
+    setting: Callable[[str], object] = lambda name: None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    withheld: Set[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """`missing` says what this run lacks for it, such as "gh (command)"; `withheld` names keys that it has and commands
+    don't; `problem` why its file cannot be used.
+
+    The model never hears of a `hidden` one: it needs a tool that is not there, or is only to be started by hand.
+    """
+
+    name: str
+    description: str
+    path: Path
+    always: bool = False
+    missing: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    hidden: bool = False
+    problem: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+
+NO_MEANS = Means()
+
+
+def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
+    """The skills a model may hear of, by name. Of a broken one the log is told, once for each state of its file."""
+    return tuple(skill for skill in survey(folders, means, _tell) if not skill.hidden and not skill.problem)
+
+
+def survey(
+    folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
+) -> tuple[Skill, ...]:
+    """All skills by name, also hidden ones, and after its namesake each broken one: it gives way to a whole one."""
+    found, broken = dict[str, Skill](), list[Skill]()
+    path_of_commands = _search_path(means.environment)
+    for folder in folders:
+        for path, stamp in _places(str(folder)):
+            loaded, requires = _load(path, str(folder), stamp)
+            if loaded.problem:
+                tell(loaded)
+                broken.append(loaded)
+            elif loaded.name not in found:
+                found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
+    return tuple(sorted((*found.values(), *broken), key=lambda skill: (skill.name, bool(skill.problem))))
+
+
+def find(skills: Sequence[Skill], name: str) -> Skill:
+    """The skill to be started by hand. Raises SkillError: unknown (with near names), off, or what it lacks."""
+    skill = next((skill for skill in skills if skill.name.casefold() == name.casefold()), None)
+    if skill is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, [skill.name for skill in skills], 3, 0.5)
+        raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
+    if skill.problem:
+        raise SkillError(f"The skill {skill.name} is off. {shown(skill.path)}, {skill.problem}.")
+    if skill.missing:
+        raise SkillError(f"The skill {skill.name} cannot be started. It lacks {', '.join(skill.missing)}.")
+    return skill
+
+
+def by_hand(skill: Skill, task: str) -> str:
+    """What a message says that starts the skill for `task`, which also stands where its text says $ARGUMENTS."""
+    text = body(skill).replace("$ARGUMENTS", task)
+    task = task or "(Nothing more was said: begin with what the skill says, and ask for what it needs.)"
+    return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{text}\n\n---\n\n{task}"
+
+
+def started_by(message: str) -> str:
+    """The name of the skill that a message starts by hand, or ''."""
+    start = re.match(r"Use the skill (\S+) for this\. Its folder is /", message)
+    return start[1] if start else ""
+
+
+def body(skill: Skill) -> str:
+    """The text below the front matter, `{baseDir}` filled in; '' when it has become unreadable."""
+    try:
+        with skill.path.open("rb") as file:
+            text = front_matter.split(file.read(front_matter.LONGEST_BYTES + BODY_BYTES))[1]
+    except (OSError, SkillError):
+        return ""
+    cut = f"\n[cut after {BODY_BYTES:,} bytes: {skill.path} has the rest]" if len(text) > BODY_BYTES else ""
+    kept = text[:BODY_BYTES].decode("utf-8", "ignore" if cut else "replace").replace("\r\n", "\n")
+    return kept.replace("{baseDir}", str(skill.folder)).strip() + cut
+
+
+def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
+    """What a model chooses from: one XML element a skill. Over budget without descriptions, then cut; '' for none."""
+    listed = list(skills)
+    if not listed:
+        return ""
+    whole = _xml(_element(skill, skill.description) for skill in listed)
+    if len(whole) <= budget:
+        return whole
+    elements = [_element(skill) for skill in sorted(listed, key=lambda skill: bool(skill.missing))]
+    if len(compact := _xml(elements)) <= budget:
+        return compact
+    folders = ", ".join(dict.fromkeys(str(skill.folder.parent) for skill in listed))
+    more = f"<more>{{}} more are left out. To find them, use list_dir on {_escape(folders)}</more>"
+    room = budget - len(_xml([more])) - len(str(len(elements)))
+    kept = 0
+    while kept < len(elements) and (room := room - len(elements[kept]) - 1) >= 0:
+        kept += 1
+    return _xml([*elements[:kept], more.format(len(elements) - kept)])
+
+
+def shown(path: Path) -> str:
+    """A path fit for a screen: names of files may hold halves of characters."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+Requirements = Mapping[str, tuple[str, ...]]
+_KINDS = ("bins", "anyBins", "env", "config", "os", "tools")
+_Stamp = tuple[int, ...]
+_SearchPath = tuple[tuple[str, int], ...]
+
+
+def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
+    """Each SKILL.md, or else skill.md, in the folders of `folder`, with what tells one state of it from another."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        _warn(f"{folder} cannot be read: {error.strerror}", ())
+        return
+    if len(names) > MOST_IN_A_FOLDER:
+        _warn(f"{folder} holds {len(names):,} folders; only the first {MOST_IN_A_FOLDER:,} are looked at", ())
+    for name in names[:MOST_IN_A_FOLDER]:
+        for path in (f"{folder}/{name}/SKILL.md", f"{folder}/{name}/skill.md"):
+            if (stamp := _stamp(path)) is not None:
+                yield path, stamp
+                break
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """None where there is nothing, () for what cannot be looked at."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  (a Path for each costs more than the call)
+    except (FileNotFoundError, NotADirectoryError):
+        return () if Path(path).is_symlink() else None
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
+
+
+@lru_cache(maxsize=8 * MOST_IN_A_FOLDER)  # parsed once for each state of the file
+def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
+    """A skill and what it requires; what is missing for it may change while the file does not."""
+    file = Path(path)
+    try:
+        return _read(file, Path(folder), stamp)
+    except SkillError as error:
+        return Skill(file.parent.name, "", file, problem=str(error)), {}
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a cycle of links, until Python 3.13
+        return Skill(file.parent.name, "", file, problem=f"line 1: it cannot be read: {error}"), {}
+
+
+def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]:
+    if stamp and not stat.S_ISREG(stamp[-1]):
+        raise SkillError("line 1: it is no plain file")
+    if not file.resolve(strict=True).is_relative_to(folder.resolve()):  # file tools do not follow such links either
+        raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
+    with file.open("rb") as opened:
+        front = front_matter.parse(front_matter.split(opened.read(front_matter.LONGEST_BYTES + 8))[0])
+    name, description = _text(front, "name") if "name" in front else "", _text(front, "description")
+    if not re.fullmatch(r"[\w.-]+", name):  # none, or a title
+        name = file.parent.name
+    if len(description) > DESCRIPTION_CHARACTERS:
+        description = description[: DESCRIPTION_CHARACTERS - 1] + "…"
+    values = {key: entry.value for key, entry in front.items()}
+    always = _is_true(values.get("always")) or any(_is_true(_ours(values, key).get("always")) for key in _INLINES)
+    hidden = _is_true(values.get("disable-model-invocation"))
+    return Skill(name, description, file, always, hidden=hidden), _requirements(values)
+
+
+_INLINES = ("nanoclaw", "nanobot")
+"""Whose `always` means what ours does; OpenClaw's says that the skill is listed whatever it lacks, as all are here."""
+
+
+def _text(front: Mapping[str, Entry], key: str) -> str:
+    entry = front.get(key)
+    text = " ".join(_clean(entry.value).split()) if entry and isinstance(entry.value, str) else ""
+    if not text:
+        raise SkillError(f"line {entry.line if entry else 1}: its front matter lacks {key!r}")
+    return text
+
+
+def _ours(front: Mapping[str, object], namespace: str) -> Mapping[str, object]:
+    return _mapping(_mapping(front.get("metadata")).get(namespace))
+
+
+def _requirements(front: Mapping[str, object]) -> Requirements:
+    """Written nested or flat, under one of the names, under `metadata` or at the top: a kind's first place counts."""
+    namespace = next((name for name in NAMESPACES if _ours(front, name)), "")
+    ours, metadata = _ours(front, namespace), _mapping(front.get("metadata"))
+    places = [_mapping(ours.get("requires")), ours, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
+    kinds = _KINDS if namespace == "nanoclaw" else _KINDS[:-1]  # other programs' tools have other names
+    found = {kind: next(filter(None, (_names(place.get(kind)) for place in places)), ()) for kind in kinds}
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _names(value: object) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(name.strip() for name in listed if isinstance(name, str) and name.strip())
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "yes", "on", "1")
+
+
+# --- what is missing -------------------------------------------------------------------------------------------------
+
+
+def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchPath) -> Skill:
+    tools = [f"{name} (tool)" for name in requires.get("tools", ()) if name not in means.tools]
+    missing = (*_missing(requires, means, path), *tools)
+    withheld = tuple(name for name in requires.get("env", ()) if name in means.withheld)
+    if not missing and not withheld:
+        return skill
+    return replace(skill, missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
+
+
+def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterator[str]:
+    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not _is_command(name, path))
+    any_of = requires.get("anyBins", ())
+    if any_of and not any(_is_command(name, path) for name in any_of):
+        yield f"one of {', '.join(any_of)} (command)"
+    yield from (f"{name} (environment)" for name in requires.get("env", ()) if not means.environment.get(name))
+    yield from (f"{name} (config)" for name in requires.get("config", ()) if not means.setting(name))
+    systems = {_SYSTEMS.get(name.lower(), name.lower()) for name in requires.get("os", ())}
+    if systems and sys.platform not in systems:
+        yield f"{' or '.join(requires['os'])} (system)"
+
+
+_SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
+
+
+def _search_path(environment: Mapping[str, str]) -> _SearchPath:
+    """The folders of PATH, with what changes when a file is added to one."""
+    path = []
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        with suppress(OSError):
+            path.append((folder, os.stat(folder).st_mtime_ns))  # noqa: PTH116
+    return tuple(path)
+
+
+def _is_command(name: str, path: _SearchPath) -> bool:
+    return any(os.access(place, os.X_OK) for place in _files_named(name, path))
+
+
+@lru_cache(maxsize=1024)  # this is asked for each skill at every message
+def _files_named(name: str, path: _SearchPath) -> tuple[str, ...]:
+    places = [name] if "/" in name else [f"{folder}/{name}" for folder, _ in path]
+    return tuple(place for place in places if Path(place).is_file())
+
+
+# --- telling ---------------------------------------------------------------------------------------------------------
+
+
+def _tell(broken: Skill) -> None:
+    state: _Stamp = ()
+    with suppress(OSError):
+        state = (broken.path.stat().st_mtime_ns,)
+    _warn(f"the skill {shown(broken.path)} is off: {broken.problem}", state)
+
+
+@lru_cache(maxsize=8 * MOST_IN_A_FOLDER)
+def _warn(sentence: str, state: _Stamp) -> None:
+    """Once for each state of what it is about."""
+    from nanoclaw.core.log import logger
+
+    logger.warning("{}", sentence)
+
+
+def _xml(elements: Iterable[str]) -> str:
+    return "\n".join(["<skills>", *elements, "</skills>"])
+
+
+def _element(skill: Skill, description: str = "") -> str:
+    missing = f' available="false" missing="{_escape(", ".join(skill.missing))}"' if skill.missing else ""
+    start = f'<skill name="{_escape(skill.name)}" location="{_escape(shown(skill.path))}"{missing}'
+    return f"{start}>{_escape(description)}</skill>" if description else f"{start}/>"
+
+
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""What XML and screens cannot hold."""
+
+
+def _clean(text: str) -> str:
+    return _UNFIT.sub("", text)
+
+
+def _escape(text: str) -> str:
+    return _clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

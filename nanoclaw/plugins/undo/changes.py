@@ -1,0 +1,300 @@
+"""What tools changed in files, so that it can be undone: copies of what was there before, named by their SHA-256.
+
+Which file was which is said by the ledger. A copy is on disk before the file is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from nanoclaw.atomic_write import reason, replace_in, sync_folder, write_atomically
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.messages import Deed
+from nanoclaw.core.workspace import Workspace
+
+KEPT_DAYS = 30
+KEPT_BYTES = 200_000_000
+"""So long and so much is kept; the oldest goes first."""
+LARGEST_BYTES = 10_000_000
+"""Of a larger file no copy is kept."""
+ALLOWED_FOR = timedelta(minutes=10)
+LOOKED_AT = 1_000
+"""So many changes of files are looked at for the last one of a memory file."""
+
+
+class Ledger(Protocol):
+    """The store's, as far as it is about files."""
+
+    def add(self, deed: Deed, address: str) -> None: ...
+
+    def of_files(self, count: int) -> Sequence[Deed]: ...
+
+    def mark_undone(self, deed: Deed) -> None: ...
+
+    def rename(self, hashes: dict[str, str]) -> list[tuple[int, str | None, str | None]]: ...
+
+    def put_back(self, lines: Iterable[tuple[int, str | None, str | None]]) -> None: ...
+
+
+class Changes:
+    """The changes of one workspace's files, with the copies in a folder of the home."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Workspace,
+        clock: Callable[[], datetime],
+        ledger: Ledger | None,
+        *,
+        days: int = KEPT_DAYS,
+        most_bytes: int = KEPT_BYTES,
+    ) -> None:
+        """Without a `ledger` nothing was ever changed, and nothing may be."""
+        self._folder, self.workspace, self._clock, self._ledger = folder, workspace, clock, ledger
+        self._days, self._most_bytes = days, most_bytes
+        self._swept: datetime | None = None
+        self._bytes = 0  # in copies, since they were last counted
+
+    # --- before and after a change -----------------------------------------------------------------------------------
+
+    def read(self, name: str) -> bytes | None:
+        """None for what is no plain file with one name, or too large to be kept."""
+        try:
+            descriptor = os.open(self.workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                found = os.fstat(descriptor)
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
+                    return file.read()
+        except (OSError, ValueError):
+            pass
+        return None
+
+    def state(self, name: str) -> str | None:
+        """The SHA-256 of a file, '' when there is none, None when it cannot be kept."""
+        content = self.read(name)
+        if content is not None:
+            return sha256(content).hexdigest()
+        with suppress(OSError, ValueError):
+            return None if os.path.lexists(self.workspace.root / name) else ""
+        return None
+
+    def keep(self, name: str) -> str | None:
+        """The same, with a copy on disk of what is there. Raises WorkspaceError when none can be made."""
+        content = self.read(name)
+        return self.state(name) if content is None else self.keep_copy(content, name)
+
+    def keep_copy(self, content: bytes, name: str) -> str:
+        """Keep what a file said; its SHA-256."""
+        try:
+            return self._save(content)
+        except (OSError, WorkspaceError) as error:
+            why = reason(error) if isinstance(error, OSError) else str(error)
+            raise WorkspaceError(
+                f"{name} is as it was: no copy of it could be kept, so a change could not be undone ({why})."
+            ) from None
+
+    @contextmanager
+    def of(self, deed: Deed, address: str = "") -> Iterator[None]:
+        """Put a change that no turn makes into the ledger when it is done; `address` is its conversation, if any."""
+        before = self.keep(deed.target)
+        yield
+        after = self.state(deed.target)
+        if self._ledger and after != before:
+            self._ledger.add(replace(deed, state="done", before=before, after=after), address)
+
+    def today(self) -> str:
+        """The name of today's note."""
+        return f"memory/{self._clock().date().isoformat()}.md"
+
+    # --- taking back -------------------------------------------------------------------------------------------------
+
+    def take_back(self, deed: Deed) -> None:
+        """Put a file back as it was before. Raises WorkspaceError, and changes nothing, when it is another one since or
+        its copy is not kept any more."""
+        name, now = deed.target, self.state(deed.target)
+        if deed.before is None:
+            raise WorkspaceError(f"{name} was too large to be kept, so that it cannot be put back.")
+        if now != deed.before:
+            if now != deed.after:
+                raise WorkspaceError(
+                    f"{name} was changed since by another hand, so its last change ({_when(deed)}, {deed.tool}) is not "
+                    "undone. Edit the file itself."
+                )
+            self._put(name, self._content(deed))
+        if self._ledger:
+            self._ledger.mark_undone(deed)
+
+    def last(self, count: int = 10) -> list[Deed]:
+        """Changes of memory files that can be undone, the newest first."""
+        deeds = self._ledger.of_files(LOOKED_AT) if self._ledger else ()
+        return [deed for deed in deeds if memory_name(self.workspace, deed.target)][:count]
+
+    def undo(self) -> Deed:
+        """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, when there is none or
+        the file was changed since by another hand."""
+        for deed in self.last(1):
+            self.take_back(deed)
+            return deed
+        raise WorkspaceError("there is no change of a memory file to undo.")
+
+    def forget(self, has_words: Callable[[str], bool]) -> dict[str, Any]:
+        """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
+        called while the files still have them. What `bring_back` needs, as JSON has it."""
+        others: dict[str, str] = {}
+        copies: dict[str, Any] = {}
+        lines: list[tuple[int, str | None, str | None]] = []
+        for path in self._copies():
+            with suppress(FileNotFoundError):
+                content = path.read_bytes()
+                if (left := _left(content, has_words)) != content:
+                    others[path.name] = self._save(left)
+                    taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
+                    copies[path.name] = [others[path.name], taken]
+                    path.unlink()
+        if self._ledger:
+            for name in {deed.target for deed in self._ledger.of_files(LOOKED_AT)}:
+                content = self.read(name) or b""
+                others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
+            lines = self._ledger.rename({old: new for old, new in others.items() if old != new})
+        return {"copies": copies, "lines": lines}
+
+    def bring_back(self, forgotten: Mapping[str, Any]) -> None:
+        """Undo `forget`: copies and ledger are as they were, as far as the copies are still there."""
+        for name, (other, taken) in forgotten.get("copies", {}).items():
+            with suppress(OSError):
+                lines, encoding = _lines((self._folder / other).read_bytes())
+                for number, line in taken:
+                    lines.insert(number, line)
+                content = "\n".join(lines).encode(encoding, "surrogateescape")
+                if sha256(content).hexdigest() == name:
+                    self._save(content)
+        if self._ledger:
+            self._ledger.put_back((number, before, after) for number, before, after in forgotten.get("lines", ()))
+
+    # --- a yes of the person -----------------------------------------------------------------------------------------
+
+    def allow_shrinking(self) -> None:
+        """The person says yes to one change that takes away more than half of a memory file."""
+        self._make_folder()
+        write_atomically(self._folder / "allowed", self._clock().isoformat())
+
+    def use_allowance(self) -> bool:
+        """Whether there is a yes that is not used and not old; it is used up."""
+        path = self._folder / "allowed"
+        try:
+            said = datetime.fromisoformat(path.read_text())
+            path.unlink()
+        except (OSError, ValueError):
+            return False
+        return abs(self._clock() - said) <= ALLOWED_FOR
+
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def _save(self, content: bytes) -> str:
+        """Raises WorkspaceError and OSError."""
+        name, now = sha256(content).hexdigest(), self._clock()
+        path = self._folder / name
+        if not path.exists():
+            self._make_folder()
+            write_atomically(path, content, 0o600)
+            self._bytes += len(content)
+        os.utime(path, (now.timestamp(), now.timestamp()))
+        if self._swept is None or now - self._swept > timedelta(days=1) or self._bytes > self._most_bytes:
+            self._sweep(now, name)
+        return name
+
+    def _content(self, deed: Deed) -> bytes | None:
+        """What the file was; None when there was none."""
+        if not deed.before:
+            return None
+        with suppress(OSError):
+            content = (self._folder / deed.before).read_bytes()
+            if sha256(content).hexdigest() == deed.before:
+                return content
+        raise WorkspaceError(
+            f"{deed.target} is not put back: its copy of {_when(deed)} is not kept any more "
+            f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
+        )
+
+    def _put(self, name: str, content: bytes | None) -> None:
+        folder, _, file = name.rpartition("/")
+        place = self.workspace.root / folder
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if os.path.realpath(place) != str(Path(os.path.realpath(self.workspace.root), folder)):
+                raise WorkspaceError(f"{name} is not put back: it leads through a link that was not there before.")
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                if content is not None:
+                    replace_in(descriptor, file, content)
+                else:
+                    os.unlink(file, dir_fd=descriptor)
+                    sync_folder(place)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise WorkspaceError(f"{name} is not put back: {reason(error)}.") from None
+
+    def _sweep(self, now: datetime, newest: str) -> None:
+        """Drop what is too old or too much."""
+        room, oldest = self._most_bytes, (now - timedelta(days=self._days)).timestamp()
+        for path in self._folder.glob("[0-9]*.json"):  # copies in the form of the first versions
+            path.unlink(missing_ok=True)
+        for path, found in sorted(((p, p.stat()) for p in self._copies()), key=lambda each: -each[1].st_mtime_ns):
+            room -= found.st_size
+            if path.name != newest and (room < 0 or found.st_mtime < oldest):
+                path.unlink(missing_ok=True)
+                room += found.st_size
+        self._swept, self._bytes = now, self._most_bytes - room
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _copies(self) -> list[Path]:
+        try:
+            return [Path(entry.path) for entry in os.scandir(self._folder) if re.fullmatch(r"[0-9a-f]{64}", entry.name)]
+        except FileNotFoundError:
+            return []
+
+
+def memory_name(workspace: Workspace, path: str) -> str:
+    """The name of the memory file that a path leads to, or ""."""
+    name = name_in(workspace, path)
+    folder, _, file = name.rpartition("/")
+    return name if name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md")) else ""
+
+
+def name_in(workspace: Workspace, path: str) -> str:
+    """The path within the workspace that a path leads to, free of links and dots; "" for what lies elsewhere."""
+    with suppress(OSError, ValueError):
+        root = os.path.realpath(workspace.root)
+        name = os.path.relpath(os.path.realpath(os.path.join(root, path)), root)  # noqa: PTH118
+        return "" if name.split("/")[0] in ("..", ".") else name
+    return ""
+
+
+def _when(deed: Deed) -> str:
+    return f"{deed.at:%Y-%m-%d %H:%M}" if deed.at else "an unknown time"
+
+
+def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:
+    lines, encoding = _lines(content)
+    return "\n".join(line for line in lines if not has_words(line)).encode(encoding, "surrogateescape")
+
+
+def _lines(content: bytes) -> tuple[list[str], str]:
+    """A file's lines, and the encoding in which they are its bytes again."""
+    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
+    try:
+        return content.decode(encoding, "surrogateescape").split("\n"), encoding
+    except UnicodeDecodeError:  # half a sign of UTF-16
+        return content.decode("utf-8", "surrogateescape").split("\n"), "utf-8"

@@ -1,0 +1,3 @@
+"""The tool fixtures serve the core's own tests too."""
+
+from tests.plugins.conftest import *  # noqa: F403

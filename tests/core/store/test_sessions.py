@@ -1,0 +1,220 @@
+"""Conversations survive the process: every kind of message, whole steps only."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.events import TurnEnded
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Attachment,
+    Image,
+    Inbound,
+    Message,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.sessions import Sessions, list_sessions, whole_history
+
+NOW = datetime(2026, 3, 6, 12, 0, 0, 123456, tzinfo=UTC)
+MAIN = Address("terminal", "main")
+CAT = Image("image/png", b"\x89PNG cat", "cat.png")
+CALLS = (ToolCall("c1", "exec", '{"command": "ls"}'), ToolCall("c2", "näme", "not json \ud800"))
+EVERY_KIND: tuple[Message, ...] = (
+    UserMessage("[Runtime Context]", NOW, "runtime"),
+    UserMessage("Grüße 👩‍👩‍👧 \u202e\x00 end", NOW - timedelta(days=400), "person", (CAT, CAT)),
+    AssistantMessage("", NOW, CALLS, Usage(10, 2, 4), "tool_calls", "openai/gpt-5", '{"signature": "x"}'),
+    ToolResult("c1", "exec", "half \ud83d", NOW, is_error=True),
+    ToolResult("c2", "näme", "seen", NOW, images=(Image("image/jpeg", b"dog", "dog.jpg"), CAT)),
+    UserMessage("", NOW, "job"),
+    UserMessage("x", NOW, "heartbeat"),
+    UserMessage("x" * 1_000_000, NOW, "subagent"),
+    AssistantMessage("done", NOW, finish="length"),
+)
+
+
+def clock() -> datetime:
+    return NOW
+
+
+def inbound(text: str = "hi", external_id: str = "1", chat: str = "main") -> Inbound:
+    return Inbound(Address("terminal", chat), "me", external_id, UserMessage(text, NOW), (Attachment("/a", "a", ""),))
+
+
+def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    row = Inbox(store, clock).accept(inbound())
+    assert row
+    turn = Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
+    turn.step(EVERY_KIND[2:5])
+    turn.end(TurnEnded("done", "answered"), EVERY_KIND[5:], Outbound(MAIN, "done"), "openai/gpt-5")
+    store.close()
+
+    store = Store(tmp_path / "state.db")
+    assert tuple(Sessions(store, clock).of(MAIN).history) == EVERY_KIND
+    assert whole_history(store, "terminal:main") == list(EVERY_KIND)
+    assert [(info.key, info.messages) for info in list_sessions(store)] == [("terminal:main", 9)]
+    store.close()
+
+
+def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    inbox = Inbox(store, clock)
+    for number in range(3):
+        row = inbox.accept(inbound(external_id=str(number)))
+        assert row
+        Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("see", NOW, images=(CAT, CAT))])
+    assert store.db.execute("SELECT count(*) FROM images").fetchone() == (1,)
+    assert all(
+        message.images == (CAT, CAT)
+        for message in Sessions(store, clock).of(MAIN).history
+        if isinstance(message, UserMessage)
+    )
+    store.close()
+
+
+def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_context(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    session = Sessions(store, clock).of(MAIN)
+    session.keep_opening("facts")
+    session.use_model("openai/gpt-5")
+    store.close()
+
+    store = Store(tmp_path / "state.db")
+    session = Sessions(store, clock).of(MAIN)
+    assert (session.memory, session.model) == ("facts", "openai/gpt-5")
+    session.reset()
+    store.close()
+
+    store = Store(tmp_path / "state.db")
+    session = Sessions(store, clock).of(MAIN)
+    assert (session.memory, session.model, session.history) == (None, "openai/gpt-5", [])
+    store.close()
+
+
+class Torn:
+    """A message that cannot be stored: what else is in its step must not be either."""
+
+    text = "torn"
+    at = None
+    images = ()
+
+
+@pytest.mark.parametrize("step", ["begin_turn", "step", "end"])
+def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
+    store = Store(tmp_path / "state.db")
+    inbox = Inbox(store, clock)
+    row = inbox.accept(inbound())
+    assert row
+    session = Sessions(store, clock).of(MAIN)
+    answer = AssistantMessage("half", NOW)
+    bad: list[Message] = [answer, Torn()]  # type: ignore[list-item]
+    doing: Callable[[], object]
+    if step == "begin_turn":
+        doing = lambda: session.begin_turn([row], bad)  # noqa: E731
+    else:
+        turn = session.begin_turn([row], [UserMessage("hi", NOW)])
+        if step == "step":
+            doing = lambda: turn.step(bad)  # noqa: E731
+        else:
+            doing = lambda: turn.end(TurnEnded("x", "answered"), bad, Outbound(MAIN, "x"), "")  # noqa: E731
+    before = list(session.history)
+    with pytest.raises(Exception):  # noqa: B017 - whatever it is
+        doing()
+    assert session.history == before
+    assert whole_history(store, "terminal:main") == before
+    assert store.db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+    assert (inbox.waiting() == []) is (step != "begin_turn")
+    store.close()
+
+
+def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    row = Inbox(store, clock).accept(inbound())
+    assert row
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
+    for body in ("{", "[]", "1", '{"text": "x"}', '{"text": "x", "at": "never", "kind": "user"}', "null"):
+        store.db.execute("UPDATE messages SET body = ? WHERE id = 1", (body,))
+        assert [message.text for message in Sessions(store, clock).of(MAIN).history] == ["there"]
+        assert store.db.execute("SELECT body FROM messages").fetchone() == (body,)
+    store.close()
+
+
+def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    row = Inbox(store, clock).accept(inbound())
+    assert row
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW, images=(CAT,))])
+    store.db.execute("DELETE FROM images")
+    assert Sessions(store, clock).of(MAIN).history == []
+    store.close()
+
+
+# -- inbox
+
+
+def test_a_message_accepted_but_not_begun_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    one, two = inbound("first \ud83d", "1"), inbound("second", "2", chat="other")
+    assert [Inbox(store, clock).accept(item) for item in (one, two)] == [1, 2]
+    store.close()
+    store = Store(tmp_path / "state.db")
+    assert Inbox(store, clock).waiting() == [(1, one), (2, two)]
+    store.close()
+
+
+def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after_a_restart(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    inbox = Inbox(store, clock)
+    row = inbox.accept(inbound("hi"))
+    assert row
+    assert inbox.accept(inbound("hi again")) is None
+    inbox.done(row, Outbound(MAIN, "hello"))
+    store.close()
+    store = Store(tmp_path / "state.db")
+    assert Inbox(store, clock).accept(inbound("hi")) is None
+    other_channel = Inbound(Address("telegram", "1"), "me", "1", UserMessage("hi", NOW))
+    assert Inbox(store, clock).accept(other_channel)
+    store.close()
+
+
+def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    inbox = Inbox(store, clock)
+    row = inbox.accept(inbound("clean up"))
+    assert row
+    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("clean up", NOW)]).acting(
+        AssistantMessage("", NOW, tuple(CALLS))
+    )
+    (cut,) = inbox.open_turns()
+    assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
+    assert cut.calls[0] == "exec ls"
+    assert set(cut.tools) == {call.name for call in CALLS}
+    journal = Sessions(store, clock).of(MAIN).reopen_turn(cut)
+    journal.end(TurnEnded("I was interrupted.", "failed"), (), Outbound(MAIN, "I was interrupted."), "")
+    assert inbox.open_turns() == []
+    store.close()
+
+
+def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    row = Inbox(store, clock).accept(inbound())
+    assert row
+    Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
+    store.close()
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]
+    db.close()
+    assert [body["kind"] for body in bodies] == ["user", "user"]

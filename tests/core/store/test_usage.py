@@ -1,0 +1,193 @@
+"""What the models took: written with the turn, whatever became of it, and summed up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.errors import ProviderRefused, StoreError
+from nanoclaw.core.events import TurnEnded
+from nanoclaw.core.messages import Address, AssistantMessage, Origin, Usage, UserMessage
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.sessions import Session, Sessions
+from nanoclaw.core.store.usage import By, Call, Total, lessons, record, totals
+from nanoclaw.plugins.forget.scrub import scrub
+from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from tests.core.house import MAIN, NOON, HandClock, House, house
+from tests.core.store.test_sessions import inbound
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterable[Store]:
+    opened = Store(tmp_path / "state.db")
+    yield opened
+    opened.close()
+
+
+def price(model: str, usage: Usage) -> float | None:
+    """A dollar for a thousand tokens, but for models of nobody's."""
+    return None if model.startswith("unknown/") else (usage.input_tokens + usage.output_tokens) / 1000
+
+
+def keep(
+    store: Store,
+    *calls: Call,
+    at: datetime = NOON,
+    session: int | None = None,
+    origin: Origin = "person",
+) -> None:
+    with store.transaction() as db:
+        record(db, calls, at, session=session, origin=origin)
+
+
+def test_calls_are_summed_by_day_where_the_person_was(store: Store) -> None:
+    keep(store, Call("a/b", Usage(100, 10, 50)), Call("a/b", Usage(200, 20)))
+    late = datetime.fromisoformat("2026-03-06T23:30:00-08:00")  # the 7th in Berlin
+    keep(store, Call("a/b", Usage(1, 1)), at=late)
+    keep(store, Call("a/b", Usage(5, 5)), at=NOON - timedelta(days=1))
+    assert totals(store, "day", price) == [
+        Total("2026-03-05", 1, 5, 5, cost=0.01),
+        Total("2026-03-06", 3, 301, 31, 50, cost=0.11 + 0.22 + 0.002),
+    ]
+
+
+def test_days_before_the_first_one_asked_for_are_left_out(store: Store) -> None:
+    for days in (0, 1, 2):
+        keep(store, Call("a/b", Usage(1, 1)), at=NOON - timedelta(days=days))
+    found = totals(store, "day", price, date(2026, 3, 5))
+    assert [total.key for total in found] == ["2026-03-05", "2026-03-06"]
+
+
+@pytest.mark.parametrize(
+    ("by", "keys"),
+    [
+        ("model", ["big/model", "small/model"]),
+        ("session", ["telegram:7", "terminal:main", ""]),
+        ("origin", ["heartbeat", "person", "subagent"]),
+    ],
+)
+def test_the_largest_sum_comes_first(store: Store, by: By, keys: list[str]) -> None:
+    with store.transaction() as db:
+        db.execute("INSERT INTO sessions (id, key) VALUES (1, 'terminal:main'), (2, 'telegram:7')")
+    keep(store, Call("small/model", Usage(20, 0)), session=1)
+    keep(store, Call("big/model", Usage(100, 5)), session=2, origin="heartbeat")
+    keep(store, Call("big/model", Usage(1, 0)), origin="subagent")
+    assert [total.key for total in totals(store, by, price)] == keys
+
+
+def test_a_price_nobody_knows_is_not_taken_for_nothing(store: Store) -> None:
+    keep(store, Call("unknown/x", Usage(100, 10)), Call("a/b", Usage(1000, 0)), Call("unknown/x", Usage(1, 1)))
+    (total,) = totals(store, "day", price)
+    assert (total.cost, total.unpriced, total.calls) == (1.0, {"unknown/x": 2}, 3)
+
+
+def test_lessons_are_the_newest_reported_counts_of_one_model(store: Store) -> None:
+    for count in range(1, 31):
+        keep(store, Call("a/b", Usage(count * 10, 1), count))
+    keep(store, Call("a/b", Usage(7, 7)), Call("a/b", Usage(9, 9), 9, is_reported=False), Call("c/d", Usage(3, 3), 3))
+    assert lessons(store, "a/b") == [(count, count * 10) for count in range(11, 31)]
+
+
+def begun(store: Store) -> tuple[Session, int]:
+    """A session with a message for it."""
+    row = Inbox(store, HandClock()).accept(inbound())
+    assert row
+    return Sessions(store, HandClock()).of(MAIN), row
+
+
+def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
+    session, row = begun(store)
+    turn = session.begin_turn([row], [UserMessage("hi", NOON)])
+    turn.called(Call("a/b", Usage(10, 1)))
+    assert store.rows("SELECT count(*) FROM usage") == [(0,)]
+    turn.acting(AssistantMessage("", NOON))
+    turn.step(())
+    assert store.rows("SELECT turn, origin, input_tokens FROM usage") == [(1, "person", 10)]
+
+
+def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
+    session, row = begun(store)
+    turn = session.begin_turn([row], [UserMessage("hi", NOON, "job")])
+    turn.called(Call("a/b", Usage(10, 1)))
+    store.db.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError):
+        turn.end(TurnEnded("hello", "answered"), (), None, "a/b")
+    store.db.execute("PRAGMA query_only = OFF")
+    turn.end(TurnEnded("hello", "answered"), (), None, "a/b")
+    assert store.rows("SELECT origin, input_tokens FROM usage") == [("job", 10)]
+
+
+def calls_of(home: House) -> list[tuple[object, ...]]:
+    sql = (
+        "SELECT turn, key, usage.model, input_tokens, output_tokens, cached_tokens, is_reported FROM usage"
+        " JOIN sessions ON sessions.id = usage.session ORDER BY usage.id"
+    )
+    return [tuple(row) for row in home.store.rows(sql)]
+
+
+def test_every_request_of_a_turn_is_a_row(tmp_path: Path) -> None:
+    async def talk() -> None:
+        steps = (
+            Say("", (("list_dir", {"path": "."}),), usage=Usage(100, 10, 0)),
+            Say("", usage=Usage(150, 0, 100)),  # an empty answer is asked for again, and paid
+            Say("done", usage=Usage(160, 5, 100)),
+        )
+        async with house(tmp_path, ScriptedProvider(*steps)) as home:
+            await home.ask("what is here?")
+            model = ("scripted/model",)
+            assert calls_of(home) == [
+                (1, "terminal:main", *model, 100, 10, 0, 1),
+                (1, "terminal:main", *model, 150, 0, 100, 1),
+                (1, "terminal:main", *model, 160, 5, 100, 1),
+            ]
+
+    asyncio.run(talk())
+
+
+def test_what_was_paid_before_a_turn_failed_is_counted(tmp_path: Path) -> None:
+    async def talk() -> None:
+        first = Say("", (("list_dir", {"path": "."}),), usage=Usage(100, 10))
+        async with house(tmp_path, ScriptedProvider(first, ProviderRefused("no quota"))) as home:
+            assert "no quota" in await home.ask("what is here?")
+            assert [row[3:] for row in calls_of(home)] == [(100, 10, 0, 1)]
+
+    asyncio.run(talk())
+
+
+def test_a_request_that_was_stopped_is_counted_by_ourselves(tmp_path: Path) -> None:
+    async def talk() -> None:
+        hang = Hang("I was about to say that")
+        async with house(tmp_path, ScriptedProvider(hang)) as home:
+            await home.say("tell me all")
+            await hang.reached.wait()
+            await home.say("/stop")
+            assert "Stopped" in await home.answer()
+            ((_, _, _, input_, output, _, is_reported),) = calls_of(home)
+            assert isinstance(input_, int) and input_ > 500
+            assert (output, is_reported) == (6, 0)
+
+    asyncio.run(talk())
+
+
+def test_an_address_never_used_has_no_rows(store: Store) -> None:
+    Sessions(store, HandClock()).of(Address("terminal", "new"))
+    assert totals(store, "session", price) == []
+
+
+class Everything:
+    """Takes every word."""
+
+    def without_any(self, text: str, *, closely: bool = False) -> str:
+        return "[forgotten]"
+
+
+def test_forgetting_words_leaves_the_figures_as_they_are(store: Store) -> None:
+    keep(store, Call("a/b", Usage(10, 1)))
+    before = totals(store, "day", price)
+    scrub(store, Everything())
+    assert totals(store, "day", price) == before

@@ -1,0 +1,221 @@
+"""config.toml and the environment: what is wrong is told with the key and what to do; nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core import config
+from nanoclaw.core.errors import ConfigError
+
+CONTRACT = """
+[model]
+name = "openai/gpt-5"
+api_base = "http://127.0.0.1:8901/v1"
+api_key = "sk-test"
+fallback = ["anthropic/claude-sonnet-4-5", "ollama/qwen3"]
+[person]
+timezone = "Europe/Berlin"
+[heartbeat]
+every = "30m"
+active = "08:00-22:00"
+[limits]
+rounds = 32
+day_usd = 0
+[channels.telegram]
+token = "123:abc"
+api_base = "https://api.telegram.org"
+allow_from = ["anna", 42]
+"""
+
+
+def load(home: Path, text: str | bytes | None = None, environ: Mapping[str, str] | None = None) -> config.Config:
+    if text is not None:
+        data = text if isinstance(text, bytes) else text.encode()
+        (home / "config.toml").write_bytes(data)
+        (home / "config.toml").chmod(0o600)
+    return config.load({"NANOCLAW_HOME": str(home), **(environ or {})})
+
+
+def test_every_key_of_the_contract_is_read(tmp_path: Path) -> None:
+    loaded = load(tmp_path, CONTRACT)
+    assert loaded.model.name == "openai/gpt-5"
+    assert loaded.model.api_base == "http://127.0.0.1:8901/v1"
+    assert loaded.model.api_key == "sk-test"
+    assert loaded.model.fallback == ("anthropic/claude-sonnet-4-5", "ollama/qwen3")
+    assert loaded.person.timezone == "Europe/Berlin"
+    assert (loaded.heartbeat.every, loaded.heartbeat.active) == ("30m", "08:00-22:00")
+    assert (loaded.limits.rounds, loaded.limits.day_usd) == (32, 0.0)
+    assert loaded.channels.telegram.token == "123:abc"
+    assert loaded.channels.telegram.allow_from == ("anna", "42")
+    assert loaded.warnings == ()
+
+
+def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
+    loaded = load(tmp_path / "not there")
+    assert loaded.model.name == ""
+    assert loaded.limits.rounds == 32
+    assert loaded.workspace_path == tmp_path / "not there" / "workspace"
+    assert not (tmp_path / "not there").exists()
+
+
+def test_the_home_is_in_the_persons_folder_unless_nanoclaw_home_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert config.load({}).home == tmp_path / ".nanoclaw"
+    assert config.load({"NANOCLAW_HOME": ""}).home == tmp_path / ".nanoclaw"
+    assert config.load({"NANOCLAW_HOME": "~/claw"}).home == tmp_path / "claw"
+    monkeypatch.chdir(tmp_path)
+    assert config.load({"NANOCLAW_HOME": "here"}).home == tmp_path / "here"
+
+
+def test_a_workspace_may_lie_elsewhere(tmp_path: Path) -> None:
+    assert load(tmp_path, '[workspace]\npath = "/srv/notes"').workspace_path == Path("/srv/notes")
+    assert load(tmp_path, '[workspace]\npath = "notes"').workspace_path == tmp_path / "notes"
+    assert load(tmp_path, '[workspace]\npath = "~/notes"').workspace_path == Path("~/notes").expanduser()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[model]\nnmae = "x"', "did you mean 'model.name'"),
+        ("[limit]\nrounds = 3", "did you mean 'limits'"),
+        ('[channels.telegrm]\ntoken = "x"', "did you mean 'channels.telegram'"),
+        ("[limits]\nxyzzy = 3", "known: limits.rounds"),
+        ("home = 3", "unknown key 'home'"),
+        ("environment = {}", "unknown key 'environment'"),
+        ("warnings = []", "unknown key 'warnings'"),
+        ('model = "openai/gpt-5"', r"write \[model\]"),
+        ('[[model]]\nname = "x"', r"write \[model\]"),
+        ("[model]\nname = 5", "'model.name' must be text in quotes"),
+        ('[model]\nfallback = "openai/gpt-5"', "must be a list"),
+        ('[model]\ntool_mode = "maybe"', "must be one of auto, native, json"),
+        ("[model]\ntool_mode = []", "must be one of"),
+        ('[limits]\nrounds = "32"', "must be a whole number"),
+        ("[limits]\nrounds = 3.5", "must be a whole number"),
+        ("[limits]\nrounds = true", "must be a whole number"),
+        ("[limits]\nrounds = 0", "limits.rounds must be more than 0"),
+        ("[model]\nwindow_tokens = -5", "model.window_tokens must be a number of tokens"),
+        ("[limits]\nexec_seconds = -1", "limits.exec_seconds must be more than 0"),
+        ("[limits]\nday_usd = true", "must be a number"),
+        ("[limits]\nday_usd = -1", "limits.day_usd must be an amount of US dollars, 0 for no limit"),
+        ("[limits]\nmonth_usd = nan", "limits.month_usd must be an amount"),
+        ("[limits]\nheartbeat_share = 20", "heartbeat_share must be a share from 0 to 1"),
+        ("[model]\ntimeout_seconds = nan", "model.timeout_seconds must be more than 0"),
+        ("[model]\noutput_tokens = 0", "model.output_tokens must be more than 0"),
+        ("[model\nname = 1", "not valid TOML"),
+        ('[model]\nname = "a"\nname = "b"', "not valid TOML"),
+        ("[limits]\nrounds = " + "9" * 5000, "not valid TOML"),
+        ("a = " + "[" * 100_000, "not valid TOML"),
+        (b'[model]\nname = "caf\xe9"', "not UTF-8"),
+        (b"\0\0\0\0", "not valid TOML"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_wrong_is_told_with_the_file_the_key_and_what_to_do(
+    tmp_path: Path, text: str | bytes, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told) as raised:
+        load(tmp_path, text)
+    assert str(tmp_path / "config.toml") in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_file_saved_with_a_mark_at_its_start_is_read(tmp_path: Path) -> None:
+    assert load(tmp_path, b'\xef\xbb\xbf[model]\r\nname = "ollama/x"\r\n').model.name == "ollama/x"
+
+
+def test_a_config_that_is_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path)
+
+
+# -- secrets
+
+
+def secrets(home: Path, text: str | bytes, mode: int = 0o600) -> None:
+    (home / "secrets.env").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (home / "secrets.env").chmod(mode)
+
+
+def test_secrets_come_from_a_file_only_its_owner_can_read(tmp_path: Path) -> None:
+    secrets(tmp_path, "# keys\n\nOPENAI_API_KEY=sk-1\nexport ANTHROPIC_API_KEY = 'sk=2'\n")
+    environment = load(tmp_path).environment
+    assert environment["OPENAI_API_KEY"] == "sk-1"
+    assert environment["ANTHROPIC_API_KEY"] == "sk=2"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+def test_a_secrets_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    secrets(tmp_path, "OPENAI_API_KEY=sk-1", mode)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["just words", "=x", "A B=c", b"\xff\xfe"])
+def test_a_secrets_file_with_a_wrong_line_is_told_without_showing_it(tmp_path: Path, text: str | bytes) -> None:
+    secrets(tmp_path, text)
+    with pytest.raises(ConfigError, match=r"secrets\.env") as raised:
+        load(tmp_path)
+    assert "words" not in str(raised.value)
+
+
+def test_a_home_that_is_no_folder_is_told_in_words() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load({"NANOCLAW_HOME": "/dev/null"})
+    assert str(caught.value) == "/dev/null is no folder and cannot be the home: NANOCLAW_HOME names another."
+
+
+def test_the_environment_wins_over_the_files(tmp_path: Path) -> None:
+    secrets(tmp_path, "OPENAI_API_KEY=from-file\nNANOCLAW_TELEGRAM_TOKEN=from-file")
+    loaded = load(tmp_path, CONTRACT, {"OPENAI_API_KEY": "from-env", "NANOCLAW_TELEGRAM_TOKEN": "from-env"})
+    assert loaded.environment["OPENAI_API_KEY"] == "from-env"
+    assert loaded.channels.telegram.token == "from-env"
+
+
+def test_a_key_in_a_config_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
+    load(tmp_path, CONTRACT)
+    (tmp_path / "config.toml").chmod(0o644)
+    (warning,) = load(tmp_path).warnings
+    assert "chmod 600" in warning
+    assert "sk-test" not in warning
+
+
+def test_secrets_do_not_show_when_the_config_is_printed(tmp_path: Path) -> None:
+    loaded = load(tmp_path, CONTRACT, {"OPENAI_API_KEY": "sk-env"})
+    assert not any(secret in repr(loaded) for secret in ("sk-test", "sk-env", "123:abc"))
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", 'a"b\\c\n', "ü🙂\x7f", ""])
+def test_the_config_that_init_writes_is_read_back(tmp_path: Path, model: str) -> None:
+    assert load(tmp_path, config.example(model, "http://x/v1")).model.name == model
+
+
+def test_a_config_cut_at_any_byte_is_read_or_told_with_its_line_and_left_alone(tmp_path: Path) -> None:
+    whole = CONTRACT.replace("Europe/Berlin", "Europe/Zürich").encode()
+    told = 0
+    for cut in range(len(whole) + 1):
+        try:
+            load(tmp_path, whole[:cut])
+        except ConfigError as error:
+            told += 1
+            assert str(tmp_path / "config.toml") in str(error)
+        assert (tmp_path / "config.toml").read_bytes() == whole[:cut]
+    assert told > len(whole) / 2
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_secrets_cut_at_any_byte_are_read_or_told_without_being_shown(tmp_path: Path) -> None:
+    whole = "# keys für mich\nOPENAI_API_KEY=sk-canary-1\nexport ANTHROPIC_API_KEY='sk-canary-2'\n".encode()
+    for cut in range(len(whole) + 1):
+        secrets(tmp_path, whole[:cut])
+        try:
+            load(tmp_path)
+        except ConfigError as error:
+            assert str(tmp_path / "secrets.env") in str(error)
+            assert "canary" not in str(error)
+        assert (tmp_path / "secrets.env").read_bytes() == whole[:cut]

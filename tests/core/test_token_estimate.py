@@ -1,0 +1,215 @@
+"""Tokens: the estimate against real counts, pictures, whole requests, and what is learned from a provider."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image as pillow
+
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ModelRequest,
+    SystemPrompt,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from nanoclaw.core.provider import chat_messages
+from nanoclaw.core.store.usage import Call
+from nanoclaw.core.token_estimate import Calibration, estimate, estimate_request, image_tokens
+from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.core.house import NOON, house
+
+COUNTED = {
+    "English": (
+        "Anna called this morning. She moved the dinner with her parents to Friday, because her brother's train arrives"
+        " late on Thursday. Could you remind me to book a table for six near the station, somewhere quiet, and to ask"
+        " whether they have something for Ben, who doesn't eat wheat? The last time we went there he had only salad.",
+        68,
+    ),
+    "Markdown": (
+        "# Trip to Lisbon\n\n## Before we go\n\n- [ ] renew **passport** (ends 2026-05-12)\n- [x] book flights: TP 535,"
+        " 07:25 → 09:40\n- [ ] ask Maria about the *apartment*\n\n| day | plan | cost |\n|---|---|--:|\n| Mon | Belém,"
+        " tower and pastries | 24 € |\n| Tue | Sintra by train | 18 € |\n\nSee [the map](https://example.com/lisbon).\n",
+        113,
+    ),
+    "Python": (
+        "def moving_average(values: list[float], window: int = 5) -> list[float]:\n    if window <= 0:\n        raise"
+        ' ValueError(f"window must be positive, not {window!r}")\n    sums, result = 0.0, []\n    for index, value in'
+        " enumerate(values):\n        sums += value\n        if index >= window:\n            sums -= values[index -"
+        " window]\n        result.append(sums / min(index + 1, window))\n    return result\n",
+        102,
+    ),
+    "JSON": (
+        '{"id": "evt_1029", "kind": "calendar", "start": "2026-03-06T09:30:00+01:00", "attendees": [{"name": "Anna",'
+        ' "email": "anna@example.com", "optional": false}, {"name": "Ben", "email": "ben@example.com", "optional":'
+        ' true}], "location": null, "reminders": [10, 60, 1440], "notes": "Bring the printed contract."}',
+        107,
+    ),
+    "Chinese": (
+        "今天早上安娜打来电话，说她把和父母的晚餐改到了星期五，因为她弟弟的火车星期四晚上才到。请提醒我在车站附近订一张六人的桌子，"
+        "最好安静一点，还要问一下有没有适合本的菜，他不能吃小麦。上次我们去的时候，他只吃了沙拉。",
+        81,
+    ),
+    "German": (
+        "Anna hat heute Morgen angerufen. Sie hat das Abendessen mit ihren Eltern auf Freitag verschoben, weil der Zug"
+        " ihres Bruders am Donnerstag erst spät ankommt. Erinnere mich bitte daran, einen ruhigen Tisch für sechs"
+        " Personen in der Nähe des Bahnhofs zu reservieren und zu fragen, ob es etwas ohne Weizen für Ben gibt.",
+        71,
+    ),
+    "French": (
+        "Anna a appelé ce matin. Elle a déplacé le dîner avec ses parents à vendredi, parce que le train de son frère"
+        " n'arrive que tard jeudi soir. Rappelle-moi de réserver une table pour six personnes près de la gare, dans un"
+        " endroit calme, et de demander s'ils ont quelque chose pour Ben, qui ne mange pas de blé.",
+        72,
+    ),
+    "Russian": (
+        "Сегодня утром звонила Анна. Она перенесла ужин с родителями на пятницу, потому что поезд её брата приходит в"
+        " четверг поздно вечером. Напомни мне заказать тихий столик на шестерых недалеко от вокзала и спросить, есть ли"
+        " у них что-нибудь для Бена: ему нельзя пшеницу. В прошлый раз он ел только салат.",
+        86,
+    ),
+}
+"""Texts with their number of tokens in o200k."""
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_an_estimate_is_near_the_real_count(kind: str) -> None:
+    text, counted = COUNTED[kind]
+    assert estimate(text) == pytest.approx(counted, rel=0.2)
+
+
+def test_nothing_is_no_token_and_anything_is_at_least_one() -> None:
+    assert estimate("") == 0
+    assert all(estimate(text) >= 1 for text in ("a", " ", "\n", "😀", "\ud800", "\x00", "ა"))
+
+
+@pytest.mark.parametrize("sign", ["a", "A", "7", " ", "\n", "=", "\t", "😀", "中", "é", "ა", "\x1b", "\ud800"])
+def test_an_endless_repetition_counts_for_something_but_never_for_more_than_its_bytes(sign: str) -> None:
+    text = sign * 6_000
+    assert 100 <= estimate(text) <= len(text.encode("utf-8", "surrogatepass"))
+
+
+def test_ten_megabytes_are_counted_in_a_moment() -> None:
+    text = COUNTED["Markdown"][0] * 20_000
+    started = time.process_time()
+    estimate(text)
+    assert time.process_time() - started < 5  # half a second on any machine of these years
+
+
+def picture(width: int, height: int, kind: str = "PNG") -> Image:
+    drawn = BytesIO()
+    pillow.new("RGB", (width, height)).save(drawn, kind)
+    return Image(f"image/{kind.lower()}", drawn.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_picture_counts_by_its_area(kind: str) -> None:
+    assert image_tokens(picture(750, 500, kind), "anthropic/claude-sonnet-4-5") == 500
+    assert image_tokens(picture(4000, 3000, kind), "anthropic/claude-sonnet-4-5") == 1600
+
+
+def test_a_picture_counts_by_tiles_with_openai() -> None:
+    assert image_tokens(picture(500, 500), "openai/gpt-5") == 85 + 170
+    assert image_tokens(picture(1024, 1024), "openai/gpt-5") == 85 + 4 * 170
+    assert image_tokens(picture(4096, 1024), "openai/gpt-5") == 85 + 4 * 170
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd8" + b"\xff\xe0\x00\x00" * 9])
+def test_a_picture_that_cannot_be_measured_counts_as_a_large_one(data: bytes) -> None:
+    assert image_tokens(Image("image/png", data)) == 1600
+
+
+def test_a_request_counts_its_system_tools_messages_calls_and_pictures() -> None:
+    tool = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+    messages: list[Message] = [
+        UserMessage("what is in a.txt?", NOON, images=(picture(750, 500),)),
+        AssistantMessage("", NOON, (ToolCall("1", "read_file", '{"path": "a.txt"}'),)),
+        ToolResult("1", "read_file", "apples and pears", NOON),
+    ]
+    sizes = [
+        estimate_request("", (), ()),
+        estimate_request("You are kind.", (), ()),
+        estimate_request("You are kind.", (tool,), ()),
+        *(estimate_request("You are kind.", (tool,), messages[:count]) for count in (1, 2, 3)),
+    ]
+    assert sizes == sorted(set(sizes))
+    assert sizes[3] - sizes[2] > 500
+
+
+def test_a_request_is_counted_near_what_its_wire_form_is() -> None:
+    messages = tuple(UserMessage(text, NOON) for text, _ in COUNTED.values())
+    request = ModelRequest(SystemPrompt("You are kind."), messages)
+    wire = sum(estimate(str(message["content"])) for message in chat_messages(request))
+    assert wire < estimate_request("You are kind.", (), messages) < wire * 1.1
+
+
+def test_a_model_that_never_told_its_count_is_taken_at_the_estimate() -> None:
+    assert Calibration().factor("openai/gpt-5") == 1.0
+
+
+def test_the_factor_follows_what_the_provider_reports() -> None:
+    calibration = Calibration()
+    calibration.learn("a/b", 1000, 1300)
+    assert calibration.factor("a/b") == pytest.approx(1.3)
+    for _ in range(30):
+        calibration.learn("a/b", 1000, 900)
+    assert calibration.factor("a/b") == pytest.approx(0.9, abs=0.01)
+    assert calibration.factor("other/model") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("estimated", "reported", "factor"), [(1, 10**9, 2.0), (10**9, 1, 0.5), (0, 5, 1.0), (5, 0, 1.0)]
+)
+def test_a_count_that_cannot_be_right_teaches_little(estimated: int, reported: int, factor: float) -> None:
+    calibration = Calibration()
+    calibration.learn("a/b", estimated, reported)
+    assert calibration.factor("a/b") == factor
+
+
+def test_what_was_learned_before_is_taken_up() -> None:
+    past = {"a/b": [(100, 150), (100, 150)]}
+    assert Calibration(lambda model: past.get(model, ())).factor("a/b") == pytest.approx(1.5)
+
+
+REQUEST = ModelRequest(SystemPrompt("You are kind. " * 50), (UserMessage("hello", NOON),))
+
+
+def test_a_call_whose_usage_was_reported_is_kept_as_it_is_and_learned_from_once_a_turn() -> None:
+    calibration = Calibration()
+    answer = AssistantMessage("hi", NOON, usage=Usage(300, 2, 100))
+    first = calibration.call(REQUEST, "a/b", answer, "", True)
+    assert (first.usage, first.is_reported) == (Usage(300, 2, 100), True)
+    assert calibration.factor("a/b") == pytest.approx(300 / first.estimated)
+    assert calibration.call(REQUEST, "a/b", answer, "", False) == Call("a/b", Usage(300, 2, 100))
+
+
+def test_a_call_without_a_report_is_counted_with_what_was_learned() -> None:
+    calibration = Calibration()
+    plain = calibration.call(REQUEST, "a/b", None, "I was saying", True)
+    assert not plain.is_reported
+    assert plain.usage.output_tokens == estimate("I was saying")
+    calibration.learn("a/b", 100, 200)
+    assert calibration.call(REQUEST, "a/b", None, "", True).usage.input_tokens == 2 * plain.usage.input_tokens
+
+
+def test_a_house_learns_across_its_turns(tmp_path: Path) -> None:
+    async def talk() -> None:
+        provider = ScriptedProvider(Say("one", usage=Usage(50_000, 1)), "two")
+        async with house(tmp_path, provider) as home:
+            await home.ask("first")
+            await home.ask("second")
+            rows = home.store.rows("SELECT input_tokens, estimated, is_reported FROM usage ORDER BY id")
+            (told, estimated, _), (counted, _, is_reported) = rows
+            assert (told, is_reported) == (50_000, 0)
+            assert estimated < counted <= 3 * estimated
+
+    asyncio.run(talk())

@@ -1,0 +1,230 @@
+"""Whatever a model sends, the toolbox answers with something it can act on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Literal
+
+import pytest
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.messages import Image, ToolCall
+from nanoclaw.core.tool import Tool, Toolbox, ToolContext, ToolOutput, tool
+from tests.plugins.conftest import CONTEXT, NOW, Hands
+
+CALLS: list[tuple[object, ...]] = []
+
+
+async def echo(
+    text: str,
+    times: Annotated[int, "how often"] = 1,
+    share: float = 0.5,
+    loud: bool = False,
+    kind: Literal["plain", "bold"] = "plain",
+    tags: list[str] | None = None,
+) -> str:
+    """Say it back."""
+    CALLS.append((text, times, share, loud, kind, tags))
+    return text * times
+
+
+async def who(context: ToolContext) -> str:
+    """Say who asks."""
+    return context.sender
+
+
+async def breaks() -> str:
+    """Break."""
+    raise RuntimeError("a defect")
+
+
+async def nothing() -> ToolOutput:
+    """Show a picture and no text."""
+    return ToolOutput("", (Image("image/png", b"x"),))
+
+
+@pytest.fixture
+def box() -> Hands:
+    CALLS.clear()
+    hands = Hands.__new__(Hands)
+    hands.box = Toolbox(
+        [tool(echo, effect="none"), tool(who), tool(breaks), tool(nothing)],
+        lambda: NOW,
+        lambda text: text.replace("sk-1", "[secret]"),
+    )
+    return hands
+
+
+def test_a_schema_comes_from_the_annotations() -> None:
+    properties = {
+        "text": {"type": "string"},
+        "times": {"type": "integer", "description": "how often"},
+        "share": {"type": "number"},
+        "loud": {"type": "boolean"},
+        "kind": {"type": "string", "enum": ["plain", "bold"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    spec = tool(echo).spec
+    assert (spec.name, spec.description) == ("echo", "Say it back.")
+    assert spec.parameters == {
+        "type": "object",
+        "properties": properties,
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_tool_without_a_docstring_or_with_an_odd_type_fails_at_once() -> None:
+    async def silent(text: str) -> str:
+        return text
+
+    async def odd(value: bytes) -> str:
+        """Odd."""
+        return ""
+
+    with pytest.raises(TypeError, match="needs a docstring"):
+        tool(silent)
+    with pytest.raises(TypeError, match=r"odd\(value\)"):
+        tool(odd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call"),
+    [
+        ('{"text": "a"}', ("a", 1, 0.5, False, "plain", None)),
+        (json.dumps('{"text": "a"}'), ("a", 1, 0.5, False, "plain", None)),
+        ('{"text": "a", "times": "2", "share": "1.5", "loud": "true"}', ("a", 2, 1.5, True, "plain", None)),
+        ('{"text": 5, "times": 2.0, "share": 1}', ("5", 2, 1.0, False, "plain", None)),
+        ('{"text": {"a": [1]}}', ('{"a": [1]}', 1, 0.5, False, "plain", None)),
+        ('{"text": "a", "tags": "one"}', ("a", 1, 0.5, False, "plain", ["one"])),
+        ('{"text": "a", "tags": ["x", 1]}', ("a", 1, 0.5, False, "plain", ["x", "1"])),
+        ('{"text": "a", "times": null, "unknown": null}', ("a", 1, 0.5, False, "plain", None)),
+        (' {"text": "é\\n\\u00e9", "kind": "bold"}\n', ("é\né", 1, 0.5, False, "bold", None)),
+    ],
+)
+def test_what_can_be_understood_runs(box: Hands, arguments: str, call: tuple[object, ...]) -> None:
+    assert not box.send("echo", arguments).is_error
+    assert [call] == CALLS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("", "needs 'text'"),
+        ("{}", "needs 'text'"),
+        ('{"text": null}', "needs 'text'"),
+        ("[]", "are a list"),
+        ('["text"]', "are a list"),
+        ("5", "are a int"),
+        ('"text"', "not valid JSON"),
+        ('{"text": "a"', "not valid JSON"),
+        ("{'text': 'a'}", "not valid JSON"),
+        ('{"text": "a"} {"text": "b"}', "not valid JSON"),
+        ('{"text": "a", "text": "b"}', "the same key twice"),
+        ('{"text": "a", "share": NaN}', "NaN is not JSON"),
+        ('{"text": "a", "share": -Infinity}', "-Infinity is not JSON"),
+        ('{"text": "a", "extra": 1}', "no argument 'extra'; it takes text, times"),
+        ('{"text": "a", "times": "five"}', "must be of type integer"),
+        ('{"text": "a", "times": 1.5}', "must be of type integer"),
+        ('{"text": "a", "times": true}', "must be of type integer"),
+        ('{"text": "a", "times": 1e999}', "must be of type integer"),
+        ('{"text": "a", "times": [1]}', "must be of type integer"),
+        ('{"text": "a", "loud": "perhaps"}', "must be of type boolean"),
+        ('{"text": "a", "kind": "italic"}', "must be one of plain, bold, not 'italic'"),
+        ('{"text": "\\ud800"}', "lone surrogate"),
+        ('{"\\ud800": 1}', "has no argument"),
+        ('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"text": "a", "times": ' + "9" * 100_000 + "}", "not valid JSON"),
+        ('{"text": "' + "x" * 5_000_000 + '"}', "send less at once"),
+        ("\x00", "not valid JSON"),
+        ('{"text": "\x01"}', "not valid JSON"),
+    ],
+)
+def test_what_cannot_be_understood_does_nothing_and_says_why(box: Hands, arguments: str, reason: str) -> None:
+    result = box.send("echo", arguments)
+    assert result.is_error
+    assert reason in result.text
+    assert len(result.text) < 400
+    assert CALLS == []
+
+
+@pytest.mark.parametrize("name", ["ECHO", " echo ", "Echo"])
+def test_a_name_in_the_wrong_case_is_found(box: Hands, name: str) -> None:
+    assert box.send(name, '{"text": "a"}').text == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("ecko", "Near: echo"), ("", "Tools: echo, who"), ("zzzzzz", "Tools: echo, who, breaks")]
+)
+def test_an_unknown_name_gets_the_near_ones(box: Hands, name: str, reason: str) -> None:
+    result = box.send(name, "{}")
+    assert result.is_error
+    assert reason in result.text
+
+
+def test_a_defect_becomes_an_error_result(box: Hands) -> None:
+    result = box.send("breaks", "{}")
+    assert (result.is_error, result.text) == (True, "breaks failed: RuntimeError: a defect")
+
+
+def test_results_are_redacted_and_never_empty(box: Hands) -> None:
+    assert box.send("echo", '{"text": "my sk-1 key"}').text == "my [secret] key"
+    assert box.send("nothing", "{}").text == "(no output)"
+    assert box.send("nothing", "{}").images == (Image("image/png", b"x"),)
+
+
+def test_a_tool_that_asks_for_it_learns_who_it_works_for(box: Hands) -> None:
+    assert box.send("who", "{}").text == "me"
+
+
+def test_cancelling_passes_through() -> None:
+    async def waits() -> str:
+        """Wait."""
+        await asyncio.Event().wait()
+        return ""
+
+    async def scenario() -> None:
+        running = asyncio.create_task(
+            Toolbox([tool(waits)], lambda: NOW, str).run(ToolCall("1", "waits", "{}"), CONTEXT)
+        )
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(scenario())
+
+
+def test_a_tool_error_is_shown_as_it_is() -> None:
+    async def refuses() -> str:
+        """Refuse."""
+        raise ToolError("give a date")
+
+    box = Toolbox([tool(refuses)], lambda: NOW, str)
+    result = asyncio.run(box.run(ToolCall("7", "refuses", ""), CONTEXT))
+    assert (result.call_id, result.text, result.is_error, result.at) == ("7", "give a date", True, NOW)
+
+
+def as_json(tools: list[Tool]) -> str:
+    specs = [tool.spec for tool in tools]
+    functions = [{"name": s.name, "description": s.description, "parameters": s.parameters} for s in specs]
+    return json.dumps([{"type": "function", "function": function} for function in functions], separators=(",", ":"))
+
+
+def test_all_tools_together_stay_within_their_price(hands: Hands) -> None:
+    assert len(as_json(hands.tools)) <= 5_000
+
+
+def test_every_example_is_a_call_that_its_tool_would_accept(hands: Hands) -> None:
+    for each in hands.tools:
+        assert each.spec.examples, each.spec.name
+        for example in each.spec.examples:
+            properties = each.spec.parameters["properties"]
+            assert set(each.spec.parameters["required"]) <= set(example.arguments) <= set(properties)
+
+
+def test_only_tools_that_change_nothing_may_run_side_by_side(hands: Hands) -> None:
+    reading = {each.spec.name for each in hands.tools if each.effect == "none"}
+    assert reading == {"read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get"}

@@ -1,0 +1,454 @@
+"""One archive of everything, and the way back: nothing is mixed, nothing is written over, nothing is taken on trust."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw.core.bootstrap import seed
+from nanoclaw.core.store.db import MIGRATIONS, Store
+from nanoclaw.core.store.sessions import list_sessions
+from tests.core.house import REPOSITORY
+from tests.core.store.test_db import filled, held
+from tests.journeys.command import Home
+
+Tree = dict[str, bytes | str | None]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with something in every place."""
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    (home.root / "config.toml").write_text('[model]\nname = "ollama/x"\n')
+    (home.root / "undo").mkdir()
+    (home.root / "undo" / "000001.json").write_text("{}")
+    seed(home.workspace, REPOSITORY / "workspace_template")
+    (home.workspace / "MEMORY.md").write_text("- 2026-03-06: Likes tea\n")
+    filled(home.root / "state.db", 20)
+    deep = home.workspace / "notes" / "bücher"
+    deep.mkdir(parents=True)
+    (deep / "a b\n.md").write_bytes(b"\0\xff bytes")
+    (home.workspace / os.fsdecode(b"bad \xff name")).write_text("x")
+    (home.workspace / "empty").mkdir()
+    (home.workspace / "run.sh").write_text("#!/bin/sh\n")
+    (home.workspace / "run.sh").chmod(0o755)
+    (home.workspace / "inside").symlink_to("notes/bücher")
+    (home.workspace / "absolute").symlink_to(home.workspace / "run.sh")
+    (home.root / "secrets.env").write_text("OPENAI_API_KEY=sk-12345678\n")
+    (home.root / "secrets.env").chmod(0o600)
+    return home
+
+
+def tree(folder: Path) -> Tree:
+    """What is below a folder: contents of files, targets of links, None for folders."""
+    found: Tree = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        else:
+            found[name] = None if path.is_dir() else path.read_bytes()
+    return found
+
+
+def calm(found: Tree) -> Tree:
+    """Without what looking at a database leaves beside it."""
+    return {name: what for name, what in found.items() if not name.endswith((".lock", "-wal", "-shm"))}
+
+
+def messages(root: Path) -> int:
+    store = Store(root / "state.db", read_only=True)
+    try:
+        return sum(info.messages for info in list_sessions(store))
+    finally:
+        store.close()
+
+
+def drafts(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob(".draft-*")]
+
+
+# -- there and back
+
+
+def test_a_backup_is_restored_into_an_empty_home_as_it_was(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "all.tar.gz"
+    made = home.run("backup", str(file))
+    assert "checked by restoring it" in made.out
+    assert "Left out: secrets.env (--with-secrets takes it along)" in made.out
+    assert file.stat().st_mode & 0o077 == 0
+    other = Home(tmp_path / "other")
+    other.run("restore", str(file))
+    before, after = tree(home.workspace), tree(other.workspace)
+    assert before.pop("absolute") == str(home.workspace / "run.sh")
+    assert after.pop("absolute") == "run.sh"
+    assert after == before
+    assert os.access(other.workspace / "run.sh", os.X_OK)
+    assert messages(other.root) == messages(home.root) == 41
+    assert (other.root / "config.toml").read_bytes() == (home.root / "config.toml").read_bytes()
+    assert tree(other.root / "undo") == tree(home.root / "undo")
+    assert not (other.root / "secrets.env").exists()
+    assert "Likes tea" in other.run("memory", "search", "tea").out
+    assert drafts(tmp_path) == []
+
+
+def test_secrets_go_along_only_when_asked_for(home: Home, tmp_path: Path) -> None:
+    made = home.run("backup", str(tmp_path / "all.tar.gz"), "--with-secrets")
+    assert "your keys are in it" in made.err
+    other = Home(tmp_path / "other")
+    other.run("restore", str(tmp_path / "all.tar.gz"))
+    assert (other.root / "secrets.env").read_text() == "OPENAI_API_KEY=sk-12345678\n"
+    assert (other.root / "secrets.env").stat().st_mode & 0o077 == 0
+
+
+def test_what_was_there_before_is_kept_aside_and_not_mixed(home: Home, tmp_path: Path) -> None:
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    saved = tree(home.workspace)
+    (home.workspace / "later.md").write_text("newer")
+    (home.workspace / "run.sh").unlink()
+    (home.root / "config.toml").write_text("[model\nbroken")
+    (home.root / "skills").mkdir()
+    told = home.run("restore", str(tmp_path / "all.tar.gz")).out
+    (aside,) = home.root.glob("before-restore-*")
+    assert str(aside) in told
+    now = tree(home.workspace)
+    assert now == {**saved, "absolute": "run.sh"}
+    assert (aside / "workspace" / "later.md").read_text() == "newer"
+    assert (aside / "config.toml").read_text() == "[model\nbroken"
+    assert (aside / "skills").is_dir()
+    assert not (home.root / "skills").exists()
+    assert messages(aside) == messages(home.root) == 41
+    assert (home.root / "secrets.env").exists()  # it was not in the archive, so it stays
+
+
+def test_a_backup_of_nothing_is_restored_to_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert home.run("backup", str(tmp_path / "none.tar.gz")).out.startswith("0 files (0.0 MB)")
+    assert not home.root.exists()
+    assert home.run("restore", str(tmp_path / "none.tar.gz")).out.startswith("0 files are restored.")
+    assert sorted(path.name for path in home.root.iterdir()) == ["state.lock"]
+
+
+def test_a_running_nanoclaw_is_backed_up_and_not_restored_over(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "all.tar.gz"
+    with held(home.root / "state.db") as owner:
+        with closing(sqlite3.connect(home.root / "state.db")) as db, db:
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            db.execute("INSERT INTO pins (at, text) VALUES ('now', 'just said')")
+            home.run("backup", str(file))
+        before = tree(home.root)
+        assert f"process {owner.pid}" in home.run("restore", str(file), check=1).err
+        assert tree(home.root) == before
+    other = Home(tmp_path / "other")
+    other.run("restore", str(file))
+    with closing(sqlite3.connect(other.root / "state.db")) as db:
+        assert db.execute("SELECT count(*) FROM messages").fetchone() == (41,)
+
+
+def test_a_workspace_elsewhere_goes_along_and_comes_back_where_the_config_says(home: Home, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "Documents" / "claw"
+    elsewhere.parent.mkdir()
+    home.workspace.rename(elsewhere)
+    (elsewhere / "absolute").unlink()
+    (home.root / "config.toml").write_text(f"[workspace]\npath = {json.dumps(str(elsewhere))}\n")
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    saved = tree(elsewhere)
+    (elsewhere / "later.md").write_text("newer")
+    home.run("restore", str(tmp_path / "all.tar.gz"))
+    assert tree(elsewhere) == saved
+    (aside,) = elsewhere.parent.glob("claw.before-restore-*")
+    assert (aside / "later.md").exists()
+    shutil.rmtree(elsewhere.parent)
+    Home(tmp_path / "other").run("restore", str(tmp_path / "all.tar.gz"))
+    assert tree(elsewhere) == saved
+
+
+def test_what_is_no_file_and_links_that_lead_out_are_named_and_left_out(home: Home, tmp_path: Path) -> None:
+    os.mkfifo(home.workspace / "pipe")
+    (home.workspace / "out").symlink_to("/etc/passwd")
+    with socket.socket(socket.AF_UNIX) as listener:
+        os.chdir(home.workspace)  # a socket's path must be short
+        try:
+            listener.bind("sock")
+        finally:
+            os.chdir(REPOSITORY)
+        told = home.run("backup", str(tmp_path / "all.tar.gz")).out
+    assert "Left out: workspace/pipe (a named pipe)" in told
+    assert "Left out: workspace/sock (a socket)" in told
+    assert "Left out: workspace/out (a link that leads out of it)" in told
+    with tarfile.open(tmp_path / "all.tar.gz") as archive:
+        assert not [info for info in archive if "passwd" in info.linkname or info.name.endswith(("pipe", "sock"))]
+
+
+def test_logs_models_and_the_index_are_made_anew_and_not_backed_up(home: Home, tmp_path: Path) -> None:
+    for name in ("logs", "models"):
+        (home.root / name).mkdir(exist_ok=True)
+        (home.root / name / "large").write_text("x")
+    (home.root / "forgotten.1").write_text("on its way out")
+    home.run("memory", "search", "tea")
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    with tarfile.open(tmp_path / "all.tar.gz") as archive:
+        tops = {name.split("/")[1] for name in archive.getnames() if name.startswith("home/")}
+    assert tops == {"config.toml", "state.db", "undo"}
+
+
+def test_an_archive_in_the_workspace_does_not_hold_itself(home: Home) -> None:
+    home.run("backup", str(home.workspace / "all.tar.gz"))
+    with tarfile.open(home.workspace / "all.tar.gz") as archive:
+        assert not [name for name in archive.getnames() if "all.tar" in name or "draft" in name]
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("what", ["exists", "no folder", "damaged state"])
+def test_a_backup_that_cannot_be_made_is_told_and_leaves_nothing(home: Home, tmp_path: Path, what: str) -> None:
+    file = tmp_path / "all.tar.gz"
+    if what == "exists":
+        file.write_text("thesis")
+    elif what == "no folder":
+        file = tmp_path / "not" / "there"
+    else:
+        (home.root / "state.db").write_bytes((home.root / "state.db").read_bytes()[:9000])
+    before = calm(tree(tmp_path))
+    told = home.run("backup", str(file), check=1).err
+    assert "draft" not in told
+    assert {
+        "exists": "left as it is",
+        "no folder": f"no folder {tmp_path}/not.",
+        "damaged state": "no backup was made",
+    }[what] in told
+    assert calm(tree(tmp_path)) == before
+
+
+def test_a_backup_under_the_name_of_another_kind_of_archive_is_not_made(home: Home, tmp_path: Path) -> None:
+    assert "give a name such as all.tar.gz" in home.run("backup", str(tmp_path / "all.zip"), check=1).err
+    assert not (tmp_path / "all.zip").exists()
+
+
+def test_a_backup_of_a_newer_state_is_refused_by_its_own_name(home: Home, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(home.root / "state.db")) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    told = home.run("backup", str(tmp_path / "all.tar.gz"), check=1).err
+    assert f"{tmp_path}/all.tar.gz is refused: its state.db was written by a newer nanoclaw" in told
+    assert "draft" not in told
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+from nanoclaw.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def limited(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command where no file can grow beyond 40 kB."""
+    return subprocess.run(
+        [sys.executable, "-c", FULL, *arguments], capture_output=True, text=True, env=home.variables(), cwd=REPOSITORY
+    )
+
+
+def test_where_files_cannot_grow_neither_way_changes_anything(home: Home, tmp_path: Path) -> None:
+    (home.workspace / "large").write_bytes(os.urandom(100_000))
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    before = calm(tree(tmp_path))
+    saved = limited(home, "backup", str(tmp_path / "more.tar.gz"))
+    assert saved.returncode == 1
+    assert "no backup was made" in saved.stderr
+    assert "draft" not in saved.stderr
+    assert "Traceback" not in saved.stderr
+    restored = limited(home, "restore", str(tmp_path / "all.tar.gz"))
+    assert restored.returncode == 1
+    assert "was not restored" in restored.stderr
+    assert "draft" not in restored.stderr
+    assert "Nothing was changed" in restored.stderr
+    assert calm(tree(tmp_path)) == before
+
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, body: bytes = b"x", link: str = "") -> Member:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, len(body) if kind == tarfile.REGTYPE else 0
+    return info, body
+
+
+def forge(path: Path, *members: Member, listed: dict[str, Any] | None = None) -> None:
+    """An archive of these members with a list that agrees with them, but for what `listed` says."""
+    files = {info.name: [len(body), hashlib.sha256(body).hexdigest()] for info, body in members if info.isreg()}
+    links = {info.name: info.linkname for info, _ in members if info.issym()}
+    listing = {"format": 1, "state": len(MIGRATIONS), "files": files, "links": links, **(listed or {})}
+    with tarfile.open(path, "w:gz") as archive:
+        for info, body in (*members, member("manifest.json", body=json.dumps(listing).encode())):
+            archive.addfile(info, io.BytesIO(body))
+
+
+BAD: dict[str, Callable[[Path], object]] = {
+    "no place": lambda path: forge(path, member("../evil")),
+    "not a place": lambda path: forge(path, member("/etc/evil")),
+    "slips": lambda path: forge(path, member("workspace/../../evil")),
+    "empty part": lambda path: forge(path, member("workspace//evil")),
+    "lock": lambda path: forge(path, member("home/state.lock")),
+    "journal": lambda path: forge(path, member("home/state.db-wal")),
+    "link out": lambda path: forge(path, member("workspace/l", tarfile.SYMTYPE, link="../../evil")),
+    "absolute link": lambda path: forge(path, member("workspace/l", tarfile.SYMTYPE, link="/etc/passwd")),
+    "link over link": lambda path: forge(
+        path,
+        member("workspace/a/b/up", tarfile.SYMTYPE, link="../../top"),
+        member("workspace/top", tarfile.DIRTYPE),
+        member("workspace/l", tarfile.SYMTYPE, link="a/b/up/../../evil"),
+    ),
+    "link in home": lambda path: forge(path, member("home/undo", tarfile.SYMTYPE, link="/tmp")),
+    "hard link": lambda path: forge(path, member("workspace/l", tarfile.LNKTYPE, link="/etc/passwd")),
+    "device": lambda path: forge(path, member("workspace/null", tarfile.CHRTYPE)),
+    "pipe": lambda path: forge(path, member("workspace/pipe", tarfile.FIFOTYPE)),
+    "through a link": lambda path: forge(
+        path, member("workspace/l", tarfile.SYMTYPE, link="."), member("workspace/l/evil")
+    ),
+    "twice": lambda path: forge(path, member("workspace/a"), member("workspace/a", body=b"y")),
+    "wrong sum": lambda path: forge(
+        path, member("workspace/a"), listed={"files": {"workspace/a": [1, hashlib.sha256(b"y").hexdigest()]}}
+    ),
+    "too few": lambda path: forge(path, member("workspace/a"), listed={"files": {}}),
+    "too many": lambda path: forge(path, listed={"files": {"workspace/a": [1, "0"]}}),
+    "odd list": lambda path: forge(path, listed={"files": []}),
+    "newer": lambda path: forge(path, listed={"format": 2}),
+    "newer state": lambda path: forge(path, listed={"state": len(MIGRATIONS) + 1}),
+    "no database": lambda path: forge(path, member("home/state.db", body=b"dear diary" * 100)),
+    "late config": lambda path: forge(path, member("workspace/a"), member("home/config.toml", body=b"")),
+    "bad config": lambda path: forge(path, member("home/config.toml", body=b"[model"), member("workspace/a")),
+    "around home": lambda path: forge(
+        path, member("home/config.toml", body=b'[workspace]\npath = ".."'), member("workspace/a")
+    ),
+    "no list": lambda path: shutil.copy(make_tar(path.with_suffix(".other")), path),
+    "no archive": lambda path: path.write_text("thesis"),
+    "empty": lambda path: path.write_bytes(b""),
+    "packed nonsense": lambda path: path.write_bytes(gzip.compress(b"nonsense" * 1000)),
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": lambda path: os.mkfifo(path),
+    "missing": lambda path: None,
+}
+
+
+def make_tar(path: Path) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        info, body = member("workspace/a")
+        archive.addfile(info, io.BytesIO(body))
+    return path
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_an_archive_that_is_not_as_it_should_be_is_refused_and_nothing_changes(
+    tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nanoclaw.cli import run
+
+    file = tmp_path / "bad.tar.gz"
+    BAD[what](file)
+    home = Home(tmp_path / "home")
+    (home.workspace / "memory").mkdir(parents=True)
+    (home.workspace / "MEMORY.md").write_text("- mine\n")
+    (home.root / "config.toml").write_text("")
+    filled(home.root / "state.db", 2)
+    before = calm(tree(home.root))
+    monkeypatch.setenv("NANOCLAW_HOME", str(home.root))
+    assert run(["restore", str(file)]) in (1, 2)
+    assert "bad.tar.gz" in (said := capsys.readouterr().err) or "config.toml" in said or "home itself" in said
+    assert calm(tree(home.root)) == before
+    assert not (tmp_path / "evil").exists()
+
+
+def test_an_archive_cut_at_any_byte_is_refused(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nanoclaw.cli import run
+
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    whole = (tmp_path / "all.tar.gz").read_bytes()
+    other = tmp_path / "other"
+    monkeypatch.setenv("NANOCLAW_HOME", str(other))
+    for cut in [0, 1, 5, 18, *range(100, len(whole), len(whole) // 40), len(whole) - 9, len(whole) - 1]:
+        (tmp_path / "cut.tar.gz").write_bytes(whole[:cut])
+        assert run(["restore", str(tmp_path / "cut.tar.gz")]) == 1
+        assert "Nothing was changed" in capsys.readouterr().err
+        assert [path.name for path in other.iterdir()] == ["state.lock"]
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0x10
+    (tmp_path / "cut.tar.gz").write_bytes(flipped)
+    assert run(["restore", str(tmp_path / "cut.tar.gz")]) == 1
+
+
+# -- a kill
+
+
+KILLED = """
+import os, signal, sys
+at, calls = int(sys.argv[1]), 0
+def hook(event, arguments):
+    global calls
+    if event == "os.rename" or (event == "os.remove" and "restoring" in str(arguments[0])):
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+from nanoclaw.cli import run
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+def test_a_restore_that_is_killed_anywhere_is_not_begun_or_completed_at_the_next_start(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nanoclaw.cli import run
+
+    monkeypatch.setenv("NANOCLAW_HOME", str(home.root))
+    home.run("backup", str(tmp_path / "all.tar.gz"))
+    saved = tree(home.workspace) | {"absolute": "run.sh"}
+    (home.workspace / "later.md").write_text("newer")
+    (home.root / "config.toml").write_text('[model]\nname = "ollama/later"\n')
+    pristine = tmp_path / "pristine"
+    shutil.copytree(home.root, pristine, symlinks=True)
+    later = tree(home.workspace)
+    outcomes = set()
+    for at in range(1, 30):
+        shutil.rmtree(home.root)
+        shutil.copytree(pristine, home.root, symlinks=True)
+        ended = subprocess.run(
+            [sys.executable, "-c", KILLED, str(at), "restore", str(tmp_path / "all.tar.gz")],
+            capture_output=True,
+            env=home.variables(),
+            cwd=REPOSITORY,
+        )
+        assert run(["status", "--json"]) == 0
+        model = json.loads(capsys.readouterr().out)["model"]
+        restored = tree(home.workspace) == saved
+        assert restored or tree(home.workspace) == later
+        assert model == ("ollama/x" if restored else "ollama/later")
+        assert messages(home.root) == 41
+        if restored:
+            (aside,) = home.root.glob("before-restore-*")
+            assert (aside / "workspace" / "later.md").read_text() == "newer"
+        outcomes.add((ended.returncode, restored))
+        if ended.returncode == 0:
+            break
+    assert outcomes == {(-signal.SIGKILL, False), (-signal.SIGKILL, True), (0, True)}

@@ -1,0 +1,196 @@
+"""Words taken out of the store leave no byte behind, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.events import TurnEnded
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Inbound,
+    Message,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.outbox import insert
+from nanoclaw.core.store.sessions import Sessions, Turn
+from nanoclaw.plugins.forget import scrub
+from nanoclaw.plugins.memory.words import words_of
+
+NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
+MAIN, WORK = Address("terminal", "main"), Address("terminal", "work")
+LINE = "The parrot is called Zebulon."
+WORDS = words_of([f"- 2026-01-10: {LINE}"])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "state.db")
+    yield store
+    store.close()
+
+
+def begin(store: Store, sessions: Sessions, text: str, address: Address = MAIN) -> Turn:
+    count = store.rows("SELECT count(*) FROM inbox")[0][0]
+    row = Inbox(store, lambda: NOW).accept(Inbound(address, "me", str(count), UserMessage(text, NOW)))
+    assert row
+    return sessions.of(address).begin_turn([row], [UserMessage(text, NOW)])
+
+
+def note_it(turn: Turn) -> None:
+    call = ToolCall("c1", "memory_add", json.dumps({"text": LINE}))
+    turn.acting(AssistantMessage("", NOW, (call,)))
+    turn.step(
+        [
+            AssistantMessage("I note it.", NOW, (call,), opaque=json.dumps({"thought": LINE})),
+            ToolResult("c1", "memory_add", f"Noted: {LINE}", NOW),
+        ]
+    )
+
+
+def end(turn: Turn, text: str, address: Address = MAIN) -> None:
+    turn.end(TurnEnded(text, "answered"), [AssistantMessage(text, NOW)], Outbound(address, text), "m")
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def test_no_byte_of_the_words_is_left_in_any_file(store: Store, tmp_path: Path) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    turn = begin(store, sessions, "Do remember: my parrot, it is called Zebulon")
+    note_it(turn)
+    end(turn, "Zebulon is a fine name.")
+    for number in range(300):
+        turn = begin(store, sessions, f"{number} {LINE} " + "x" * 300)
+        end(turn, "ok")
+    store.db.execute("UPDATE sessions SET memory = ?", (json.dumps({"shown": [f"a {LINE}", "b"]}),))
+    sessions.of(WORK)
+    store.db.execute("DELETE FROM outbox WHERE id > 5")
+    assert b"Zebulon" in bytes_of(tmp_path)
+    cells = scrub.scrub(store, WORDS)
+    sessions.forget(WORDS, None)
+    assert cells
+    assert b"ebulo" not in bytes_of(tmp_path)
+    assert "Zebulon" not in repr(sessions.of(MAIN).history)
+    assert sessions.of(MAIN).memory == json.dumps({"shown": ["a [forgotten].", "b"]})
+    assert len(sessions.of(MAIN).history) == 4 + 600
+
+
+def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(store: Store, tmp_path: Path) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    turn = begin(store, sessions, "forget the name of my parrot")
+    call = ToolCall("c1", "memory_forget", json.dumps({"query": "Zebulon", "numbers": [1]}))
+    turn.acting(AssistantMessage("", NOW, (call,)))
+    scrub.scrub(store, WORDS, "memory_forget")
+    sessions.forget(WORDS, MAIN)
+    turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])
+    end(turn, "I forgot that Zebulon is your parrot.")
+    assert b"ebulo" not in bytes_of(tmp_path)
+    (sent,) = store.rows("SELECT text FROM outbox")
+    assert sent == ("I forgot that [forgotten] is your [forgotten].",)
+    assert "Zebulon" not in repr(sessions.of(MAIN).history)
+
+
+def test_after_that_turn_the_words_may_be_said_again(store: Store) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    turn = begin(store, sessions, "forget it")
+    sessions.forget(WORDS, MAIN)
+    end(turn, "Done")
+    end(begin(store, sessions, LINE), LINE)
+    assert LINE in repr(sessions.of(MAIN).history[-1])
+
+
+def test_a_turn_in_another_chat_forgets_as_well(store: Store, tmp_path: Path) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    other = begin(store, sessions, "what do you know?", WORK)
+    end(begin(store, sessions, "x"), "y")
+    sessions.forget(WORDS, MAIN)
+    end(other, f"{LINE} And the parrot eats nuts.", WORK)
+    assert store.rows("SELECT text FROM outbox ORDER BY id DESC LIMIT 1") == [
+        ("[forgotten]. And the parrot eats nuts.",)
+    ]
+
+
+def test_it_can_be_put_back(store: Store) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    turn = begin(store, sessions, LINE)
+    note_it(turn)
+    end(turn, LINE)
+    before = list(store.db.iterdump())
+    history: list[Message] = list(sessions.of(MAIN).history)
+    cells = scrub.scrub(store, WORDS)
+    assert scrub.restore(store, cells) == len(cells)
+    sessions.reload()
+    assert list(store.db.iterdump()) == before
+    assert sessions.of(MAIN).history == history
+
+
+def test_keys_and_states_are_left_as_they_are(store: Store) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    end(begin(store, sessions, "done terminal main"), "new")
+    scrub.scrub(store, words_of((), ["done", "terminal", "main", "new", "delivered", "answered"]))
+    assert store.rows("SELECT key FROM sessions") == [("terminal:main",)]
+    assert store.rows("SELECT channel, chat, state FROM inbox") == [("terminal", "main", "done")]
+    assert store.rows("SELECT channel, chat, state FROM outbox") == [("terminal", "main", "pending")]
+    assert store.rows("SELECT reason FROM turns") == [("answered",)]
+
+
+def test_copies_of_older_formats_lose_the_words_too(store: Store, tmp_path: Path) -> None:
+    end(begin(store, Sessions(store, lambda: NOW), LINE), "ok")
+    copy, broken = tmp_path / "state.db.v1", tmp_path / "state.db.v0"
+    with sqlite3.connect(copy) as target:
+        store.db.backup(target)
+    target.close()
+    broken.write_bytes(b"not a database: Zebulon")
+    scrub.scrub_copies(store.path, WORDS)
+    assert not broken.exists()
+    assert b"ebulo" not in copy.read_bytes()
+    with sqlite3.connect(copy) as target:
+        assert "[forgotten]" in target.execute("SELECT body FROM messages").fetchone()[0]
+    target.close()
+
+
+def test_mentions_counts_messages_of_ended_turns_only(store: Store) -> None:
+    sessions = Sessions(store, lambda: NOW)
+    end(begin(store, sessions, "zebra"), "a zebra")
+    begin(store, sessions, "forget zebra")
+    assert scrub.mentions(store, lambda body: "zebra" in body) == 2
+
+
+def test_nothing_found_changes_nothing(store: Store) -> None:
+    end(begin(store, Sessions(store, lambda: NOW), "hello"), "hi")
+    before = list(store.db.iterdump())
+    assert scrub.scrub(store, WORDS) == []
+    assert list(store.db.iterdump()) == before
+
+
+def test_what_was_deleted_long_ago_is_gone_as_well(store: Store, tmp_path: Path) -> None:
+    store.db.execute("PRAGMA secure_delete = OFF")
+    sessions = Sessions(store, lambda: NOW)
+    for number in range(50):
+        end(begin(store, sessions, f"{number} {LINE}"), "x" * 300)
+    store.db.execute("DELETE FROM messages")
+    store.db.execute("UPDATE inbox SET body = '{}'")
+    store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"ebulo" in bytes_of(tmp_path)
+    assert scrub.scrub(store, WORDS) == []
+    assert b"ebulo" not in bytes_of(tmp_path)
+
+
+def test_rows_waiting_for_delivery_are_looked_through(store: Store) -> None:
+    with store.transaction() as db:
+        insert(db, Outbound(MAIN, LINE), NOW.isoformat(), None)
+    scrub.scrub(store, WORDS)
+    assert store.rows("SELECT text FROM outbox") == [("[forgotten].",)]

@@ -1,0 +1,373 @@
+"""Finding notes: the right one first, in any size of memory and any language."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory import recall as recalling
+from nanoclaw.plugins.memory.index import Index
+from nanoclaw.plugins.memory.notes import MemoryStore
+from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.plugins.memory.tokens import tokens
+
+NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
+
+
+def workspace(root: Path, **notes: str) -> Workspace:
+    (root / "memory").mkdir()
+    for name, text in notes.items():
+        path = root / "MEMORY.md" if name == "MEMORY" else root / "memory" / f"{name.strip('_').replace('_', '-')}.md"
+        path.write_text(text, encoding="utf-8")
+    return Workspace(root)
+
+
+def search(workspace: Workspace, query: str, limit: int, now: datetime) -> list[Hit]:
+    index = Index(workspace, workspace.root / "index.db")
+    try:
+        return recalling.search(index, query, limit, now)
+    finally:
+        index.close()
+
+
+def recall(workspace: Workspace, query: str, *talk: str, budget: int = 1_500) -> list[Hit]:
+    index = Index(workspace, workspace.root / "index.db")
+    try:
+        return recalling.recall(index, query, talk, NOW, budget, 280)
+    finally:
+        index.close()
+
+
+def texts(hits: list[Hit]) -> list[str]:
+    return [hit.text for hit in hits]
+
+
+def test_one_of_two_notes_is_found(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- 09:00 Bought a pelican\n", _2026_05_02="- 10:00 Went swimming\n")
+    (hit,) = search(ws, "Where is my pelican?", 5, NOW)
+    assert (hit.file, hit.start, hit.end, hit.date) == ("memory/2026-05-01.md", 1, 1, date(2026, 5, 1))
+    assert hit.text == "09:00 Bought a pelican"
+    assert hit.score > 0
+
+
+def test_an_empty_memory_finds_nothing(tmp_path: Path) -> None:
+    assert search(Workspace(tmp_path), "anything", 5, NOW) == []
+    assert search(workspace(tmp_path, MEMORY=""), "anything", 5, NOW) == []
+
+
+@pytest.mark.parametrize(
+    "query", ["hi", "thanks", "ok", "", "the and of", "🎈", "'", '"', "* OR (", "\0", "?" * 100_000]
+)
+def test_words_without_meaning_find_nothing_and_raise_nothing(tmp_path: Path, query: str) -> None:
+    assert search(workspace(tmp_path, MEMORY="- hi, thanks, ok, the and of\n"), query, 5, NOW) == []
+
+
+def test_notes_are_split_at_headings_bullets_and_blank_lines(tmp_path: Path) -> None:
+    text = "# Garden\n\nThe apple tree\nneeds water\n\n- apple one\n  more of it\n  - apple two\n1. apple three\n"
+    text += "## Food\napple pie\n"
+    hits = search(workspace(tmp_path, MEMORY=text), "apple", 10, NOW)
+    assert sorted((hit.start, hit.end, hit.text) for hit in hits) == [
+        (3, 4, "The apple tree\nneeds water"),
+        (6, 7, "apple one\nmore of it"),
+        (8, 8, "apple two"),
+        (9, 9, "apple three"),
+        (11, 11, "apple pie"),
+    ]
+
+
+def test_a_heading_counts_for_what_stands_below_it(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="# Garden\n- roses\n# Kitchen\n- pots\n")
+    assert texts(search(ws, "garden", 5, NOW)) == ["roses"]
+
+
+def test_a_rare_word_outweighs_common_ones(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- walk in the park\n- walk to the zoo\n- walk home\n- the zebra in the park\n")
+    assert texts(search(ws, "walk park zebra", 1, NOW)) == ["the zebra in the park"]
+
+
+def test_age_only_breaks_ties(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path,
+        _2020_01_01="- the red bicycle was stolen",
+        _2026_05_01="- a bicycle lane was planned",
+        _2026_05_02="- a bicycle race was watched",
+    )
+    assert texts(search(ws, "stolen bicycle", 1, NOW)) == ["the red bicycle was stolen"]
+    assert texts(search(ws, "bicycle", 3, NOW))[:2] == ["a bicycle race was watched", "a bicycle lane was planned"]
+
+
+def test_facts_carry_their_own_date(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- 2024-02-29: Moved to Lviv\n- Born in Kyiv, Lviv later\n")
+    assert {hit.date for hit in search(ws, "Lviv", 5, NOW)} == {date(2024, 2, 29), None}
+
+
+def test_struck_words_are_not_returned(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path, MEMORY="- ~~Birthday on 4 May~~\n- Birthday on 5 May\n- 2026-01-01: ~~birthday cake~~ (2026-02-02)\n"
+    )
+    assert texts(search(ws, "birthday", 5, NOW)) == ["Birthday on 5 May"]
+
+
+def test_the_same_words_are_returned_once(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- spare keys\n", _2026_05_02="- spare keys\n")
+    assert [hit.file for hit in search(ws, "spare keys", 5, NOW)] == ["memory/2026-05-02.md"]
+
+
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("running", "- a run in the morning"),
+        ("stories", "- the story of a cat"),
+        ("birthdays", "- mum's birthday"),
+        ("boxes", "- a box of tea"),
+        ("planned", "- plans for summer"),
+        ("make", "- making bread"),
+        ("CAFÉ", "- the café"),
+        ("ｐｉｚｚａ", "- pizza night"),
+        ("生日", "- 妈妈的生日是五月五日"),
+        ("東京", "- 来週東京に行く"),
+        ("서울", "- 내일 서울에 간다"),
+        ("straße", "- in der Strasse"),
+        ("Ключ", "- запасной ключ"),
+    ],
+)
+def test_words_are_found_in_other_forms_and_languages(tmp_path: Path, query: str, note: str) -> None:
+    assert texts(search(workspace(tmp_path, MEMORY=f"- something else\n{note}\n"), query, 5, NOW)) == [note[2:]]
+
+
+def test_tokens() -> None:
+    assert list(tokens("The 3 dogs' kennel, my_file and 東京x!")) == [
+        "3",
+        "dog",
+        "kennel",
+        "file",
+        "東",
+        "京",
+        "東京",
+        "x",
+    ]
+
+
+def test_odd_files_are_passed_over(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_13_40="- needle in an impossible day\n", _2026_05_01="- needle in May\n")
+    (tmp_path / "memory/bad.md").write_bytes(b"- needle \xff\xfe\n")
+    (tmp_path / "memory/folder.md").mkdir()
+    os.mkfifo(tmp_path / "memory/pipe.md")
+    (tmp_path / "MEMORY.md").symlink_to("/etc/passwd")
+    assert {hit.file for hit in search(ws, "needle", 9, NOW)} == {
+        "memory/2026-13-40.md",
+        "memory/2026-05-01.md",
+        "memory/bad.md",
+    }
+
+
+def test_a_note_edited_meanwhile_is_seen(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="- old\n")
+    assert search(ws, "fresh", 5, NOW) == []
+    ws.memory_file.write_text("- fresh\n")
+    assert texts(search(ws, "fresh", 5, NOW)) == ["fresh"]
+
+
+def test_thirty_thousand_bullets_take_bounded_time(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, MEMORY="".join(f"- entry number {n} about tea\n" for n in range(30_000)))
+    before = time.process_time()
+    assert texts(search(ws, "number 29999", 1, NOW)) == ["entry number 29999 about tea"]
+    assert time.process_time() - before < 20
+
+
+@pytest.mark.parametrize("message", ["hi", "thanks", "ok", "good morning", "sounds good!", "🎈", "", "the"])
+def test_small_talk_recalls_nothing(tmp_path: Path, message: str) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- Good morning, thanks, ok\n- the plumber came\n")
+    assert recall(ws, message, "When did the plumber come?") == []
+
+
+def test_a_message_about_something_else_recalls_nothing(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- the capital letters of the sign were painted\n- tea with Bob\n")
+    assert recall(ws, "What is the population of Brazil's capital Brasilia?") == []
+
+
+def test_a_word_like_many_is_not_taken_for_a_typo_of_one(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- the fire was warm\n- fresh air at last\n- a tie for the wedding\n- rain\n")
+    assert recall(ws, "I'm tired") == []
+
+
+def test_less_of_a_message_will_do_when_it_is_about_the_own_affairs(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- rain all day and night\n- a recipe from Lviv\n- bread and butter for tea\n")
+    assert recall(ws, "What is the recipe for gnocchi?") == []
+    assert texts(recall(ws, "Where is my recipe for gnocchi?")) == ["a recipe from Lviv"]
+
+
+def test_words_that_stand_far_apart_do_not_make_a_message_one_about_the_notes(tmp_path: Path) -> None:
+    weather = "\n# Weather\n- rain, wind, thunder, hail, fog, frost, drizzle, sleet and mist from dawn till dusk\n"
+    notes = {"_2026_04_01": "coffee", "_2026_04_02": "marble", "_2026_04_03": "stain"}
+    ws = workspace(tmp_path, **{day: f"- {word}\n{weather}" for day, word in notes.items()})
+    assert recall(ws, "How does coffee stain marble?") == []
+    assert set(texts(recall(ws, "How does my coffee stain marble?"))) == {"coffee", "marble", "stain"}
+
+
+def test_a_year_that_no_note_is_of_brings_up_nothing(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_04_01="- Bob won at chess again\n", _2026_05_02="- swam in the lake\n")
+    assert recall(ws, "Who won the World Cup in 1998?") == []
+    assert texts(recall(ws, "Who won at chess in 2026?"))[0] == "Bob won at chess again"
+
+
+def test_of_equal_lines_the_one_that_shares_rare_words_with_another_good_one_comes_first(tmp_path: Path) -> None:
+    ws = workspace(
+        tmp_path,
+        _2026_04_01="- boat: the spinnaker tore near Usedom\n",
+        _2026_04_02="- boat: mended spinnaker in Usedom\n",
+        _2026_05_01="- boat: ate lentil soup with Karl\n",
+    )
+    assert texts(search(ws, "boat", 3, NOW))[-1] == "boat: ate lentil soup with Karl"
+
+
+def test_recalled_notes_keep_to_their_length_and_budget(tmp_path: Path) -> None:
+    lines = "".join(f"- {'x' * n} the heron stood in the {'reeds and ' * 60}waited\n" for n in range(3, 20))
+    hits = recall(workspace(tmp_path, _2026_05_01=lines), "Where did the heron stand?")
+    assert len(hits) > 1
+    assert all(len(hit.text) <= 280 and "heron" in hit.text for hit in hits)
+    assert sum(len(hit.text) for hit in hits) <= 1_500
+
+
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("What did I do on 24 April?", "2026_04_24"),
+        ("What did I do last Tuesday?", "2026_04_28"),
+        ("What happened two weeks ago?", "2026_04_19"),
+        ("上周二我做了什么？", "2026_04_21"),
+    ],
+)
+def test_a_day_is_found_though_no_word_matches(tmp_path: Path, question: str, day: str) -> None:
+    notes = {f"_{each}": f"- swam in lake {each}" for each in ("2026_04_24", "2026_04_28", "2026_04_19", "2026_04_21")}
+    hits = recall(workspace(tmp_path, **notes), question)
+    assert hits[0].file == f"memory/{day.replace('_', '-')}.md"
+
+
+@pytest.mark.parametrize("query", ["Carolien", "karoline", "Carolne", "Carolinne"])
+def test_a_mistyped_name_is_found(tmp_path: Path, query: str) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- coffee with Caroline\n- nothing else\n- rain\n")
+    assert texts(search(ws, query, 1, NOW)) == ["coffee with Caroline"]
+
+
+def test_a_pronoun_is_understood_from_the_talk_before(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- Anna moved to Lviv\n", _2026_05_02="- Bob moved to Kyiv\n")
+    assert texts(recall(ws, "Where did she move?", "Let us speak of Anna"))[0] == "Anna moved to Lviv"
+
+
+def test_a_changed_note_is_seen_by_an_open_index(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- the first line\n- a heron\n")
+    index = Index(ws, tmp_path / "index.db")
+    note = tmp_path / "memory/2026-05-01.md"
+    for text in ("- the first line\n- an okapi came\n- a heron\n", "- okapi again\n", "- an okapi stayed\n- more\n"):
+        note.write_text(text)
+        found = recalling.search(index, "okapi", 1, NOW)
+        assert [hit.text for hit in found] == [next(x[2:] for x in text.split("\n") if "okapi" in x)]
+        assert recalling.search(index, "heron", 1, NOW) == recalling.search(
+            Index(ws, tmp_path / "b.db"), "heron", 1, NOW
+        )
+    note.unlink()
+    assert recalling.search(index, "okapi", 1, NOW) == []
+    index.close()
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a database at all" * 500, None])
+def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: bytes | None) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- a heron\n")
+    assert texts(search(ws, "heron", 1, NOW)) == ["a heron"]
+    file = tmp_path / "index.db"
+    file.write_bytes(file.read_bytes()[:5000] + b"\xff" * 9000 if damage is None else damage)
+    assert texts(search(ws, "heron", 1, NOW)) == ["a heron"]
+
+
+def test_a_home_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- a heron\n")
+    index = Index(ws, tmp_path / "no such folder" / "index.db")
+    assert texts(recalling.search(index, "heron", 1, NOW)) == ["a heron"]
+
+
+def test_two_processes_share_an_index(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_05_01="- a heron\n")
+    one, two = Index(ws, tmp_path / "index.db"), Index(ws, tmp_path / "index.db")
+    for text in ("- a heron\n", "- a heron and an okapi\n", "- two herons\n"):
+        (tmp_path / "memory/2026-05-01.md").write_text(text)
+        assert recalling.search(one, "heron", 1, NOW) == recalling.search(two, "heron", 1, NOW) != []
+    one.discard()
+    assert texts(recalling.search(two, "heron", 1, NOW)) == ["two herons"]
+
+
+DAYS = {
+    date(2026, 4, 20): (
+        "Lena moved to Lisbon",
+        "flight to Lisbon on 12 June, TAP 573",
+        "the boiler was serviced",
+        "the book club reads Middlemarch",
+        "Tom's new number is 0151 2345",
+    ),
+    date(2026, 4, 28): (
+        "Car: the inspection is due in June",
+        "Landlord: the rent goes up by 30 euros",
+        "bought figs and milk",
+        "door code of the Zanzibar flat is 4711",
+        "Anna is allergic to nuts",
+        "the plumber comes on Tuesday",
+    ),
+    date(2026, 5, 1): (
+        "dentist on Friday at 9",
+        "ordered shoes, size 42",
+        "Frau Müller's birthday is 5 May",
+        "the router password hint is llama",
+        "met Tom at the zoo",
+    ),
+}
+"""One-line notes that have nothing to do with each other, as memory_add writes them."""
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Workspace:
+    for day, notes in DAYS.items():
+        for number, text in enumerate(notes):
+            now = datetime(day.year, day.month, day.day, 9 + number, 10 * number, tzinfo=UTC)
+            MemoryStore(Workspace(tmp_path), lambda now=now: now).add_note(text)  # type: ignore[misc]
+    return Workspace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("what is the router password hint?", {"the router password hint is llama"}),
+        ("what is the door code of the Zanzibar flat?", {"door code of the Zanzibar flat is 4711"}),
+        ("when is the dentist?", {"dentist on Friday at 9"}),
+        ("when is the inspection of the car due?", {"Car: the inspection is due in June"}),
+        ("what does Anna not eat?", {"Anna is allergic to nuts"}),
+        ("what shoes did I order?", {"ordered shoes, size 42"}),
+        ("when is Frau Müller's birthday?", {"Frau Müller's birthday is 5 May"}),
+        ("what do we read in the book club?", {"the book club reads Middlemarch"}),
+        (
+            "when does Lena move, and when is my flight to Lisbon?",
+            {"Lena moved to Lisbon", "flight to Lisbon on 12 June, TAP 573"},
+        ),
+        ("what did I write down on 1 May?", set(DAYS[date(2026, 5, 1)])),
+    ],
+)
+def test_a_note_that_only_stands_beside_the_right_one_does_not_come_up(
+    noted: Workspace, question: str, shown: set[str]
+) -> None:
+    assert {text.partition(" ")[2] for text in texts(recall(noted, question, budget=3_000))} == shown
+
+
+def test_the_turn_after_the_right_one_of_a_talk_comes_up_with_it(tmp_path: Path) -> None:
+    talk = "- Anna: Which zoo did you like best?\n- Ben: Rotterdam, by far.\n- Anna: Oh!\n- Ben: We go again soon.\n"
+    shown = texts(recall(workspace(tmp_path, _2026_05_01=talk), "which zoo did Ben like?"))
+    assert "Ben: Rotterdam, by far." in shown
+
+
+def test_items_below_the_right_one_come_up_with_it_and_those_below_another_do_not(tmp_path: Path) -> None:
+    note = "- Trip to Zanzibar\n  - plane at nine\n    - seat 12A\n- Plumber\n  - leak under the sink\n"
+    shown = texts(recall(workspace(tmp_path, _2026_05_01=note), "what about Zanzibar?"))
+    assert shown == ["Trip to Zanzibar", "plane at nine", "seat 12A"]

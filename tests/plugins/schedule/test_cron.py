@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from nanoclaw.core.errors import ScheduleError
+from nanoclaw.plugins.schedule.cron import LONGEST, check, next_due
+
+
+def due_times(expression: str, zone: str, after: str, count: int) -> list[str]:
+    """The next times there, as a clock there shows them with its offset."""
+    at, found = datetime.fromisoformat(after).replace(tzinfo=ZoneInfo(zone)), []
+    for _ in range(count):
+        at = next_due(expression, zone, at)
+        assert at.tzinfo is UTC
+        found.append(at.astimezone(ZoneInfo(zone)).strftime("%m-%d %H:%M %z"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "after", "times"),
+    [
+        # spring in Berlin: 02:00 to 03:00 does not exist on 28 March 2027
+        ("30 2 * * *", "Europe/Berlin", "2027-03-27T00:00", ["03-27 02:30 +0100", "03-28 03:00 +0200"]),
+        ("0 2 * * *", "Europe/Berlin", "2027-03-27T12:00", ["03-28 03:00 +0200", "03-29 02:00 +0200"]),
+        ("0 * * * *", "Europe/Berlin", "2027-03-28T00:30", ["03-28 01:00 +0100", "03-28 03:00 +0200"]),
+        ("*/30 * * * *", "Europe/Berlin", "2027-03-28T01:00", ["03-28 01:30 +0100", "03-28 03:00 +0200"]),
+        # autumn in Berlin: 02:00 to 03:00 comes twice on 25 October 2026
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25 02:30 +0200", "10-26 02:30 +0100"]),
+        ("0 9 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25 09:00 +0100", "10-26 09:00 +0100"]),
+        ("30 * * * *", "Europe/Berlin", "2026-10-25T01:45", ["10-25 02:30 +0200", "10-25 02:30 +0100"]),
+        (
+            "*/30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-25T01:45",
+            ["10-25 02:00 +0200", "10-25 02:30 +0200", "10-26 02:00 +0100"],
+        ),
+        # New York, half an hour of Lord Howe, and a zone whose clocks never change
+        ("30 2 * * *", "America/New_York", "2027-03-13T12:00", ["03-14 03:00 -0400", "03-15 02:30 -0400"]),
+        ("30 1 * * *", "America/New_York", "2026-10-31T12:00", ["11-01 01:30 -0400", "11-02 01:30 -0500"]),
+        ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00", ["10-04 02:30 +1100", "10-05 02:15 +1100"]),
+        ("45 1 * * *", "Australia/Lord_Howe", "2027-04-03T12:00", ["04-04 01:45 +1100", "04-05 01:45 +1030"]),
+        ("30 2 * * *", "Asia/Kolkata", "2026-12-31T12:00", ["01-01 02:30 +0530", "01-02 02:30 +0530"]),
+        # months of all lengths, leap years, the last and the nth weekday
+        ("0 18 L * *", "Europe/Berlin", "2028-01-31T18:00", ["02-29 18:00 +0100", "03-31 18:00 +0200"]),
+        ("0 9 31 * *", "UTC", "2026-11-22T00:00", ["12-31 09:00 +0000", "01-31 09:00 +0000", "03-31 09:00 +0000"]),
+        ("0 9 29 2 *", "UTC", "2026-11-22T00:00", ["02-29 09:00 +0000", "02-29 09:00 +0000"]),
+        ("0 9 * * 5#2", "UTC", "2026-11-22T00:00", ["12-11 09:00 +0000", "01-08 09:00 +0000"]),
+        ("0 9 * * L5", "UTC", "2026-11-22T00:00", ["11-27 09:00 +0000", "12-25 09:00 +0000"]),
+        ("0 12 1-7 * 1", "UTC", "2026-11-22T00:00", ["11-23 12:00 +0000", "11-30 12:00 +0000", "12-01 12:00 +0000"]),
+        # seconds, which no job may have, are computed all the same
+        ("* * * * * */20", "UTC", "2026-11-22T00:00", ["11-22 00:00 +0000", "11-22 00:00 +0000", "11-22 00:01 +0000"]),
+    ],
+)
+def test_the_next_times_are_those_of_a_clock_on_the_wall(
+    expression: str, zone: str, after: str, times: list[str]
+) -> None:
+    assert due_times(expression, zone, after, len(times)) == times
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns"])
+@pytest.mark.parametrize("clock", ["15 1", "30 1", "45 1", "0 2", "10 2", "30 2", "59 2", "0 3"])
+def test_a_daily_job_is_due_once_on_every_day_of_a_year(zone: str, clock: str) -> None:
+    at = datetime(2026, 12, 31, 23, 59, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    days = []
+    for _ in range(365):
+        at = next_due(f"{clock} * * *", zone, at)
+        days.append(at.astimezone(ZoneInfo(zone)).date())
+    assert days == [datetime(2027, 1, 1, tzinfo=UTC).date() + timedelta(days=number) for number in range(365)]
+
+
+@pytest.mark.parametrize(
+    "expression", ["* * * * *", " 0  9 * * MON-FRI ", "0 9 L * *", "0 9 * * 5#1", "@daily", "*/5 * * * *"]
+)
+def test_a_job_may_have_what_comes_at_most_once_a_minute(expression: str) -> None:
+    check(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("", "no field"),
+        ("0 9 * *", "4 fields"),
+        ("nonsense", "'nonsense'"),
+        ("0 24 * * *", "24 is no hour (0 to 23)"),
+        ("*/0 * * * *", "its fields cannot be read"),
+        ("0 9 * * lundi", "'0 9 * * lundi'"),
+        ("* * * * * *", "a field for seconds"),
+        ("0 9 * * * 30", "a field for seconds"),
+        ("0 9 1 1 * 0 2030", "7 fields"),
+        ("0 0 30 2 *", "never comes"),
+        ("0 0 31 2,4,6 *", "never comes"),
+        ("*/90 * * * *", "every 90 minutes"),
+        ("0 */36 * * *", "every 36 hours"),
+        ("R * * * *", "'R * * * *'"),
+        ("H 9 * * *", "'H 9 * * *'"),
+        ("0 9 * * \N{FULLWIDTH DIGIT ONE}", "Not a cron"),
+        ("@reboot", "'@reboot'"),
+        ("1," * 50_000 + "1 * * * *", f"at most {LONGEST}"),
+    ],
+)
+def test_what_no_job_can_have_is_refused_with_the_reason(expression: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        check(expression)
+    assert reason in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_zone_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="Unknown time zone 'Europe/Atlantis'"):
+        next_due("0 9 * * *", "Europe/Atlantis", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_no_text_raises_anything_else_or_takes_long() -> None:
+    """Evil ones too; the suite's time limit would end a search without end."""
+    chance = random.Random(5)
+    start = datetime(2026, 11, 22, tzinfo=UTC)
+    for _ in range(3_000):
+        fields = ["".join(chance.choice("0123456789*/,-#?LWlw") for _ in range(chance.randint(1, 6))) for _ in range(5)]
+        expression = " ".join(fields[: chance.choice((5, 5, 5, 4))] + ["*"] * chance.choice((0, 0, 1, 2)))
+        try:
+            assert next_due(expression, "Europe/Berlin", start) > start
+        except ScheduleError:
+            continue
+
+
+def test_the_end_of_the_calendar_is_a_refusal() -> None:
+    with pytest.raises(ScheduleError, match="never comes"):
+        next_due("0 9 1 1 *", "UTC", datetime(9999, 12, 30, tzinfo=UTC))

@@ -1,0 +1,142 @@
+"""A process that kills itself at the n-th SQL statement of a firing, and what is left after the next start."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from datetime import UTC, timedelta
+from pathlib import Path
+from random import Random
+
+from nanoclaw.core.messages import AssistantMessage, Outbound
+from nanoclaw.plugins.schedule.jobs import Job
+from nanoclaw.providers.scripted import ScriptedProvider
+from tests.core.house import MAIN, NOON, FakeChannel, HandClock, House, assert_legal, house
+
+AFTER = NOON + timedelta(minutes=31)
+TASK = "Two mails."
+
+
+class Platform(FakeChannel):
+    """Writes down what it was given, and knows a repeat by its key."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__()
+        self._log = log
+
+    async def send(self, outbound: Outbound) -> str:
+        with self._log.open("a") as file:
+            file.write(f"{outbound.key} {outbound.text!r}\n")
+        return await super().send(outbound)
+
+
+def jobs(story: str) -> list[Job]:
+    utc = NOON.astimezone(UTC)
+    one = Job("reminder", "call Anna", "x", "at", utc.isoformat(), "Europe/Berlin", utc, MAIN, "me", utc)
+    match story:
+        case "repeat":
+            return [one._replace(schedule="every", rule="3600")]
+        case "list":
+            return [one._replace(text=f"thing {number}") for number in range(5)]
+        case "nag":
+            return [one._replace(nag_seconds=1800, nag_times=1)]
+        case "task":
+            return [one._replace(kind="task")]
+    return [one]
+
+
+async def fire(root: Path, story: str, statement: int | None) -> bool:
+    """Start, and fire all that is due; dies at that statement. Whether it came through alive with it."""
+    left = statement
+
+    def count(sql: str) -> None:
+        nonlocal left
+        if left is not None:
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    model = ScriptedProvider(*[TASK] * 3)
+    clock = HandClock(NOON + timedelta(seconds=1))
+    async with house(root / "home", model, channel=Platform(root / "log"), clock=clock, waking={}) as home:
+        if not home.store.rows("SELECT 1 FROM jobs"):
+            for job in jobs(story):
+                home.jobs.add(job)
+            if story == "nag":
+                await tick(home)
+        clock.now = AFTER if story == "nag" else clock.now
+        home.store.db.set_trace_callback(count)
+        await tick(home)
+        home.store.db.set_trace_callback(None)
+    return True
+
+
+async def tick(home: House) -> None:
+    await home.schedule.tick(home.clock())
+    await home.assistant.idle()
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def killed(root: Path, story: str, statement: int) -> bool:
+    """Whether the process died there."""
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.run(fire(root, story, statement))
+        finally:
+            os._exit(0)
+    return bool(os.waitpid(child, 0)[1])
+
+
+async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
+    """After one more start: keys that the platform was given, texts in the outbox, what the conversation remembers, and
+    the states of the occurrences."""
+    clock = HandClock(AFTER)
+    async with house(root / "home", channel=Platform(root / "log"), clock=clock, waking={}) as home:
+        await tick(home)
+        assert_legal(home.history)
+        keys = sorted({line.partition(" ")[0] for line in (root / "log").read_text().splitlines()})
+        texts = [text for (text,) in home.store.rows("SELECT text FROM outbox WHERE state = 'delivered' ORDER BY id")]
+        said = [message.text for message in home.history if isinstance(message, AssistantMessage)]
+        states = [state for (state,) in home.store.rows("SELECT state FROM occurrences ORDER BY id")]
+        return keys, texts, said, states
+
+
+STORIES = {"once": 1, "repeat": 1, "list": 1, "nag": 2, "task": 1}
+"""How many texts the person gets in each."""
+
+
+def main() -> int:
+    """Kill firings of each story at each statement, and again at a random one of the next start; print the outcome."""
+    parser = argparse.ArgumentParser(prog="python -m tests.plugins.schedule.victim", description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    random, kills, lost, doubled = Random(given.seed), 0, 0, 0
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        while kills < given.kills:
+            for story, texts in STORIES.items():
+                died, statement = True, 0
+                while died and kills < given.kills:
+                    root = Path(tempfile.mkdtemp(dir=folder))
+                    died = killed(root, story, statement)
+                    kills += died
+                    kills += died and killed(root, story, random.randrange(2 * statement + 4))
+                    asyncio.run(fire(root, story, None))
+                    keys, sent, said, _ = asyncio.run(left(root))
+                    lost += len(sent) < texts or len(said) < texts
+                    doubled += len(keys) > texts or len(sent) > texts or len(said) > texts
+                    shutil.rmtree(root)
+                    statement += 1
+    print(f"firings killed {kills} times: {lost} lost, {doubled} doubled")
+    return 1 if lost or doubled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""`exec`: what the model learns of a command."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.conftest import Hands
+
+
+def test_output_and_status_come_back(hands: Hands) -> None:
+    assert hands("exec", command="echo hi; echo bad >&2; exit 3") == "hi\nbad\n[exit status 3]"
+    assert hands("exec", command="true") == "[exit status 0]"
+
+
+def test_a_word_that_looks_dangerous_is_only_a_word(hands: Hands) -> None:
+    assert hands("exec", command='echo "remove rm -rf usage"').startswith("remove rm -rf usage")
+
+
+def test_a_command_works_in_the_workspace(hands: Hands) -> None:
+    hands("exec", command="mkdir notes && echo x > notes/a.txt")
+    assert hands("read_file", path="notes/a.txt") == "1\tx"
+
+
+def test_secrets_of_the_environment_do_not_reach_a_command(hands: Hands) -> None:
+    assert "canary" not in hands("exec", command="env; cat /proc/$PPID/comm; set").lower()
+
+
+def test_the_time_limit_gives_the_output_so_far(hands: Hands) -> None:
+    text = hands.error("exec", command="echo begun; sleep 600", timeout_seconds=1)
+    assert text == "begun\n[stopped after 1 s: the command was still running. Above is its output so far.]"
+
+
+def test_what_was_left_in_the_background_is_ended_and_said(hands: Hands) -> None:
+    text = hands("exec", command="sleep 600 & echo ready")
+    assert text == "ready\n[exit status 0; 1 background process(es) were ended with it]"
+
+
+def test_a_killed_command_names_the_signal(hands: Hands) -> None:
+    assert hands("exec", command="kill -SEGV $$") == "[killed by SIGSEGV]"
+
+
+def test_long_output_keeps_head_and_tail(hands: Hands) -> None:
+    text = hands("exec", command="seq 1 100000")
+    assert text.startswith("1\n2\n")
+    assert "\n100000\n[all of it is in outputs/exec-" in text
+    assert text.endswith("\n[exit status 0]")
+    assert "[... about 578,895 bytes left out ...]" in text
+    assert len(text) < 10_200
+    text = hands("exec", command="seq 1 3000")
+    assert "[... 3,892 characters left out ...]" in text
+
+
+def test_a_flood_is_stopped(hands: Hands) -> None:
+    assert "bytes of output. Write it to a file" in hands.error("exec", command="yes")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (r"printf '\033[31mred\033[0m \033]0;title\007 \a\b\000'", "red"),
+        (r"printf '10%%\r20%%\r100%%\n'", "100%"),
+        (r"printf 'a\r\nb\r\n'", "a\nb"),
+        (r"printf 'bad \377\376 bytes'", "bad \ufffd\ufffd bytes"),
+        (r"printf '\302\2331m'", ""),
+    ],
+)
+def test_output_is_made_readable(hands: Hands, command: str, shown: str) -> None:
+    assert hands("exec", command=command).removesuffix("[exit status 0]").strip() == shown
+
+
+def test_a_command_that_cannot_be_run_says_so(hands: Hands) -> None:
+    assert "NUL" in hands.error("exec", command="echo \0")
+    assert "could not be started" in hands.error("exec", command="x" * 1_000_000)
+    assert "[exit status 127]" in hands("exec", command="no-such-program")
+
+
+def test_a_round_is_cheap(hands: Hands) -> None:
+    def seconds() -> float:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+    hands("exec", command="true")
+    before = seconds()
+    for _ in range(20):
+        hands("exec", command="true")
+    assert (seconds() - before) / 20 < 0.03  # the goal of 10 ms is measured in bench/; this only notices a blunder
+
+
+def test_no_descriptor_is_left_open(hands: Hands) -> None:
+    hands("exec", command="true")
+    before = len(list(Path("/dev/fd").iterdir()))
+    for command in ("true", "sleep 600 &", "exit 1"):
+        hands("exec", command=command)
+    assert len(list(Path("/dev/fd").iterdir())) == before

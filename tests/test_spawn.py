@@ -1,0 +1,200 @@
+"""A child process leaves nothing behind, whatever it tries."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Ended, end_left_over, run_process
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+def run(script: str, folder: Path, timeout_seconds: float = 20) -> Ended:
+    return asyncio.run(sh(script, folder, timeout_seconds))
+
+
+async def sh(script: str, folder: Path, timeout_seconds: float = 20) -> Ended:
+    command = ("/bin/sh", "-c", script)
+    return await run_process(command, folder=folder, environment=ENVIRONMENT, timeout_seconds=timeout_seconds)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    stat = Path(f"/proc/{pid}/stat")  # a process that init has not yet collected is gone as well
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(path.read_text()) for path in folder.glob("pid*") if path.read_text().strip()]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        await asyncio.sleep(0.005)
+
+
+def test_output_of_both_kinds_and_the_status_come_back(tmp_path: Path) -> None:
+    assert run("echo out; echo err >&2; exit 3", tmp_path) == Ended("exited", 3, b"out\nerr\n", b"", 0, 0)
+
+
+def test_it_runs_in_the_folder_with_nothing_but_the_given_environment(tmp_path: Path) -> None:
+    ended = run("pwd; env | cut -d= -f1 | grep -vE '^(PWD|OLDPWD|SHLVL|_)$' | sort", tmp_path)
+    assert ended.head.decode().split() == [str(tmp_path.resolve()), "NANOCLAW_RUN", "PATH"]
+
+
+@linux_only
+def test_descriptors_are_three_and_input_is_empty(tmp_path: Path) -> None:
+    leaked = os.open(tmp_path, os.O_RDONLY)
+    os.dup2(leaked, 77, inheritable=True)
+    try:
+        ended = run("cat; exec ls /proc/self/fd", tmp_path)
+    finally:
+        os.close(leaked)
+        os.close(77)
+    assert ended.head.split() == [b"0", b"1", b"2", b"3"]  # the last is the folder that ls itself reads
+
+
+def test_at_the_time_limit_the_output_so_far_comes_back(tmp_path: Path) -> None:
+    ended = run("echo begun; sleep 600; echo never", tmp_path, 0.3)
+    assert (ended.why, ended.head) == ("timeout", b"begun\n")
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 600 & echo $! > pid",
+        "sleep 600 >/dev/null 2>&1 & echo $! > pid",
+        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 600; done' & sleep 600",
+        "setsid sh -c 'echo $$ > pid; sleep 600' & sleep 600",
+        "(setsid sh -c 'echo $$ > pid; exec sleep 600' >/dev/null 2>&1 &) & while [ ! -s pid ]; do :; done",
+        "env -i setsid sh -c 'echo $$ > pid; /bin/sleep 600' & sleep 600",
+        "nohup sh -c 'trap \"\" TERM HUP; echo $$ > pid; while :; do sleep 600; done' >/dev/null & sleep 600",
+        "for i in 1 2 3 4 5 6 7 8; do (echo $(sh -c 'echo $PPID') > pid$i; sleep 600) & done; sleep 600",
+        "kill -STOP $$",
+    ],
+)
+def test_nothing_is_left_of_a_command_that_tries_to_stay(tmp_path: Path, script: str) -> None:
+    started = time.monotonic()
+    ended = run(script, tmp_path, 0.7)
+    assert time.monotonic() - started < 40
+    assert ended.why == "timeout" or ended.left_behind
+    assert all(is_gone(pid) for pid in pids(tmp_path))
+    assert pids(tmp_path) or "STOP" in script
+
+
+def test_a_background_process_with_the_output_open_does_not_hold_the_answer(tmp_path: Path) -> None:
+    started = time.monotonic()
+    ended = run("echo done; sleep 600 &", tmp_path)
+    assert time.monotonic() - started < 40
+    assert (ended.why, ended.status, ended.head, ended.left_behind) == ("exited", 0, b"done\n", 1)
+
+
+@linux_only
+@pytest.mark.parametrize("wait", ["sleep 600", "trap '' TERM; while :; do sleep 600; done"])
+def test_cancelling_ends_the_whole_family(tmp_path: Path, wait: str) -> None:
+    async def scenario() -> float:
+        task = asyncio.create_task(sh(f"setsid sh -c 'echo $$ > pid1; sleep 600' & echo $$ > pid2; {wait}", tmp_path))
+        await until(lambda: len(pids(tmp_path)) == 2)
+        task.cancel()
+        started = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - started
+
+    assert asyncio.run(scenario()) < 40
+    assert all(is_gone(pid) for pid in pids(tmp_path))
+
+
+@linux_only
+def test_cancelling_twice_ends_it_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        task = asyncio.create_task(sh("trap '' TERM; echo $$ > pid; while :; do sleep 600; done", tmp_path))
+        await until(lambda: len(pids(tmp_path)) == 1)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert all(is_gone(pid) for pid in pids(tmp_path))
+
+
+def test_endless_output_is_stopped_and_memory_stays_flat(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ended = run("echo first; yes; echo never", tmp_path)
+    assert ended.why == "flood"
+    assert ended.head.startswith(b"first\ny\n")
+    assert len(ended.head) == KEPT_BYTES
+    assert len(ended.tail) <= 2 * KEPT_BYTES
+    assert ended.dropped > FLOOD_BYTES / 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+def test_first_and_last_output_are_kept(tmp_path: Path) -> None:
+    ended = run("echo first; head -c 1000000 /dev/zero; echo last", tmp_path)
+    assert ended.head.startswith(b"first\n")
+    assert ended.tail.endswith(b"last\n")
+    assert len(ended.head) + ended.dropped + len(ended.tail) == 1_000_011
+
+
+def test_many_run_side_by_side_and_leave_no_descriptor(tmp_path: Path) -> None:
+    async def scenario() -> list[Ended]:
+        return await asyncio.gather(*(sh(f"echo {n}", tmp_path) for n in range(20)))
+
+    before = len(list(Path("/dev/fd").iterdir()))
+    assert [ended.head for ended in asyncio.run(scenario())] == [b"%d\n" % n for n in range(20)]
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_what_cannot_be_started_raises_and_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(OSError):
+        asyncio.run(run_process(("/no/such",), folder=tmp_path, environment={}, timeout_seconds=1))
+    with pytest.raises(OSError):
+        run("true", tmp_path / "missing")
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+ORPHAN = """
+import asyncio, os, sys
+from pathlib import Path
+from nanoclaw.spawn import run_process
+async def main():
+    script = "setsid sleep 600 & echo $$ > pid; kill -KILL " + str(os.getpid()) + "; sleep 600"
+    command = ["/bin/sh", "-c", script]
+    await run_process(command, folder=Path(sys.argv[1]), environment=dict(os.environ), timeout_seconds=60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="they are found in /proc")
+def test_what_a_killed_program_left_running_is_ended_and_what_others_run_is_not(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+        killed = subprocess.run([sys.executable, "-c", ORPHAN, str(folder)], cwd=Path(__file__).parents[2])
+        assert killed.returncode == -signal.SIGKILL
+    try:
+        assert end_left_over(mine) >= 2
+        assert end_left_over(mine) == 0
+        os.kill(int((other / "pid").read_text()), 0)
+    finally:
+        assert end_left_over(other) >= 2

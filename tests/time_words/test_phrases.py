@@ -1,0 +1,621 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanoclaw.core.errors import ScheduleError
+from nanoclaw.time_words.evaluate import (
+    LONGEST,
+    At,
+    Cron,
+    Every,
+    Heard,
+    Unclear,
+    agree,
+    distance,
+    in_words,
+    late,
+    read,
+    repeat_in_words,
+    upcoming,
+)
+from nanoclaw.time_words.lexicon import LANGUAGES, lexicon
+from tests.time_words.phrases import Case, cases, phrases
+
+BERLIN = "Europe/Berlin"
+
+
+def at(text: str, zone: str = BERLIN) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
+
+
+NOW = at("2026-11-18T10:00")
+"""A Wednesday."""
+
+
+def said(words: str, now: datetime = NOW, zone: str = BERLIN) -> str:
+    """What a person would read back."""
+    match read(words, now, zone):
+        case At() as reading:
+            return in_words(reading.when, now, zone)
+        case Unclear(question):
+            return question
+        case reading:
+            return repeat_in_words(reading, now, zone)
+
+
+def outcome(case: Case) -> object:
+    try:
+        heard = read(case.phrase.words, case.now, case.zone)
+    except ScheduleError:
+        return "refuse"
+    match heard:
+        case At(when):
+            return when.astimezone(UTC)
+        case Every(seconds):
+            return "every", seconds
+        case Cron(expression):
+            return "cron", expression
+        case Unclear():
+            return "ask"
+
+
+@pytest.mark.parametrize("name", ["phrases.tsv", "phrases_held_out.tsv"])
+def test_phrases_in_six_languages_are_read_right_and_never_silently_wrong(name: str) -> None:
+    """Each at fifteen moments in five zones, many of them before the clocks change."""
+    table = list(cases(name))
+    wrong, right = [], 0
+    for case in table:
+        found = outcome(case)
+        right += found == case.expected
+        if found != case.expected and found not in ("ask", "refuse"):
+            wrong.append((case.phrase.words, str(case.now), found, case.expected))
+    assert wrong == []
+    assert right / len(table) >= 0.97
+
+
+def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
+    counts = Counter(phrase.language for phrase in phrases())
+    assert len(counts) == 6
+    assert sum(counts.values()) >= 200
+    assert min(counts.values()) >= 25
+
+
+@pytest.mark.parametrize(
+    ("words", "read_back"),
+    [
+        ("tomorrow at 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("2026-11-27 17:05", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("2026-11-27T17:05Z", "Fri 27 Nov 2026, 18:05 Europe/Berlin, in 9 days"),
+        ("Fri 27 Nov 2026, 17:05 Europe/Berlin", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("27.11. 17:05", "Fri 27 Nov 2026, 17:05 Europe/Berlin, in 9 days"),
+        ("9am London time", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day"),
+        ("9am London time tomorrow", "Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day"),
+        ("17:00 UTC", "Wed 18 Nov 2026, 18:00 Europe/Berlin, in 8 hours"),
+        ("10:30 America/New_York", "Wed 18 Nov 2026, 16:30 Europe/Berlin, in 6 hours"),
+        ("every weekday at 7:30", "every weekday at 07:30 Europe/Berlin, next: Thu 19 Nov 2026, 07:30, in 22 hours"),
+        ("every day at 9am Tokyo time", "every day at 09:00 Asia/Tokyo, next: Thu 19 Nov 2026, 09:00, in 15 hours"),
+        ("every 90 minutes", "every 90 minutes, next: Wed 18 Nov 2026, 11:30 Europe/Berlin, in 1 hour 30 minutes"),
+        (
+            "every day at 9 and 17",
+            "every day at 09:00 and 17:00 Europe/Berlin, next: Wed 18 Nov 2026, 17:00, in 7 hours",
+        ),
+        (
+            "monthly on the 15th at 9",
+            "every 15th of the month at 09:00 Europe/Berlin, next: Tue 15 Dec 2026, 09:00, in 26 days",
+        ),
+        ("tomorrow at 1 in the morning", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 15 hours"),
+        ("demain à 2h du matin", "Thu 19 Nov 2026, 02:00 Europe/Berlin, in 16 hours"),
+        ("tomorrow 0900", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("at 1730", "Wed 18 Nov 2026, 17:30 Europe/Berlin, in 8 hours"),
+        ("tomorrow 9:30 h", "Thu 19 Nov 2026, 09:30 Europe/Berlin, in 23 hours"),
+        ("9 on may 3", "Mon 3 May 2027, 09:00 Europe/Berlin, in 165 days"),
+        ("on 15 at 9", "Tue 15 Dec 2026, 09:00 Europe/Berlin, in 26 days"),
+        ("l'8 maggio alle 9", "Sat 8 May 2027, 09:00 Europe/Berlin, in 170 days"),
+        ("in vierzehn Tagen", "Wed 2 Dec 2026, 10:00 Europe/Berlin, in 14 days"),
+        ("'tomorrow at 9'", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("domani alle 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("amanhã às 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("fra due ore", "Wed 18 Nov 2026, 12:00 Europe/Berlin, in 2 hours"),
+        ("tra due ore e mezza", "Wed 18 Nov 2026, 12:30 Europe/Berlin, in 2 hours 30 minutes"),
+        ("domani ore 9", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
+        ("next month on the 3rd at 9", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
+        ("first monday of next month at 9", "Mon 7 Dec 2026, 09:00 Europe/Berlin, in 18 days"),
+        ("am 3. nächsten Monats um 9", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
+        ("下个月底下午6点", "Thu 31 Dec 2026, 18:00 Europe/Berlin, in 43 days"),
+        ("来月3日9時", "Thu 3 Dec 2026, 09:00 Europe/Berlin, in 14 days"),
+        ("*/5 9-17 * * 1-5", "cron */5 9-17 * * 1-5 Europe/Berlin, next: Wed 18 Nov 2026, 10:05, in 5 minutes"),
+    ],
+)
+def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str, read_back: str) -> None:
+    assert said(words) == read_back
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("12.5.", ["Wed 12 May 2027", "12:05"]),
+        ("03/04/2027 9:00", ["Thu 4 Mar 2027, 09:00", "Sat 3 Apr 2027, 09:00"]),
+        ("next friday 9", ["Fri 20 Nov 2026, 09:00", "Fri 27 Nov 2026, 09:00"]),
+        ("tomorrow", ["At what time on Thu 19 Nov 2026?"]),
+        ("2026-11-27", ["At what time on Fri 27 Nov 2026?"]),
+        ("tomorrow at 3", ["Thu 19 Nov 2026, 03:00", "Thu 19 Nov 2026, 15:00"]),
+        ("noon or so", ["exact time", "Wed 18 Nov 2026, 12:00"]),
+        ("friday 28 November at 9", ["Sat 28 Nov 2026", "Fri 20 Nov 2026", "not the same day"]),
+        ("on the last day of the month at 18:00", ["Mon 30 Nov 2026, 18:00", "every last day of the month at 18:00"]),
+        ("friday at midnight", ["Fri 20 Nov 2026, 00:00", "Sat 21 Nov 2026, 00:00"]),
+        ("tomorrow at 9 and 10", ["two times"]),
+        ("every 2nd friday at 9", ["so many weeks", "each month"]),
+        ("every 2 hours at 9", ["interval"]),
+        ("every 2 days at 3", ["At what time?"]),
+        ("today every 2 hours", ["one time and a repeat"]),
+        ("in 3 days every 2 hours", ["one time and a repeat"]),
+        ("every week on 3 May at 9", ["do not fit"]),
+        ("every day at 3", ["at 03:00", "at 15:00"]),
+        ("5pm in the morning", ["contradict"]),
+        ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
+        ("9 may 3", ["Which number is the day"]),
+        ("every 5", ["every 5 minutes", "every day at 5"]),
+        ("on 5", ["At what time on Sat 5 Dec 2026?"]),
+        ("dans quinze jours", ["two weeks, or 15 days"]),
+        ("tous les 8 jours à 9h", ["one week, or 8 days"]),
+        ("in acht Tagen", ["one week, or 8 days"]),
+        ("dentro de 15 días", ["two weeks, or 15 days"]),
+        ("next week", ["On which day"]),
+        ("next month at 9", ["On which day"]),
+        ("every day next month at 9", ["one time and a repeat"]),
+        ("the weekend at 10", ["Saturday", "Sunday", "every weekend"]),
+        ("1h", ["Wed 18 Nov 2026, 11:00", "Thu 19 Nov 2026, 01:00"]),
+        ("heute Mittag um 1", ["two times"]),
+    ],
+)
+def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert [part for part in asked if part not in heard.question] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("", "No time was given"),
+        (" \t\n", "No time was given"),
+        ("yesterday at 9", "Tue 17 Nov 2026, 09:00 has passed: it is Wed 18 Nov 2026, 10:00 Europe/Berlin now"),
+        ("today at 9:15 am", "Wed 18 Nov 2026, 09:15 has passed"),
+        ("2026-11-18T10:00", "has passed"),
+        ("10 minutes ago", "has passed"),
+        ("in 0 minutes", "That is now"),
+        ("christmas at 9:00", "'christmas'"),
+        ("buy milk tomorrow at 9", "'buy'"),
+        ("tomorrow at 9 buy milk", "'buy'"),
+        ("every 30 seconds", "30 seconds are too short"),
+        ("every 0 minutes", "no interval"),
+        ("every -1 hours", "'-1'"),
+        ("in -5 minutes", "'-5'"),
+        ("in a few minutes", "'few'"),
+        ("in .5 hours", "'in .5 hours'"),
+        ("2020-01-01", "Wed 1 Jan 2020, 23:59 has passed"),
+        ("tomorrow 9 to 5", "'to'"),
+        ("tomorrow from 10 to 6", "Cannot read"),
+        ("75 minutes to 9", "no 75 minutes"),
+        ("* * * * * *", "a field for seconds"),
+        ("0 0 30 2 *", "never comes"),
+        ("at 25:00", "There is no 25:00"),
+        ("2027-02-30 09:00", "There is no 2027-02-30"),
+        ("31 February at 9", "day 31 in month 2"),
+        ("9am Europe/Atlantis", "Unknown time zone"),
+        ("tomorrow at 9 " * 50, "700 characters are too many"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused_with_the_reason(words: str, reason: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        read(words, NOW, BERLIN)
+    assert reason in str(caught.value)
+
+
+def test_an_unknown_zone_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="Unknown time zone 'Mars/Olympus'"):
+        read("tomorrow at 9", NOW, "Mars/Olympus")
+
+
+@pytest.mark.parametrize(
+    ("words", "now", "read_back"),
+    [
+        ("tonight at 1", "2026-11-18T23:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 1 hour 30 minutes"),
+        ("tonight at 1", "2026-11-19T00:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 30 minutes"),
+        ("at midnight", "2026-11-18T23:59", "Thu 19 Nov 2026, 00:00 Europe/Berlin, in 1 minute"),
+        ("at 7", "2026-11-18T06:00", "Wed 18 Nov 2026, 07:00 Europe/Berlin, in 1 hour"),
+        ("at 7", "2026-11-18T12:00", "Wed 18 Nov 2026, 19:00 Europe/Berlin, in 7 hours"),
+        ("at 7", "2026-11-18T20:00", "Thu 19 Nov 2026, 07:00 Europe/Berlin, in 11 hours"),
+        ("ten to six", "2026-11-18T10:00", "Wed 18 Nov 2026, 17:50 Europe/Berlin, in 8 hours"),
+        ("friday at 17:00", "2026-11-20T10:00", "Fri 20 Nov 2026, 17:00 Europe/Berlin, in 7 hours"),
+        ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 6 days"),
+        ("in 2 hours", "2026-10-25T01:30", "Sun 25 Oct 2026, 02:30 Europe/Berlin, in 2 hours"),
+        ("29 February at 9am", "2026-11-18T10:00", "Tue 29 Feb 2028, 09:00 Europe/Berlin, in 467 days"),
+    ],
+)
+def test_near_midnight_and_the_change_of_clocks(words: str, now: str, read_back: str) -> None:
+    assert said(words, at(now)) == read_back
+
+
+def test_tomorrow_said_after_midnight_asks_which_day() -> None:
+    heard = read("tomorrow at 9", at("2026-11-19T00:30"), BERLIN)
+    assert isinstance(heard, Unclear)
+    assert [upcoming(reading, NOW) for reading in heard.readings] == [at("2026-11-19T09:00"), at("2026-11-20T09:00")]
+
+
+def test_a_time_that_the_clocks_skip_or_repeat_says_what_was_decided() -> None:
+    skipped = read("tomorrow at 02:30", at("2027-03-27T10:00"), BERLIN)
+    assert isinstance(skipped, At)
+    assert (skipped.when, skipped.note) == (
+        at("2027-03-28T03:00"),
+        "The clocks skip 02:30 that day: the first moment after is 03:00.",
+    )
+    twice = read("tomorrow at 02:30", at("2026-10-24T10:00"), BERLIN)
+    assert isinstance(twice, At)
+    assert (twice.when.utcoffset(), twice.note) == (
+        timedelta(hours=2),
+        "The clocks show 02:30 twice that day: the first time is taken.",
+    )
+
+
+def test_in_the_hour_that_comes_twice_the_next_one_is_taken() -> None:
+    first, second = at("2026-10-25T02:40"), at("2026-10-25T02:40").replace(fold=1)
+    for now, minutes in ((first, 10), (second, 10), (first, 50), (second, 50)):
+        clock = (now + timedelta(minutes=minutes)).strftime("%H:%M")
+        heard = read(f"at {clock}", now, BERLIN)
+        assert isinstance(heard, At)
+        ahead = heard.when.astimezone(UTC) - now.astimezone(UTC)
+        assert ahead == timedelta(minutes=minutes + (60 if now is first and minutes == 50 else 0))
+
+
+@pytest.mark.parametrize("words", ["every other day at 9", "alle 2 Tage um 9", "cada dos días a las 9", "1日おきの9時"])
+def test_an_interval_of_days_begins_at_the_hour_that_was_said(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Every)
+    assert (heard.seconds, heard.start) == (172_800, at("2026-11-19T09:00"))
+
+
+def test_every_other_day_keeps_the_phase_of_its_first_time() -> None:
+    heard = read("every other day at 18:00", NOW, BERLIN)
+    assert isinstance(heard, Every)
+    assert (heard.seconds, heard.start) == (172_800, at("2026-11-18T18:00"))
+    assert upcoming(heard, at("2026-11-18T18:00")) == at("2026-11-20T18:00")
+    assert upcoming(heard, at("2026-11-25T09:00")) == at("2026-11-26T18:00")
+
+
+@pytest.mark.parametrize(
+    ("words", "iso", "question"),
+    [
+        ("tomorrow at 9", "2026-11-19T09:00", ""),
+        ("tomorrow at 9", "2026-11-19T08:00:30Z", ""),
+        ("every weekday at 7:30", "2026-11-19T07:30+01:00", ""),
+        (
+            "tomorrow at 9",
+            "2026-11-19T09:00Z",
+            "The words say Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours; "
+            "the date given is Thu 19 Nov 2026, 10:00 Europe/Berlin, in 1 day. Which one?",
+        ),
+    ],
+)
+def test_words_and_a_models_date_must_be_within_a_minute(words: str, iso: str, question: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert not isinstance(heard, Unclear)
+    assert agree(heard, iso, NOW, BERLIN) == question
+
+
+def test_a_model_that_took_a_while_may_count_from_the_minute_that_it_was_told() -> None:
+    now = NOW.replace(minute=1, second=20)  # it was told 10:00 half a minute ago
+    heard = read("in 20 minutes", now, BERLIN)
+    assert not isinstance(heard, Unclear)
+    assert agree(heard, "2026-11-18T10:20:00+01:00", now, BERLIN) == ""
+    assert "Which one?" in agree(heard, "2026-11-18T10:19:00+01:00", now, BERLIN)
+
+
+@pytest.mark.parametrize("iso", ["", "tomorrow", "2026-13-01", "9999-12-31T23:59-23:59", "\0"])
+def test_a_models_date_that_is_none_is_refused(iso: str) -> None:
+    with pytest.raises(ScheduleError, match="Not an ISO time"):
+        agree(At(at("2026-11-19T09:00")), iso, NOW, BERLIN)
+
+
+def test_distance_and_lateness_in_words() -> None:
+    ahead = [20, 60, 90 * 60, 14 * 3600 + 100, 23.9 * 3600, 39 * 3600, 47.9 * 3600, 71 * 3600, 9 * 86_400, -3 * 3600]
+    assert [distance(timedelta(seconds=seconds)) for seconds in ahead] == [
+        "in 20 seconds",
+        "in 1 minute",
+        "in 1 hour 30 minutes",
+        "in 14 hours",
+        "in 23 hours",
+        "in 1 day 15 hours",
+        "in 1 day 23 hours",
+        "in 2 days",
+        "in 9 days",
+        "3 hours ago",
+    ]
+    assert [distance(timedelta(seconds=seconds)) for seconds in (0, -59, -170)] == ["now", "just now", "2 minutes ago"]
+    behind = [59, 12 * 60, 95 * 60, 3 * 3600, 50 * 3600]
+    assert [late(timedelta(seconds=seconds)) for seconds in behind] == [
+        "",
+        "12 min late",
+        "1 h 35 min late",
+        "3 h late",
+        "2 days late",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "bound"),
+    [
+        ("every day at 9 until friday", "until"),
+        ("every day until friday at 9", "until"),
+        ("every day at 9 - friday", "-"),
+        ("every day at 9 for two weeks", "for"),
+        ("every day at 9 except sunday", "except"),
+        ("every day at 9 only friday", "only"),
+        ("every day at 9 from monday", "from"),
+        ("every hour until 17:00", "until"),
+        ("monday to friday at 9 until friday", "until"),
+        ("täglich um 9 bis Freitag", "bis"),
+        ("jeden Tag um 9 außer sonntags", "ausser"),
+        ("tous les jours à 9h jusqu'à vendredi", "jusqu a"),
+        ("tous les jours à 9h sauf dimanche", "sauf"),
+        ("todos los días a las 9 hasta el viernes", "hasta"),
+        ("todos los días a las 9 excepto el domingo", "excepto"),
+        ("ogni giorno alle 9 fino a venerdì", "fino a"),
+        ("todos os dias às 9 até sexta", "ate"),
+        ("每天9点直到周五", "直到"),
+        ("每天9点除了周日", "除了"),
+        ("毎日9時 金曜まで", "まで"),
+    ],
+)
+def test_what_bounds_a_repeat_is_asked_back_and_never_dropped(words: str, bound: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert repr(bound) in heard.question
+    assert heard.readings == ()
+
+
+@pytest.mark.parametrize("words", ["every day at 9 friday", "every day at 9 and friday", "jeden Tag freitags um 9"])
+def test_every_day_and_one_day_of_the_week_are_never_one_of_both(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Unclear)
+    assert "Say only one" in heard.question
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "every monday until friday at 9",
+        "Montag bis Freitag um 9",
+        "周一到周五9点",
+        "月曜から金曜まで9時",
+        "从周一到周五9点",
+    ],
+)
+def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.expression == "0 9 * * 1-5"
+
+
+@pytest.mark.parametrize(
+    ("words", "strange"),
+    [
+        ("tomorrow at 9 EST", "'EST'"),
+        ("today at 9 CET", "'CET'"),
+        ("tomorrow at 9:00 PST", "'PST'"),
+        ("morgen om 9 uur", "'om'"),
+        ("завтра в 9", "'завтра'"),
+        ("jutro o 9", "'jutro'"),
+        ("내일 오전 9시", "'내일'"),
+        ("кажды\u0438\u0306 день в 9", "'каждый'"),
+        ("every friday until december at 9", "'every friday until december at 9'"),
+    ],
+)
+def test_words_for_the_time_that_are_not_known_are_quoted_and_no_time_is_made_up(words: str, strange: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        read(words, NOW.replace(minute=3), BERLIN)
+    assert str(caught.value).startswith(f"Cannot read {strange} as a time.")
+
+
+def test_now_is_no_later_time() -> None:
+    with pytest.raises(ScheduleError, match=r"That is now\. Name a later time\."):
+        read("now", NOW, BERLIN)
+
+
+def test_a_time_that_has_seconds_is_said_with_them() -> None:
+    assert said("in 10 seconds") == "Wed 18 Nov 2026, 10:00:10 Europe/Berlin, in 10 seconds"
+
+
+@pytest.mark.parametrize("words", ["every 2 weeks on friday at 9", "alle 14 Tage freitags um 9"])
+def test_every_so_many_days_is_at_the_same_time_of_the_clock_all_year(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Every)
+    due, dates = NOW, []
+    for _ in range(26):
+        due = upcoming(heard, due)
+        dates.append(due)
+    assert {f"{one:%a %H:%M}" for one in dates} == {"Fri 09:00"}
+    assert {(later.date() - one.date()).days for one, later in pairwise(dates)} == {14}
+
+
+@pytest.mark.parametrize("words", ["every year on march 29 at 9", "every year on april 30 at 9"])
+def test_a_day_that_each_year_has_is_not_said_to_be_left_out(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.note == ""
+
+
+@pytest.mark.parametrize("words", ["every year on february 29 at 9", "every 31st of the month at 9"])
+def test_a_day_that_not_each_year_or_month_has_is_said_to_be_left_out(words: str) -> None:
+    heard = read(words, NOW, BERLIN)
+    assert isinstance(heard, Cron)
+    assert heard.note == "Left out where the calendar has no such day."
+
+
+# -- nothing of a phrase is dropped
+
+
+def meaning(words: str) -> Heard | None:
+    """What is set without a question, or None."""
+    try:
+        heard = read(words, NOW, BERLIN)
+    except ScheduleError:
+        return None
+    return None if isinstance(heard, Unclear) else heard
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "1d",
+            "2d",
+            "10d",
+            "1y",
+            "1w",
+            "5 d",
+            "5 y",
+            "7a",
+            "7 a",
+            "7p",
+            "tomorrow 7a",
+            "9 o",
+            "5o",
+            "5º",
+            "9e",
+            "9 l",
+        ),
+        *(
+            "10'",
+            "5'",
+            '10"',
+            "in 5' at 9",
+            "9°",
+            "9 st",
+            "7 mo",
+            "5 sa",
+            "9 of 30",
+            "9/",
+            "9 &",
+            "9 @",
+            "9 -",
+            "-9",
+            "a9",
+            "d9",
+        ),
+        *("tomorrow at 9 the", "tomorrow at 9 and", "morgen um 9 im", "demain à 9h de", "mañana a las 9 y"),
+        *("17:00z", "tomorrow at 9:30z", "завтра в 9:00 z", "завтра в -9:00", "jutro o 9:00w", "27.11.2029 9:00 +2"),
+    ],
+)
+def test_a_letter_or_a_sign_beside_a_number_is_never_dropped(words: str) -> None:
+    assert meaning(words) is None
+
+
+SIGNS = "bdegijklnopqrsuvwxyz'\"°+*^_=<>|\\%#€~"
+UNDERSTOOD = [
+    *("9", "tomorrow at 9:30", "in 5 minutes", "morgen um 9 Uhr", "le 5 mai à 9h", "mañana a las 9", "domani alle 9"),
+    *("amanhã às 9", "every day at 9", "2029-11-27 17:05", "27.11.2029 9:00", "明天9点"),
+]
+
+
+@given(
+    words=st.sampled_from(UNDERSTOOD),
+    sign=st.sampled_from(SIGNS),
+    glue=st.sampled_from(["{0}{1}", "{0} {1}", "{1}{0}"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_phrase_is_set_with_a_letter_or_a_sign_beside_its_last_number(words: str, sign: str, glue: str) -> None:
+    assert meaning(words) is not None
+    last = re.findall(r"\d+", words)[-1]
+    before, _, after = words.rpartition(last)
+    if (said := meaning(before + glue.format(last, sign) + after)) is not None:
+        assert (words[-6:], sign) == (" 17:05", "z"), said  # the Z of an ISO time
+
+
+LITTLE = {word for language in LANGUAGES for word, marks in lexicon(language).items() if marks[0][0] in ",a&j"}
+
+
+@pytest.mark.parametrize(
+    ("words", "language"), [("9:30", "en"), ("tomorrow at 9", "en"), ("morgen um 9", "de"), ("demain à 9h", "fr")]
+)
+def test_a_word_that_leads_on_is_not_the_last_one(words: str, language: str) -> None:
+    (known,) = (lexicon(one) for one in LANGUAGES if one.name == language)
+    unread = [
+        word for word in LITTLE if word.isascii() and word != "am" and word in known and known[word][0][0] in ",a&j"
+    ]
+    assert unread
+    assert [word for word in unread if meaning(f"{words} {word}") is not None] == []
+
+
+# -- any text at all
+
+VOCABULARY = sorted({word for language in LANGUAGES for word in lexicon(language)})
+FIGURES = [
+    "9",
+    "17:30",
+    "5pm",
+    "3.",
+    "27.11.",
+    "2027-05-03",
+    "03/04/2027",
+    "12.5",
+    "31",
+    "2026",
+    "24:00",
+    "17h30",
+    "1st",
+]
+TIMELY = st.lists(st.sampled_from(VOCABULARY) | st.sampled_from(FIGURES), max_size=7).map(" ".join)
+MOMENTS = st.builds(
+    lambda minutes, zone: (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)).astimezone(ZoneInfo(zone)),
+    st.integers(0, 1_500_000),
+    st.sampled_from([BERLIN, "Australia/Lord_Howe", "America/New_York", "Pacific/Apia", "UTC"]),
+)
+
+
+def check_heard(heard: Heard, now: datetime) -> None:
+    for reading in heard.readings if isinstance(heard, Unclear) else (heard,):
+        due = upcoming(reading, now)
+        assert due.tzinfo is not None
+        assert due.astimezone(UTC) > now.astimezone(UTC)
+        assert in_words(due, now, BERLIN)
+
+
+@given(words=TIMELY | st.text(max_size=40), now=MOMENTS)
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_future_time_a_question_or_a_refusal(words: str, now: datetime) -> None:
+    try:
+        heard = read(words, now, str(now.tzinfo))
+    except ScheduleError as error:
+        assert len(str(error)) < 600
+        return
+    check_heard(heard, now)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("9 " * 50_000, "x" * 100_000, "🕘" * 150, "9" * LONGEST, "1.1." * 50, "/" * LONGEST, "-", "²", "½", "９時"),
+        *("\x00\x1b[31m tomorrow", "tomorrow\u202eat 9", "٣ مساء", "every " * 30, "in " * 60, "in 1 hour " * 19),
+    ],
+)
+def test_strange_texts_are_answered_at_once(words: str) -> None:
+    try:
+        check_heard(read(words, NOW, BERLIN), NOW)
+    except ScheduleError as error:
+        assert len(str(error)) < 600
+
+
+@pytest.mark.parametrize("phrase", ["tomorrow until 9", "morgen bis 9", "mañana hasta las 9"])
+def test_a_time_with_an_end_in_place_of_a_beginning_is_not_read_as_one(phrase: str) -> None:
+    with pytest.raises(ScheduleError):
+        read(phrase, datetime(2026, 11, 22, 10, tzinfo=ZoneInfo("Europe/Berlin")), "Europe/Berlin")
