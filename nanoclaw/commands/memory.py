@@ -13,7 +13,7 @@ from nanoclaw.channels.text import printable
 from nanoclaw.core import parts
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import Deed
+from nanoclaw.core.messages import Effect
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.forget.forgetting import memory_command, shown, told
@@ -59,7 +59,7 @@ def add(config: Config, options: argparse.Namespace) -> int:
     try:
         changes = parts.file_changes(config, now, store)
         kind, file = ("fact", "MEMORY.md") if is_fact else ("note", changes.today())
-        with changes.of(Deed("nanoclaw memory add", kind, file, f"noted “{text[:60]}”")):
+        with changes.of(Effect("nanoclaw memory add", kind, file, f"noted “{text[:60]}”")):
             added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
     finally:
         store.close()

@@ -35,7 +35,7 @@ from nanoclaw.core.store.sessions import Placed, Session
 from nanoclaw.core.token_estimate import MESSAGE, estimate, estimate_message, estimate_request
 from nanoclaw.core.tool import Toolbox, ToolContext
 from nanoclaw.documents.documents import without_documents
-from nanoclaw.plugins.undo.receipts import Deeds
+from nanoclaw.plugins.undo.receipts import CallEffects
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
 """Left free of the window for answers, and kept word for word; each at most a quarter of the window."""
@@ -365,15 +365,15 @@ class Shrink:
         answer = await self._ask(older, FLUSH, self._note_tokens(), self.means.toolbox.specs)
         whole = answer.tool_calls[:-1] if answer.finish == "length" else answer.tool_calls
         calls = [call for call in whole if call.name.strip().casefold() == "memory_add"]
-        deeds, noted = Deeds(self.means.toolbox, calls), 0
-        rows = self.session.acting(deeds.begun)
+        effects, noted = CallEffects(self.means.toolbox, calls), 0
+        rows = self.session.acting(effects.begun)
         try:
             for number, call in enumerate(calls):
-                result = await self.means.toolbox.run(call, deeds.context(number, self.context))
-                deeds.end(number, result)
+                result = await self.means.toolbox.run(call, effects.context(number, self.context))
+                effects.end(number, result)
                 noted += not result.is_error
         finally:
-            self.session.acted(rows, deeds.ended)
+            self.session.acted(rows, effects.ended)
         return noted
 
     def _note_tokens(self) -> int:

@@ -6,12 +6,14 @@ Times are timezone-aware, contents are tuples, and two values with the same cont
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-Origin = Literal["person", "job", "heartbeat", "subagent", "runtime"]
-"""Who wrote a user message; "runtime" is the tagged metadata message that goes before each of the others."""
+Origin = str
+"""Who wrote a user message: "person", or the plugin that did ("job", "heartbeat", "delegate" …); "runtime" is the
+tagged metadata message that goes before each of the others."""
 
 Finish = Literal["stop", "tool_calls", "length", "refusal"]
 """Why a model ended its answer; "length" means that it was cut off and its last tool call must not run."""
@@ -50,6 +52,20 @@ class ToolCall:
     arguments: str
 
 
+Effects = Literal["none", "workspace", "outside"]
+"""What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedCall:
+    """A call whose arguments are parsed and fit the tool's schema: what plugins judge, and exactly what runs."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    effect: Effects = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one request as the provider reports them; `cached_tokens` are part of `input_tokens`."""
@@ -61,10 +77,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
+    """`outside` is the source of a text that no owner wrote: a page, a forwarded mail; '' for a person's own words."""
+
     text: str
     at: datetime
     origin: Origin = "person"
     images: tuple[Image, ...] = ()
+    outside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +107,17 @@ class ToolResult:
     at: datetime
     is_error: bool = False
     images: tuple[Image, ...] = ()
+    outside: str = ""
 
 
 Message = UserMessage | AssistantMessage | ToolResult
 
 
-DeedState = Literal["begun", "done", "failed", "undone"]
+EffectState = Literal["begun", "done", "failed", "undone"]
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Effect:
     """What a tool changes or has changed: a line of the ledger, which knows its `id`, `at` and `turn`.
 
     `kind` is file, note, fact, command, …; `target` a path in the workspace, or a command; `text` says it in words.
@@ -108,7 +128,7 @@ class Deed:
     kind: str
     target: str
     text: str
-    state: DeedState = "begun"
+    state: EffectState = "begun"
     before: str | None = None
     after: str | None = None
     id: int = 0
@@ -150,10 +170,14 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one request: tokens of output, and seconds without any byte from the provider."""
+    """Bounds of one request (tokens of output, seconds without any byte from the provider) and of one turn (rounds of
+    tools, calls, seconds)."""
 
     output_tokens: int = 8192
     timeout_seconds: float = 300.0
+    rounds: int = 32
+    calls: int = 128
+    seconds: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,8 +202,7 @@ class Attachment:
     is_voice: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(NamedTuple):
     """Something to press below a message; who presses it says `text`, such as "/yes 3"."""
 
     label: str
@@ -197,6 +220,10 @@ class Inbound:
     tells it. `sender` is the platform's stable id of a person, `name` how they call themselves: to be shown, never to
     be trusted. `is_mention`: in a group, that it is said to the assistant; `overheard` is what others said before.
     `is_edit`: what the message of that id says now, which counts while nothing was begun of it.
+
+    `role` and `conversation` are decided by the plugins (`on_message`): a message that has no role then is dropped;
+    without a conversation of its own it belongs to its address. `profile` is the name of one of its own, '' for the
+    usual one of its role and origin.
     """
 
     address: Address
@@ -211,6 +238,9 @@ class Inbound:
     is_mention: bool = False
     overheard: str = ""
     is_edit: bool = False
+    role: Role | None = None
+    conversation: Address | None = None
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,24 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from nanoclaw.core.errors import NanoclawError, Refused, ToolError
-from nanoclaw.core.messages import Address, Deed, Image, Origin, Role, ToolCall, ToolExample, ToolResult, ToolSpec
-
-Effect = Literal["none", "workspace", "outside"]
-"""What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
+from nanoclaw.core.messages import (
+    Address,
+    Effect,
+    Effects,
+    Image,
+    Origin,
+    Role,
+    ToolCall,
+    ToolExample,
+    ToolResult,
+    ToolSpec,
+)
 
 ARGUMENTS_LIMIT = 2_000_000
 """Characters of JSON that a call may carry; more is a runaway model."""
 
 
-def nobody(deed: Deed) -> None:
+def nobody(effect: Effect) -> None:
     """Nobody keeps a ledger."""
 
 
@@ -36,7 +44,7 @@ class ToolContext:
     address: Address
     sender: str
     origin: Origin
-    report: Callable[[Deed], None] = nobody
+    report: Callable[[Effect], None] = nobody
     role: Role = "owner"
     turn: int = 0
     call: str = ""
@@ -55,21 +63,24 @@ class Tool:
     """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
     last of its turn, unless it fails.
 
-    `deed` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing. One
+    `effect` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing. One
     that is `for_guests` keeps by itself to what concerns the conversation of its context.
     """
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    effect: Effect
+    effect: Effects
     wants_context: bool
-    deed: Callable[[dict[str, Any]], Deed | None] | None = None
+    audit: Callable[[dict[str, Any]], Effect | None] | None = None
     ends: bool = False
     for_guests: bool = False
 
 
 def tool(
-    run: Callable[..., Awaitable[str | ToolOutput]], *, effect: Effect = "outside", examples: Iterable[ToolExample] = ()
+    run: Callable[..., Awaitable[str | ToolOutput]],
+    *,
+    effect: Effects = "outside",
+    examples: Iterable[ToolExample] = (),
 ) -> Tool:
     """Make a tool of an async function.
 
@@ -113,7 +124,7 @@ class Toolbox:
     def knows(self, call: ToolCall) -> bool:
         return call.name.strip().casefold() in self._tools
 
-    def effect(self, name: str) -> Effect:
+    def effect(self, name: str) -> Effects:
         """What a call of this name changes; of an unknown tool the worst is thought."""
         found = self._tools.get(name.strip().casefold())
         return found.effect if found else "outside"
@@ -123,7 +134,7 @@ class Toolbox:
         found = self._tools.get(name.strip().casefold())
         return found is not None and found.ends
 
-    def deed(self, call: ToolCall) -> Deed | None:
+    def audit(self, call: ToolCall) -> Effect | None:
         """What a call is about to change, for the ledger; None when it changes nothing or cannot run."""
         found = self._tools.get(call.name.strip().casefold())
         if found is None or found.effect == "none":
@@ -134,10 +145,10 @@ class Toolbox:
             return None
         if self._refusal(found.spec.name, True, arguments):
             return None
-        if found.deed:
-            deed = found.deed(arguments)
-            return deed and replace(deed, text=self._redact(deed.text))
-        return Deed(found.spec.name, "call", "", self._redact(f"used {found.spec.name} {call.arguments[:100]}"))
+        if found.audit:
+            effect = found.audit(arguments)
+            return effect and replace(effect, text=self._redact(effect.text))
+        return Effect(found.spec.name, "call", "", self._redact(f"used {found.spec.name} {call.arguments[:100]}"))
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """The result of a call; whatever goes wrong becomes an error result."""

@@ -14,7 +14,7 @@ from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavaila
 from nanoclaw.core.events import Event, Notice, Reason, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import (
     AssistantMessage,
-    Deed,
+    Effect,
     Limits,
     Message,
     ModelRequest,
@@ -27,7 +27,7 @@ from nanoclaw.core.metadata import escape
 from nanoclaw.core.model_call import Asking
 from nanoclaw.core.store.inbox import STOPPED
 from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.plugins.undo.receipts import Deeds, Doubt
+from nanoclaw.plugins.undo.receipts import CallEffects, Doubt
 
 WARN_AT, END_AT = 3, 6
 """The same call with the same result: warned at the third time, ended at the sixth."""
@@ -57,11 +57,11 @@ class Journal(Protocol):
     @property
     def history(self) -> tuple[Message, ...]: ...
 
-    def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None: ...
+    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = ()) -> None: ...
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None: ...
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None: ...
 
-    def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None: ...
+    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None: ...
 
 
 @dataclass(slots=True)
@@ -175,20 +175,20 @@ class Turn:
     async def _act(self, answer: AssistantMessage) -> int:
         """Run the calls of one answer and store both together. Returns how often its most repeated result came."""
         self.calls += answer.tool_calls
-        deeds = Deeds(self.toolbox, ())
+        effects = CallEffects(self.toolbox, ())
         if answer.finish == "length":
             cut = "not run: your answer was cut off at the output limit; make the call smaller"
             results = [self._result(call, cut) for call in answer.tool_calls]
         else:
-            deeds = Deeds(self.toolbox, answer.tool_calls)
-            self.journal.acting(answer, deeds.begun)
-            results = await self._results(answer, deeds)
+            effects = CallEffects(self.toolbox, answer.tool_calls)
+            self.journal.acting(answer, effects.begun)
+            results = await self._results(answer, effects)
         repeats = [self._count(call, result) for call, result in zip(answer.tool_calls, results, strict=True)]
-        self.journal.step((answer, *map(_warned, results, repeats)), deeds.ended)
+        self.journal.step((answer, *map(_warned, results, repeats)), effects.ended)
         self._is_over = any(self.toolbox.ends(result.name) and not result.is_error for result in results)
         return max(repeats)
 
-    async def _results(self, answer: AssistantMessage, deeds: Deeds) -> list[ToolResult]:
+    async def _results(self, answer: AssistantMessage, effects: CallEffects) -> list[ToolResult]:
         """In the order of the calls; neighbours that only read run side by side."""
         calls = answer.tool_calls
         tasks: list[asyncio.Task[ToolResult]] = []
@@ -196,9 +196,9 @@ class Turn:
             for number, call in enumerate(calls):
                 if tasks and not all(self.toolbox.effect(one.name) == "none" for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
-                    if deeds.begun:  # a kill from now on leaves no doubt about these
-                        self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), deeds.ended)
-                tasks.append(asyncio.create_task(self._run(call, number, deeds)))
+                    if effects.begun:  # a kill from now on leaves no doubt about these
+                        self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), effects.ended)
+                tasks.append(asyncio.create_task(self._run(call, number, effects)))
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
             for task in tasks:
@@ -206,7 +206,7 @@ class Turn:
             try:
                 await asyncio.gather(*tasks, return_exceptions=True)
             finally:  # also when a second stop comes meanwhile
-                self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), deeds.ended)
+                self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), effects.ended)
             raise
         return self._outcomes(calls, tasks, BROKE_OFF)
 
@@ -220,15 +220,15 @@ class Turn:
         ]
         return ended + [self._result(call, "not begun: the turn was stopped") for call in calls[len(tasks) :]]
 
-    async def _run(self, call: ToolCall, number: int, deeds: Deeds) -> ToolResult:
+    async def _run(self, call: ToolCall, number: int, effects: CallEffects) -> ToolResult:
         self.show(ToolStarted(call))
         started = time.monotonic()
         try:
-            result = await self.toolbox.run(call, deeds.context(number, self.context))
+            result = await self.toolbox.run(call, effects.context(number, self.context))
         except asyncio.CancelledError:
             self.show(ToolFinished(call, "stopped", True, time.monotonic() - started))
             raise
-        deeds.end(number, result)
+        effects.end(number, result)
         self.show(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
         return replace(result, text=escape(result.text))
 
@@ -238,7 +238,7 @@ class Turn:
     def _count(self, call: ToolCall, result: ToolResult) -> int:
         """An error that comes again is the same result however the arguments are varied, and a change of the workspace
         that is made again is the same whatever is said of it: the second of two reminders has another number."""
-        is_change = self.toolbox.effect(call.name) == "workspace" and self.toolbox.deed(call) is not None
+        is_change = self.toolbox.effect(call.name) == "workspace" and self.toolbox.audit(call) is not None
         if result.is_error:
             key = (call.name, "", result.text)
         else:

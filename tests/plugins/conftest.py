@@ -25,7 +25,7 @@ from nanoclaw.plugins.memory.tools import memory_tools
 from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.plugins.undo.changes import Changes
 from nanoclaw.plugins.undo.kept import kept
-from nanoclaw.plugins.undo.receipts import Deeds
+from nanoclaw.plugins.undo.receipts import CallEffects
 
 NOW = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=2)))
 CONTEXT = ToolContext(Address("test", "1"), "me", "person")
@@ -61,12 +61,12 @@ class Hands:
     async def run(self, name: str, arguments: str) -> ToolResult:
         """One call, with its line in the ledger as a turn would write it."""
         call = ToolCall("1", name, arguments)
-        deeds = Deeds(self.box, [call])
-        result = await self.box.run(call, deeds.context(0, CONTEXT))
-        deeds.end(0, result)
+        effects = CallEffects(self.box, [call])
+        result = await self.box.run(call, effects.context(0, CONTEXT))
+        effects.end(0, result)
         if self.store:
             with self.store.transaction() as db:
-                insert(db, str(CONTEXT.address), None, NOW, deeds.ended)
+                insert(db, str(CONTEXT.address), None, NOW, effects.ended)
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
             name,

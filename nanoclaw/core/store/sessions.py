@@ -14,7 +14,7 @@ from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
-    Deed,
+    Effect,
     Message,
     Origin,
     Outbound,
@@ -123,17 +123,17 @@ class Session:
         with self._store.transaction() as db:
             usage.record(db, [call], self._clock(), session=self._id)
 
-    def acting(self, deeds: Sequence[Deed]) -> list[int | None]:
+    def acting(self, effects: Sequence[Effect]) -> list[int | None]:
         """Note in the ledger what is about to be changed outside the steps of a turn; the numbers of its lines."""
         with self._store.transaction() as db:
-            return ledger.insert(db, self.key, None, self._clock(), self._clean_deeds(deeds))
+            return ledger.insert(db, self.key, None, self._clock(), self._clean_effects(effects))
 
-    def acted(self, rows: Sequence[int | None], deeds: Sequence[Deed]) -> None:
+    def acted(self, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
         """What became of it, in the order of the lines, and then what was done besides."""
-        deeds = self._clean_deeds(deeds)
+        effects = self._clean_effects(effects)
         with self._store.transaction() as db:
-            ledger.settle(db, rows, deeds[: len(rows)])
-            ledger.insert(db, self.key, None, self._clock(), deeds[len(rows) :])
+            ledger.settle(db, rows, effects[: len(rows)])
+            ledger.insert(db, self.key, None, self._clock(), effects[len(rows) :])
 
     def _note_compaction(self, db: sqlite3.Connection, kind: str, upto: int, summary: str) -> None:
         sql = "INSERT INTO compactions (session, context, at, kind, upto, summary) VALUES (?, ?, ?, ?, ?, ?)"
@@ -214,10 +214,12 @@ class Session:
             return messages
         return [_with_texts(message, self._without(codec.dump(message))) for message in messages]
 
-    def _clean_deeds(self, deeds: Sequence[Deed]) -> Sequence[Deed]:
+    def _clean_effects(self, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self._forgetting:
-            return deeds
-        return [replace(deed, target=self._without(deed.target), text=self._without(deed.text)) for deed in deeds]
+            return effects
+        return [
+            replace(effect, target=self._without(effect.target), text=self._without(effect.text)) for effect in effects
+        ]
 
     def _insert(self, turn: int, messages: Sequence[Message]) -> None:
         db = self._store.db
@@ -267,33 +269,33 @@ class Turn:
         with self._transaction():
             pass
 
-    def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None:
+    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = ()) -> None:
         """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
         in the ledger what they are about to change."""
         with self._transaction() as db:
             self._note_running(db, answer)
-            self._begun = ledger.insert(db, *self._line(), self._session._clean_deeds(deeds))
+            self._begun = ledger.insert(db, *self._line(), self._session._clean_effects(effects))
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None:
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
         """Note which of these calls have ended while others of the answer still run or wait."""
         with self._transaction() as db:
             self._note_running(db, answer, *(result for result in results if not result.images))
-            ledger.settle(db, self._begun, self._session._clean_deeds(deeds)[: len(self._begun)])
+            ledger.settle(db, self._begun, self._session._clean_effects(effects)[: len(self._begun)])
 
     def _note_running(self, db: sqlite3.Connection, *messages: Message) -> None:
         running = self._session._without(f"[{','.join(map(codec.dump, messages))}]")
         db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
 
-    def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None:
-        """An assistant message together with all its results: one transaction. `deeds` are those that began, as they
+    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
+        """An assistant message together with all its results: one transaction. `effects` are those that began, as they
         ended, and then what they brought about besides."""
-        messages, deeds = self._session._clean(messages), self._session._clean_deeds(deeds)
+        messages, effects = self._session._clean(messages), self._session._clean_effects(effects)
         count = len(self._begun)
         with self._transaction() as db:
             self._session._insert(self.id, messages)
-            if deeds:
-                ledger.settle(db, self._begun, deeds[:count])
-                ledger.insert(db, *self._line(), deeds[count:])
+            if effects:
+                ledger.settle(db, self._begun, effects[:count])
+                ledger.insert(db, *self._line(), effects[count:])
             db.execute("UPDATE turns SET running = '[]' WHERE id = ?", (self.id,))
         self._begun = []
         self._session.history.extend(messages)

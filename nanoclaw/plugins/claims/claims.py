@@ -1,4 +1,4 @@
-"""What an answer says it has written, noted, set, sent or deleted: sentences in seven languages that tell of deeds.
+"""What an answer says it has written, noted, set, sent or deleted: sentences in seven languages that tell of effects.
 
 Plans, questions, negations, conditions, quotations and code are no claims. Where it is not certain, nothing is found.
 """
@@ -16,7 +16,7 @@ Kind = Literal["file", "note", "reminder", "calendar", "mail", "deletion"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A deed that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before;
+    """A effect that a sentence tells of. `names` are files that it names; `earlier` when it says that it was before;
     `is_word` when it is no more than "Noted.", which may only mean "I see", or "I'll remind you" and "I'll remember",
     which are true only of what is set or noted."""
 
@@ -40,8 +40,8 @@ def claims(text: str) -> list[Claim]:
 
 
 def keeps_to(text: str, claim: Claim) -> bool:
-    """Whether an answer that was sent back for a claim still tells of the deed, in whatever words: a sentence says yes
-    or names the file, or what else it is about, and no word in it takes that back."""
+    """Whether an answer that was sent back for a claim still tells of the effect, in whatever words: a sentence
+    says yes or names the file, or what else it is about, and no word in it takes that back."""
     return any(
         re.search(_STILL, sentence, _I) or any(name in sentence for name in claim.names) or _is_about(sentence, claim)
         for sentence in _sentences(_spoken(text))
@@ -67,7 +67,7 @@ def _claim(sentence: str, patterns: Sequence[re.Pattern[str]]) -> Claim | None:
 
 
 def _is_undone(sentence: str, told: re.Match[str]) -> bool:
-    """Whether the words around a deed say that it did not happen, or may."""
+    """Whether the words around a effect say that it did not happen, or may."""
     before, after = sentence[: told.start()], sentence[told.end() : told.end() + 14]
     return bool(
         re.search(_NOT, told[0], _I)
@@ -195,7 +195,7 @@ _EARLIER = (
     r"|\bya\b|\bantes\b|\bayer\b|\bgià\b|\bieri\b|\bprima\b|\bjá\b|\bontem\b|之前|昨天|刚才|上次|早上|早就"
 )
 
-# --- when it is no deed ----------------------------------------------------------------------------------------------
+# --- when it is no effect --------------------------------------------------------------------------------------------
 
 _NOT = (
     r"\b(?:can)?not\b|\bnever\b|n['’]t\b|\bnothing\b|\bnicht\b|\bnichts\b|\bkeine?\w*|\bnie\b|\bpas\b|\brien\b|\bjamais\b"
@@ -228,7 +228,7 @@ _MAIL = r"(?:e-?mail|mail|text message|sms|invitation|invite)"
 _W = r"[^\s,;:]*[^\s,;:.!]"
 """A word between others; a name of a file may have dots."""
 
-# of each language the words without one of which there is no deed, and how deeds are told
+# of each language the words without one of which there is no effect, and how effects are told
 _LANGUAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (  # English: I have saved; saved to …; the reminder is set; reminder set
         "saved|stored|noted|wrote|written|created|added|record|remind|alarm|memori|jotted|updated|"

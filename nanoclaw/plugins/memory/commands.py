@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.commands import Answer, Said
-from nanoclaw.core.messages import Deed
+from nanoclaw.core.messages import Effect
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.notes import MemoryStore
 from nanoclaw.plugins.undo.changes import Changes
@@ -25,7 +25,7 @@ def note_commands(notes: MemoryStore, changes: Changes, search: Callable[[str, i
         if not said.argument:
             return "/note TEXT writes a line into today's note."
         with changes.of(
-            Deed("/note", "note", changes.today(), f"noted “{_short(said.argument, 60)}”"), str(said.address)
+            Effect("/note", "note", changes.today(), f"noted “{_short(said.argument, 60)}”"), str(said.address)
         ):
             added = notes.add_note(said.argument)
         noted = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from nanoclaw.core.errors import Refused, ToolError
-from nanoclaw.core.messages import Address, Deed, Message, Outbound, ToolExample
+from nanoclaw.core.messages import Address, Effect, Message, Outbound, ToolExample
 from nanoclaw.core.silence_token import spoken
 from nanoclaw.core.store.inbox import NOT_SENT
 from nanoclaw.core.tool import Tool, ToolContext, tool
@@ -18,7 +18,7 @@ from nanoclaw.plugins.approvals.approvals import exactly
 from nanoclaw.plugins.message.sent import Progress, Sent
 
 KIND = "message"
-"""Of the deeds."""
+"""Of the effects."""
 
 MOST = 10
 """Messages of one turn."""
@@ -128,18 +128,18 @@ def message_tool(post: Post | None) -> Tool:
         answer is sent by itself, so do not repeat it here."""
         assert post
         said = await post.send(context, text, files or (), to)
-        context.report(_deed({"text": text, "files": files or [], "to": to}))
+        context.report(_effect({"text": text, "files": files or [], "to": to}))
         return said
 
     example = ToolExample("Send me the chart", {"text": "Here it is.", "files": ["charts/may.png"]})
-    return replace(tool(message, effect="outside", examples=[example]), deed=_deed, for_guests=True)
+    return replace(tool(message, effect="outside", examples=[example]), audit=_effect, for_guests=True)
 
 
-def _deed(named: dict[str, Any]) -> Deed:
+def _effect(named: dict[str, Any]) -> Effect:
     to, files = str(named.get("to", "")).strip(), named.get("files") or []
     count = f" with {len(files)} file{'s' if len(files) > 1 else ''}" if files else ""
     place = "here" if to.lower() in _HERE else f"to {to}"
-    return Deed("message", KIND, to or "here", f"sent a message {place}{count}")
+    return Effect("message", KIND, to or "here", f"sent a message {place}{count}")
 
 
 def _outcome(progress: Progress, where: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.events import TurnEnded
-from nanoclaw.core.messages import Address, AssistantMessage, Deed, Limits, Message, ToolResult, Usage
+from nanoclaw.core.messages import Address, AssistantMessage, Effect, Limits, Message, ToolResult, Usage
 from nanoclaw.core.model_call import Asking
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.usage import Call
@@ -40,13 +40,13 @@ class _Notebook:
     def history(self) -> tuple[Message, ...]:
         return tuple(self._messages)
 
-    def acting(self, answer: AssistantMessage, deeds: Sequence[Deed] = ()) -> None:
+    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = ()) -> None:
         pass
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], deeds: Sequence[Deed]) -> None:
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
         pass
 
-    def step(self, messages: Sequence[Message], deeds: Sequence[Deed] = ()) -> None:
+    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
         self._messages.extend(messages)
 
 

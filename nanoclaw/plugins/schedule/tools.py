@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, Protocol
 
 from nanoclaw.core.errors import Refused, ScheduleError, ToolError
-from nanoclaw.core.messages import Address, Deed, ToolExample
+from nanoclaw.core.messages import Address, Effect, ToolExample
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.plugins.access.access import creator
 from nanoclaw.plugins.schedule.jobs import CHANNEL, Job, Kind, OnMiss
@@ -17,7 +17,7 @@ CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a pro
 
 
 CHANGED = "job change"
-"""The kind of a deed that made no job; one that did is a "job", and can be undone."""
+"""The kind of a effect that made no job; one that did is a "job", and can be undone."""
 
 
 class Desk(Protocol):
@@ -73,20 +73,20 @@ def schedule_tools(whole: Desk | None) -> list[Tool]:
                     "run": desk.run,
                 }
                 said = acts[action](id)
-                context.report(Deed("cron", CHANGED, f"job {id}", said))
+                context.report(Effect("cron", CHANGED, f"job {id}", said))
                 return said
             if not (when and text):
                 raise ToolError("add needs when and text. Nothing was set.")
             made, said = desk.wish(when, text, kind, at or "", on_miss, nag or "", target, maker)
         except ScheduleError as error:
             raise ToolError(str(error)) from None
-        context.report(Deed("cron", "job", f"job {made.id}", f"set {desk.in_short(made)}"))
+        context.report(Effect("cron", "job", f"job {made.id}", f"set {desk.in_short(made)}"))
         return said
 
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
-    return [replace(tool(cron, effect="workspace", examples=[example]), deed=_deed, for_guests=True)]
+    return [replace(tool(cron, effect="workspace", examples=[example]), audit=_effect, for_guests=True)]
 
 
 _NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
@@ -97,9 +97,9 @@ def _job_of(desk: Desk, context: ToolContext) -> Job | None:
     return desk.job(int(context.address.chat)) if context.address.channel == CHANNEL else None
 
 
-def _deed(named: dict[str, Any]) -> Deed | None:
+def _effect(named: dict[str, Any]) -> Effect | None:
     if named["action"] == "list":
         return None
     if named["action"] == "add":
-        return Deed("cron", "job", "", f"set a {named.get('kind', 'reminder')}")
-    return Deed("cron", CHANGED, "", f"{named['action']} a job")
+        return Effect("cron", "job", "", f"set a {named.get('kind', 'reminder')}")
+    return Effect("cron", CHANGED, "", f"{named['action']} a job")

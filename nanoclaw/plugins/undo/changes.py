@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from nanoclaw.atomic_write import reason, replace_in, sync_folder, write_atomically
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.messages import Deed
+from nanoclaw.core.messages import Effect
 from nanoclaw.core.workspace import Workspace
 
 KEPT_DAYS = 30
@@ -34,11 +34,11 @@ LOOKED_AT = 1_000
 class Ledger(Protocol):
     """The store's, as far as it is about files."""
 
-    def add(self, deed: Deed, address: str) -> None: ...
+    def add(self, effect: Effect, address: str) -> None: ...
 
-    def of_files(self, count: int) -> Sequence[Deed]: ...
+    def of_files(self, count: int) -> Sequence[Effect]: ...
 
-    def mark_undone(self, deed: Deed) -> None: ...
+    def mark_undone(self, effect: Effect) -> None: ...
 
     def rename(self, hashes: dict[str, str]) -> list[tuple[int, str | None, str | None]]: ...
 
@@ -103,13 +103,13 @@ class Changes:
             ) from None
 
     @contextmanager
-    def of(self, deed: Deed, address: str = "") -> Iterator[None]:
+    def of(self, effect: Effect, address: str = "") -> Iterator[None]:
         """Put a change that no turn makes into the ledger when it is done; `address` is its conversation, if any."""
-        before = self.keep(deed.target)
+        before = self.keep(effect.target)
         yield
-        after = self.state(deed.target)
+        after = self.state(effect.target)
         if self._ledger and after != before:
-            self._ledger.add(replace(deed, state="done", before=before, after=after), address)
+            self._ledger.add(replace(effect, state="done", before=before, after=after), address)
 
     def today(self) -> str:
         """The name of today's note."""
@@ -117,33 +117,33 @@ class Changes:
 
     # --- taking back -------------------------------------------------------------------------------------------------
 
-    def take_back(self, deed: Deed) -> None:
+    def take_back(self, effect: Effect) -> None:
         """Put a file back as it was before. Raises WorkspaceError, and changes nothing, when it is another one since or
         its copy is not kept any more."""
-        name, now = deed.target, self.state(deed.target)
-        if deed.before is None:
+        name, now = effect.target, self.state(effect.target)
+        if effect.before is None:
             raise WorkspaceError(f"{name} was too large to be kept, so that it cannot be put back.")
-        if now != deed.before:
-            if now != deed.after:
+        if now != effect.before:
+            if now != effect.after:
                 raise WorkspaceError(
-                    f"{name} was changed since by another hand, so its last change ({_when(deed)}, {deed.tool}) is not "
-                    "undone. Edit the file itself."
+                    f"{name} was changed since by another hand, so its last change ({_when(effect)}, {effect.tool}) is "
+                    "not undone. Edit the file itself."
                 )
-            self._put(name, self._content(deed))
+            self._put(name, self._content(effect))
         if self._ledger:
-            self._ledger.mark_undone(deed)
+            self._ledger.mark_undone(effect)
 
-    def last(self, count: int = 10) -> list[Deed]:
+    def last(self, count: int = 10) -> list[Effect]:
         """Changes of memory files that can be undone, the newest first."""
-        deeds = self._ledger.of_files(LOOKED_AT) if self._ledger else ()
-        return [deed for deed in deeds if memory_name(self.workspace, deed.target)][:count]
+        effects = self._ledger.of_files(LOOKED_AT) if self._ledger else ()
+        return [effect for effect in effects if memory_name(self.workspace, effect.target)][:count]
 
-    def undo(self) -> Deed:
+    def undo(self) -> Effect:
         """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, when there is none or
         the file was changed since by another hand."""
-        for deed in self.last(1):
-            self.take_back(deed)
-            return deed
+        for effect in self.last(1):
+            self.take_back(effect)
+            return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
 
     def forget(self, has_words: Callable[[str], bool]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Changes:
                     copies[path.name] = [others[path.name], taken]
                     path.unlink()
         if self._ledger:
-            for name in {deed.target for deed in self._ledger.of_files(LOOKED_AT)}:
+            for name in {effect.target for effect in self._ledger.of_files(LOOKED_AT)}:
                 content = self.read(name) or b""
                 others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
             lines = self._ledger.rename({old: new for old, new in others.items() if old != new})
@@ -212,16 +212,16 @@ class Changes:
             self._sweep(now, name)
         return name
 
-    def _content(self, deed: Deed) -> bytes | None:
+    def _content(self, effect: Effect) -> bytes | None:
         """What the file was; None when there was none."""
-        if not deed.before:
+        if not effect.before:
             return None
         with suppress(OSError):
-            content = (self._folder / deed.before).read_bytes()
-            if sha256(content).hexdigest() == deed.before:
+            content = (self._folder / effect.before).read_bytes()
+            if sha256(content).hexdigest() == effect.before:
                 return content
         raise WorkspaceError(
-            f"{deed.target} is not put back: its copy of {_when(deed)} is not kept any more "
+            f"{effect.target} is not put back: its copy of {_when(effect)} is not kept any more "
             f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
         )
 
@@ -282,8 +282,8 @@ def name_in(workspace: Workspace, path: str) -> str:
     return ""
 
 
-def _when(deed: Deed) -> str:
-    return f"{deed.at:%Y-%m-%d %H:%M}" if deed.at else "an unknown time"
+def _when(effect: Effect) -> str:
+    return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
 
 
 def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:

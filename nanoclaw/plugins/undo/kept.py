@@ -1,4 +1,4 @@
-"""Tools that write, with their deeds: what they change in files can be undone, and a big loss of memory needs a yes."""
+"""Tools that write, with their effects: changes of files can be undone, and a big loss of memory needs a yes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial, wraps
 from typing import Any
 
 from nanoclaw.core.errors import NanoclawError, Refused
-from nanoclaw.core.messages import Deed
+from nanoclaw.core.messages import Effect
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
@@ -22,7 +22,7 @@ WATCHED_FILES = 60
 """A command could do away with memory files: so many, MEMORY.md and the newest notes, are looked at after it."""
 
 LOSS = "loss"
-"""The kind of a deed that a command did besides: most of a memory file is gone."""
+"""The kind of a effect that a command did besides: most of a memory file is gone."""
 
 
 def kept(tools: Iterable[Tool], changes: Changes) -> list[Tool]:
@@ -30,7 +30,7 @@ def kept(tools: Iterable[Tool], changes: Changes) -> list[Tool]:
     commands = Commands(changes)
     made: dict[str, Callable[[Tool], Tool]] = {
         "exec": commands.watched,
-        "memory_forget": lambda tool: replace(tool, deed=_forgetting),
+        "memory_forget": lambda tool: replace(tool, audit=_forgetting),
         **dict.fromkeys(("write_file", "edit_file", "append_file", "memory_add"), partial(_writing, changes)),
     }
     return [made[tool.spec.name](tool) if tool.spec.name in made else tool for tool in tools]
@@ -44,30 +44,30 @@ def _writing(changes: Changes, tool: Tool) -> Tool:
 
     @wraps(tool.run)
     async def run(context: ToolContext, *arguments: Any, **named: Any) -> str | ToolOutput:
-        deed = _deed(changes, tool.spec.name, named)
-        if memory_name(changes.workspace, deed.target):
-            content = changes.read(deed.target) or b""
-            _check_size(changes, deed.target, content, _outcome(tool.spec.name, content, named))
-        before = changes.keep(deed.target) if deed.target else None
+        effect = _effect(changes, tool.spec.name, named)
+        if memory_name(changes.workspace, effect.target):
+            content = changes.read(effect.target) or b""
+            _check_size(changes, effect.target, content, _outcome(tool.spec.name, content, named))
+        before = changes.keep(effect.target) if effect.target else None
         try:
             return await tool.run(*arguments, **named)
         finally:
-            after = changes.state(deed.target) if before is not None else None
-            context.report(replace(deed, before=None if after is None else before, after=after))
+            after = changes.state(effect.target) if before is not None else None
+            context.report(replace(effect, before=None if after is None else before, after=after))
 
-    return replace(tool, run=run, wants_context=True, deed=partial(_deed, changes, tool.spec.name))
+    return replace(tool, run=run, wants_context=True, audit=partial(_effect, changes, tool.spec.name))
 
 
 _VERBS = {"write_file": "wrote", "edit_file": "edited", "append_file": "added to"}
 
 
-def _deed(changes: Changes, tool: str, named: dict[str, Any]) -> Deed:
+def _effect(changes: Changes, tool: str, named: dict[str, Any]) -> Effect:
     if tool != "memory_add":
         name = name_in(changes.workspace, named["path"])
-        return Deed(tool, "file", name, f"{_VERBS[tool]} {visible(name or named['path'])}")
+        return Effect(tool, "file", name, f"{_VERBS[tool]} {visible(name or named['path'])}")
     is_fact = named.get("kind") == "fact" or bool(str(named.get("replaces", "")).strip())
     target = "MEMORY.md" if is_fact else changes.today()
-    return Deed(tool, "fact" if is_fact else "note", target, f"noted “{_short(named['text'])}”")
+    return Effect(tool, "fact" if is_fact else "note", target, f"noted “{_short(named['text'])}”")
 
 
 def _check_size(changes: Changes, name: str, old: bytes, new: bytes | None) -> None:
@@ -124,7 +124,7 @@ class Commands:
             text = output if isinstance(output, str) else output.text
             return "\n".join([text, *self._losses(context)])
 
-        return replace(tool, run=run, wants_context=True, deed=_command)
+        return replace(tool, run=run, wants_context=True, audit=_command)
 
     def _look(self) -> None:
         """Read what was changed since the last look."""
@@ -156,19 +156,19 @@ class Commands:
             lost, lines = _lost(old, new)
             text = f"a command took {lost} of {lines} lines out of {visible(name)}"
             before = self._changes.keep_copy(old, name)
-            context.report(Deed("exec", LOSS, name, text, "done", before, self._changes.state(name)))
+            context.report(Effect("exec", LOSS, name, text, "done", before, self._changes.state(name)))
             said.append(f"[{text}. The person is told; /undo brings them back.]")
         return said
 
 
-def _command(named: dict[str, Any]) -> Deed:
+def _command(named: dict[str, Any]) -> Effect:
     command = str(named["command"])
-    return Deed("exec", "command", command[:500], f"ran `{_short(command)}`")
+    return Effect("exec", "command", command[:500], f"ran `{_short(command)}`")
 
 
-def _forgetting(named: dict[str, Any]) -> Deed | None:
+def _forgetting(named: dict[str, Any]) -> Effect | None:
     """Without the words that are to be forgotten; a call that only lists changes nothing."""
-    return Deed("memory_forget", "forgetting", "", "forgot what was asked for") if named.get("numbers") else None
+    return Effect("memory_forget", "forgetting", "", "forgot what was asked for") if named.get("numbers") else None
 
 
 def _short(text: str) -> str:

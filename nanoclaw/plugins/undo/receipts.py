@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nanoclaw.core.commands import Answer, Said
 from nanoclaw.core.errors import ScheduleError, WorkspaceError
-from nanoclaw.core.messages import Address, Deed, DeedState, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import Address, Effect, EffectState, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store.audit import Ledger
 from nanoclaw.core.tool import Toolbox, ToolContext
 from nanoclaw.plugins.claims.claims import Claim, Kind, claims, keeps_to
@@ -22,7 +22,7 @@ SHOWN = 20
 FILES = 4
 """So many files are named in the line after a turn."""
 LOOKED_AT = 500
-"""So many deeds of a conversation are looked at for what can be undone, or was claimed."""
+"""So many effects of a conversation are looked at for what can be undone, or was claimed."""
 
 CHECKLIST = "HEARTBEAT.md"
 """What is written there comes up by itself, as a reminder does."""
@@ -31,29 +31,29 @@ LOSS = "loss"
 """What a command did to a memory file, of which the person is told."""
 
 
-class Deeds:
+class CallEffects:
     """What the calls of one answer change, from their beginning to their end."""
 
     def __init__(self, toolbox: Toolbox, calls: Sequence[ToolCall]) -> None:
-        found = ((number, toolbox.deed(call)) for number, call in enumerate(calls))
-        self._begun = {number: deed for number, deed in found if deed}
-        self._reported: dict[int, list[Deed]] = {}
+        found = ((number, toolbox.audit(call)) for number, call in enumerate(calls))
+        self._begun = {number: effect for number, effect in found if effect}
+        self._reported: dict[int, list[Effect]] = {}
         self._results: dict[int, ToolResult] = {}
 
     @property
-    def begun(self) -> list[Deed]:
+    def begun(self) -> list[Effect]:
         return list(self._begun.values())
 
     @property
-    def ended(self) -> list[Deed]:
+    def ended(self) -> list[Effect]:
         """The same ones with what became of them, then what was done besides. One without a result has only begun."""
-        own, others = [], list[Deed]()
-        for number, deed in self._begun.items():
+        own, others = [], list[Effect]()
+        for number, effect in self._begun.items():
             reports = self._reported.get(number, [])
             own.append(
-                replace(next((one for one in reports if one.kind == deed.kind), deed), state=self._state(number))
+                replace(next((one for one in reports if one.kind == effect.kind), effect), state=self._state(number))
             )
-            others += [one for one in reports if one.kind != deed.kind]
+            others += [one for one in reports if one.kind != effect.kind]
         return own + others
 
     def context(self, number: int, context: ToolContext) -> ToolContext:
@@ -65,7 +65,7 @@ class Deeds:
     def end(self, number: int, result: ToolResult) -> None:
         self._results[number] = result
 
-    def _state(self, number: int) -> DeedState:
+    def _state(self, number: int) -> EffectState:
         result = self._results.get(number)
         return "begun" if result is None else "failed" if result.is_error else "done"
 
@@ -98,9 +98,11 @@ class Receipts:
 
     def line(self, turn: int) -> str:
         """What a turn did, in one line; "" for nothing."""
-        deeds = [deed for deed in self._ledger.of_turn(turn) if deed.state == "done" and deed.kind != LOSS]
-        kinds = Counter(deed.kind for deed in deeds)
-        files = list(dict.fromkeys(deed.text for deed in deeds if deed.kind == "file" and deed.before != deed.after))
+        effects = [effect for effect in self._ledger.of_turn(turn) if effect.state == "done" and effect.kind != LOSS]
+        kinds = Counter(effect.kind for effect in effects)
+        files = list(
+            dict.fromkeys(effect.text for effect in effects if effect.kind == "file" and effect.before != effect.after)
+        )
         parts = files[:FILES]
         if len(files) > FILES:
             parts.append(f"{len(files) - FILES} more")
@@ -109,21 +111,21 @@ class Receipts:
         if commands := kinds["command"]:
             parts.append(f"ran {commands} command{'s' if commands > 1 else ''}")
         known = ("file", "note", "fact", "command")
-        return "; ".join([*parts, *dict.fromkeys(deed.text for deed in deeds if deed.kind not in known)])
+        return "; ".join([*parts, *dict.fromkeys(effect.text for effect in effects if effect.kind not in known)])
 
     def losses(self, turn: int) -> str:
         """What the person must know of a turn, whatever its answer says."""
-        lost = [deed.text for deed in self._ledger.of_turn(turn) if deed.kind == LOSS]
+        lost = [effect.text for effect in self._ledger.of_turn(turn) if effect.kind == LOSS]
         return f"(Note from the program: {'; '.join(lost)}. /undo brings them back.)" if lost else ""
 
     def news(self, address: Address) -> list[UserMessage]:
         """What the model of a conversation is to be told before the next message."""
-        undone = [deed.text for deed in self._ledger.untold(address)]
+        undone = [effect.text for effect in self._ledger.untold(address)]
         told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
         return [self._remark(f"Undone by the person, so it is as it was before: {told}")] if undone else []
 
     def doubts(self, address: Address, turn: int, asked: Callable[[], str]) -> Callable[[str], Doubt | None]:
-        """Tells of each answer of a turn to what the person asked whether it claims a deed of which neither ledger nor
+        """Tells of each answer of a turn to what the person asked whether it claims an effect that neither ledger nor
         files know, or keeps to such a claim of an answer before it."""
         doubted: Claim | None = None
 
@@ -156,12 +158,12 @@ class Receipts:
     def _is_founded(self, claim: Claim, text: str, address: Address, turn: int, asked: str) -> bool:
         kinds = _FOUNDED_BY[claim.kind]
         of_all = self._ledger.of(address, LOOKED_AT)
-        deeds = [deed for deed in of_all if deed.kind in kinds or deed.kind == "call"]
+        effects = [effect for effect in of_all if effect.kind in kinds or effect.kind == "call"]
         reminders = list(self._reminders()) if claim.kind in ("reminder", "calendar") else []
         if claim.kind == "reminder":
-            deeds = [deed for deed in deeds if deed.kind != "command" or _sets_a_timer(deed.target)]
-            deeds += [deed for deed in of_all if deed.target == CHECKLIST]
-        if any(deed.turn == turn and deed.state in ("done", "begun") for deed in deeds):
+            effects = [effect for effect in effects if effect.kind != "command" or _sets_a_timer(effect.target)]
+            effects += [effect for effect in of_all if effect.target == CHECKLIST]
+        if any(effect.turn == turn and effect.state in ("done", "begun") for effect in effects):
             return True
         others = [name for name in claim.names if not self._is_memory(name)]
         if claim.kind == "deletion" and claim.names:
@@ -179,7 +181,7 @@ class Receipts:
             return True  # a list that stands in the conversation itself
         is_small_talk = len(asked.split()) <= 3 and len(asked) < 20
         may_be_earlier = claim.earlier or is_small_talk or "?" in asked or "？" in asked
-        return may_be_earlier and (bool(reminders) or any(deed.state == "done" for deed in deeds))
+        return may_be_earlier and (bool(reminders) or any(effect.state == "done" for effect in effects))
 
     def _is_memory(self, name: str) -> bool:
         return bool(memory_name(self._changes.workspace, name))
@@ -201,21 +203,23 @@ class Receipts:
         count = _number(said.argument, SHOWN)
         if count is None:
             return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
-        deeds = self._ledger.of(said.address, count)
-        return "\n".join(map(_told, reversed(deeds))) or "Nothing was changed in this conversation."
+        effects = self._ledger.of(said.address, count)
+        return "\n".join(map(_told, reversed(effects))) or "Nothing was changed in this conversation."
 
     def _undo(self, said: Said) -> str:
         count = _number(said.argument, 1)
         if count is None:
             return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
         told, passed, left, kept = list[str](), list[str](), count, 0
-        for deed in self._ledger.of(said.address, LOOKED_AT):
+        for effect in self._ledger.of(said.address, LOOKED_AT):
             if not left:
                 break
-            if deed.state == "undone" or (deed.state == "failed" and deed.kind != "command" and not _has_changed(deed)):
+            if effect.state == "undone" or (
+                effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
+            ):
                 continue
             try:
-                undone = self._take_back(deed)
+                undone = self._take_back(effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
                 told += [*map(_not_undoable, passed), str(error)]
                 passed, left, kept = [], left - 1, kept + 1
@@ -223,8 +227,8 @@ class Receipts:
             if undone:
                 told += [*map(_not_undoable, passed), undone]
                 passed, left = [], left - 1
-            elif deed.before is None or deed.before != deed.after:
-                passed.append(deed.text if deed.state != "begun" else f"{deed.text} (unknown outcome)")
+            elif effect.before is None or effect.before != effect.after:
+                passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
         if left == count:
             told = ["There is nothing to undo in this conversation.", *map(_not_undoable, passed[:5])]
         elif count == kept == 1:
@@ -233,28 +237,28 @@ class Receipts:
             told.append(f"{count - left - kept} of {count} undone.")
         return "\n".join(told)
 
-    def _take_back(self, deed: Deed) -> str:
+    def _take_back(self, effect: Effect) -> str:
         """What was done about it; "" when it cannot be undone. Raises WorkspaceError when it could, but not as things
         are."""
-        if deed.kind == "forgetting" and deed.state == "done" and self._undo_forgetting:
+        if effect.kind == "forgetting" and effect.state == "done" and self._undo_forgetting:
             try:
                 brought = self._undo_forgetting()
             except WorkspaceError:  # its ten minutes are over
                 return ""
-            self._ledger.mark_undone(deed)
+            self._ledger.mark_undone(effect)
             return brought
-        if deed.kind == "job" and deed.state == "done" and self._undo_job:
+        if effect.kind == "job" and effect.state == "done" and self._undo_job:
             try:
-                removed = self._undo_job(int(deed.target.removeprefix("job ")))
+                removed = self._undo_job(int(effect.target.removeprefix("job ")))
             except ScheduleError:
                 return ""
-            self._ledger.mark_undone(deed)
+            self._ledger.mark_undone(effect)
             return removed
-        if not _has_changed(deed):
+        if not _has_changed(effect):
             return ""
-        self._changes.take_back(deed)
-        became = "was removed again" if deed.before == "" else "is as it was before"
-        return f"{deed.target} {became} ({_when(deed)}, {deed.text})."
+        self._changes.take_back(effect)
+        became = "was removed again" if effect.before == "" else "is as it was before"
+        return f"{effect.target} {became} ({_when(effect)}, {effect.text})."
 
 
 _CLAIMED: dict[Kind, tuple[str, str]] = {
@@ -302,7 +306,7 @@ _ASKS_TO_DELETE = (
 
 def _is_asked_for(claim: Claim, asked: str) -> bool:
     """Whether the person asked for what is claimed, where the same words may mean less: "Noted." is also "I see", and
-    a letter that is drafted for the person tells of his own deeds."""
+    a letter that is drafted for the person tells of his own effects."""
     if claim.is_word:
         words = _ASKS_TO_REMIND if claim.kind == "reminder" else _ASKS_TO_KEEP
         return re.search(words, asked, re.IGNORECASE) is not None
@@ -356,17 +360,17 @@ def _number(argument: str, default: int) -> int | None:
     )
 
 
-def _has_changed(deed: Deed) -> bool:
-    return deed.before is not None and deed.before != deed.after
+def _has_changed(effect: Effect) -> bool:
+    return effect.before is not None and effect.before != effect.after
 
 
-def _told(deed: Deed) -> str:
+def _told(effect: Effect) -> str:
     marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
-    return f"- {_when(deed)} {deed.text}{marks[deed.state]}"
+    return f"- {_when(effect)} {effect.text}{marks[effect.state]}"
 
 
-def _when(deed: Deed) -> str:
-    return f"{deed.at:%Y-%m-%d %H:%M}" if deed.at else "?"
+def _when(effect: Effect) -> str:
+    return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "?"
 
 
 def _not_undoable(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.events import TurnEnded
-from nanoclaw.core.messages import AssistantMessage, Deed, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store.audit import Ledger, insert
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import Inbox
@@ -20,7 +20,7 @@ from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.core.house import MAIN, NOON, house
 from tests.core.store.test_sessions import inbound
 
-WROTE = Deed("write_file", "file", "a.txt", "wrote a.txt")
+WROTE = Effect("write_file", "file", "a.txt", "wrote a.txt")
 CALL = ToolCall("1", "write_file", json.dumps({"path": "a.txt", "content": "x"}))
 ASKED = AssistantMessage("", NOON, (CALL,))
 RESULT = ToolResult("1", "write_file", "ok", NOON)
@@ -59,10 +59,13 @@ def test_a_deed_is_on_disk_before_it_is_done_and_has_its_outcome_after_it(turn: 
 
 
 def test_what_was_done_besides_has_lines_of_its_own(turn: Turn, ledger: Ledger) -> None:
-    ran, lost = Deed("exec", "command", "rm x", "ran `rm x`"), Deed("exec", "loss", "MEMORY.md", "took lines", "done")
+    ran, lost = (
+        Effect("exec", "command", "rm x", "ran `rm x`"),
+        Effect("exec", "loss", "MEMORY.md", "took lines", "done"),
+    )
     turn.acting(ASKED, [ran, WROTE])
     turn.step([ASKED, RESULT], [replace(ran, state="done"), replace(WROTE, state="failed"), lost])
-    assert [(deed.kind, deed.state) for deed in ledger.of_turn(turn.id)] == [
+    assert [(effect.kind, effect.state) for effect in ledger.of_turn(turn.id)] == [
         ("command", "done"),
         ("file", "failed"),
         ("loss", "done"),
@@ -72,7 +75,7 @@ def test_what_was_done_besides_has_lines_of_its_own(turn: Turn, ledger: Ledger) 
 def test_a_turn_that_is_left_in_between_leaves_its_deeds_begun(turn: Turn, ledger: Ledger) -> None:
     turn.acting(ASKED, [WROTE])
     turn.end(TurnEnded("", "failed"), (), None, "")
-    assert [deed.state for deed in ledger.of(MAIN, 5)] == ["begun"]
+    assert [effect.state for effect in ledger.of(MAIN, 5)] == ["begun"]
 
 
 def test_deeds_of_files_are_those_that_left_something_to_undo(store: Store, ledger: Ledger) -> None:
@@ -81,14 +84,14 @@ def test_deeds_of_files_are_those_that_left_something_to_undo(store: Store, ledg
     partly, begun, undone = (replace(changed, state=state) for state in ("failed", "begun", "undone"))
     with store.transaction() as db:
         insert(db, "a:b", None, NOON, [changed, same, unknown, partly, begun, undone])
-    assert [(deed.state, deed.before) for deed in ledger.of_files(9)] == [("failed", "a"), ("done", "a")]
+    assert [(effect.state, effect.before) for effect in ledger.of_files(9)] == [("failed", "a"), ("done", "a")]
 
 
 def test_what_was_undone_is_told_to_its_own_conversation_once(turn: Turn, store: Store, ledger: Ledger) -> None:
     turn.acting(ASKED, [WROTE])
     turn.step([ASKED, RESULT], [replace(WROTE, state="done", before="", after="ab")])
-    (deed,) = ledger.of(MAIN, 1)
-    ledger.mark_undone(deed)
+    (effect,) = ledger.of(MAIN, 1)
+    ledger.mark_undone(effect)
     assert [untold.state for untold in ledger.untold(MAIN)] == ["undone"]
     assert ledger.untold(replace(MAIN, chat="other")) == []
     turn.join([accepted(store, "and?")], [UserMessage("and?", NOON)])
@@ -97,19 +100,19 @@ def test_what_was_undone_is_told_to_its_own_conversation_once(turn: Turn, store:
 
 def test_contents_that_became_others_are_others_in_all_lines(store: Store, ledger: Ledger) -> None:
     with store.transaction() as db:
-        deeds = [
+        effects = [
             replace(WROTE, state="done", before=one, after=two) for one, two in (("", "a"), ("a", "b"), ("b", "c"))
         ]
-        insert(db, "a:b", None, NOON, deeds)
+        insert(db, "a:b", None, NOON, effects)
     ledger.rename({"a": "x", "c": "y"})
-    assert [(deed.before, deed.after) for deed in ledger.of_files(9)] == [("b", "y"), ("x", "b"), ("", "x")]
+    assert [(effect.before, effect.after) for effect in ledger.of_files(9)] == [("b", "y"), ("x", "b"), ("", "x")]
 
 
 def test_one_beside_the_owner_may_add_a_line(store: Store, ledger: Ledger, tmp_path: Path) -> None:
     beside = Store(tmp_path / "state.db", beside=True)
     Ledger(beside, lambda: NOON).add(replace(WROTE, state="done", before="", after="a"), "")
     beside.close()
-    assert [deed.text for deed in ledger.of_files(1)] == ["wrote a.txt"]
+    assert [effect.text for effect in ledger.of_files(1)] == ["wrote a.txt"]
     alone = Store(tmp_path / "new.db", beside=True)
     assert Ledger(alone, lambda: NOON).of_files(1) == []
     alone.close()

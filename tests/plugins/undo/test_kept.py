@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.messages import Address, Deed
+from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.store.audit import Ledger
 from nanoclaw.core.store.db import Store
 from nanoclaw.plugins.forget.forgetting import memory_command
@@ -27,7 +27,7 @@ def facts(root: Path) -> Path:
     return path
 
 
-def ledger(hands: Hands) -> list[Deed]:
+def ledger(hands: Hands) -> list[Effect]:
     assert hands.store
     return Ledger(hands.store, lambda: NOW).of(CONTEXT.address, 100)
 
@@ -46,7 +46,7 @@ def test_a_change_that_takes_more_than_half_of_a_memory_file_needs_a_yes(hands: 
     error = hands.error("edit_file", path=path, old=FACTS[:300], new="")
     assert "out of MEMORY.md" in error
     assert facts.read_text() == FACTS
-    assert [deed.state for deed in ledger(hands)] == ["failed", "failed"]
+    assert [effect.state for effect in ledger(hands)] == ["failed", "failed"]
 
 
 def test_a_yes_holds_once(hands: Hands, facts: Path, changes: Changes) -> None:
@@ -94,12 +94,12 @@ def test_a_memory_file_that_a_command_emptied_can_be_brought_back(
 def test_a_command_that_is_stopped_by_its_time_limit_has_its_losses_kept_too(hands: Hands, facts: Path) -> None:
     said = hands.error("exec", command="rm MEMORY.md; sleep 20", timeout_seconds=1)
     assert "a command took 20 of 20 lines out of MEMORY.md" in said
-    assert [deed.kind for deed in ledger(hands)] == ["loss", "command"]
+    assert [effect.kind for effect in ledger(hands)] == ["loss", "command"]
 
 
 def test_a_command_that_leaves_memory_files_alone_keeps_nothing(hands: Hands, facts: Path, tmp_path: Path) -> None:
     hands("exec", command="echo '- one more' >> MEMORY.md; cp MEMORY.md other.md; echo > other.md")
-    assert [deed.kind for deed in ledger(hands)] == ["command"]
+    assert [effect.kind for effect in ledger(hands)] == ["command"]
     assert not (tmp_path / "undo").exists()
 
 
@@ -161,9 +161,9 @@ def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands
     (hands.root / "real").mkdir()
     (hands.root / "link").symlink_to("real")
     hands("write_file", path="link/../link/a.txt", content="x")
-    (deed,) = ledger(hands)
-    assert (deed.target, deed.text) == ("real/a.txt", "wrote real/a.txt")
-    changes.take_back(deed)
+    (effect,) = ledger(hands)
+    assert (effect.target, effect.text) == ("real/a.txt", "wrote real/a.txt")
+    changes.take_back(effect)
     assert list((hands.root / "real").iterdir()) == []
 
 
@@ -191,8 +191,8 @@ def test_a_file_too_large_to_be_kept_is_written_and_cannot_be_put_back(
     monkeypatch.setattr(module, "LARGEST_BYTES", 1_000)
     (hands.root / "a.txt").write_text("x" * 1_001)
     hands("append_file", path="a.txt", content="y")
-    (deed,) = ledger(hands)
-    assert (deed.state, deed.before, deed.after) == ("done", None, None)
+    (effect,) = ledger(hands)
+    assert (effect.state, effect.before, effect.after) == ("done", None, None)
 
 
 # --- copies
@@ -243,17 +243,17 @@ def test_forgotten_words_leave_the_copies_and_the_rest_can_still_be_undone(
     changes.forget(lambda line: "zebra" in line)
     path.write_text(path.read_text().replace("zebra\n", ""))
     assert not any(b"zebra" in copy for copy in copies(tmp_path))
-    for deed in ledger(hands):
-        changes.take_back(deed)
+    for effect in ledger(hands):
+        changes.take_back(effect)
     assert path.read_text() == "a\nb\n"
 
 
 def test_a_change_made_without_a_turn_belongs_to_the_conversation_it_was_made_in(
     hands: Hands, changes: Changes
 ) -> None:
-    with changes.of(Deed("/note", "note", "memory/a.md", "noted “x”"), "test:2"):
+    with changes.of(Effect("/note", "note", "memory/a.md", "noted “x”"), "test:2"):
         (hands.root / "memory").mkdir()
         (hands.root / "memory/a.md").write_text("x")
     assert hands.store
-    (deed,) = Ledger(hands.store, lambda: NOW).of(Address("test", "2"), 5)
-    assert (deed.state, deed.before, deed.text) == ("done", "", "noted “x”")
+    (effect,) = Ledger(hands.store, lambda: NOW).of(Address("test", "2"), 5)
+    assert (effect.state, effect.before, effect.text) == ("done", "", "noted “x”")

@@ -194,7 +194,7 @@ NO_CLAIMS = (
     "Here is what the doc says: 'I saved it to x.md'.",
     "It's Anna's note: ‘I've deleted the file x.md.’",
     "She wrote 'I sent the email to Bob.' on Monday.",
-    # other deeds, other people's deeds
+    # other effects, other people's effects
     "I've written a poem for you:\nRoses are red.",
     "I made a plan for your week.",
     "You saved it to notes/x.md.",

@@ -1,0 +1,466 @@
+"""The seam: what a plugin is, what it is given and what it may answer. A plugin's author reads this file first.
+
+A plugin may import this module, `tool`, `channel`, `provider`, `messages`, `events` and `errors` of `nanoclaw.core`,
+and nothing else of nanoclaw. docs/plugins.md has a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Attachment,
+    CheckedCall,
+    Effect,
+    Inbound,
+    Limits,
+    Message,
+    ModelRequest,
+    Outbound,
+    Role,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from nanoclaw.core.channel import Channel
+    from nanoclaw.core.events import Event, Reason
+    from nanoclaw.core.provider import Provider
+    from nanoclaw.core.tool import Tool
+
+T = TypeVar("T")
+
+Mode = Literal["full", "minimal", "guest", "none"]
+"""How much of the prompt a profile gets: all of it, what a task needs, what a guest may read, one line."""
+
+
+class Tx(Protocol):
+    """One transaction. Whoever is given it writes at once, keeps nothing of it and never awaits."""
+
+    def execute(self, sql: str, *values: object) -> list[Any]:
+        """The rows that a statement returns; new ids come by RETURNING."""
+        ...
+
+    def send(self, outbound: Outbound, remark: str = "") -> int:
+        """Put a message into the outbox and into that chat's history; its row. The model of the chat reads `remark`
+        before it, one sentence about why it was sent."""
+        ...
+
+    def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
+        """Put a message into the inbox: its row, None for one that came before. It needs a `role`. `profile` is its
+        own one, in place of the usual one of its role and origin."""
+        ...
+
+    def after(self, call: Callable[[], object]) -> None:
+        """Call something once all of this is on disk."""
+        ...
+
+
+class Profile(NamedTuple):
+    """What one kind of turn may do. Tools, sections and commands are open to profiles by `name`."""
+
+    name: str
+    mode: Mode = "full"
+    only: frozenset[str] | None = None
+    """Names of tools, of those that are open to it; None: all of them."""
+    model: str = ""
+    limits: Limits | None = None
+    """None: those of the configuration."""
+    can_ask: bool = True
+    """Somebody is there; else what asks is refused."""
+    acts: bool = True
+    """False: a rehearsal, in which calls with effects are only told."""
+    keeps: bool = True
+    """False: nothing of it is stored when it has ended."""
+
+
+class Turn(Protocol):
+    """One turn: the same object in each of its hooks. Reading it is always allowed, also when it has ended."""
+
+    id: int
+    conversation: Address
+    address: Address
+    sender: str
+    role: Role
+    origin: str
+    """"person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin."""
+    profile: Profile
+    external_id: str
+    """The platform's id of the message that began it."""
+    is_group: bool
+
+    @property
+    def system(self) -> str:
+        """The system message as it is sent."""
+        ...
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """All that is sent after the system message."""
+        ...
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What was done in it, of which the audit log has a line."""
+        ...
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that the model made in it."""
+        ...
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Sources of others' text since the owner's last message; () is clean."""
+        ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    def now(self) -> datetime:
+        """A rehearsal has a clock of its own."""
+        ...
+
+    def later(self, change: Callable[[Tx], object]) -> None:
+        """Make something part of the turn's next transaction."""
+        ...
+
+
+class Refuse(NamedTuple):
+    """The call is not run; the model is told why."""
+
+    text: str
+
+
+class Instead(NamedTuple):
+    """The call is not run; this is its result (a plan, a rehearsal)."""
+
+    text: str
+
+
+class Ask(NamedTuple):
+    """The turn waits, on disk, for the owner's yes to exactly this call; no, time over or nobody there refuses it."""
+
+    question: str
+
+
+Verdict = Refuse | Instead | Ask | None
+"""Every plugin is heard; the strictest holds, in this order."""
+
+
+class Draft(NamedTuple):
+    """A message on its way into a turn, at its beginning or while it runs.
+
+    `remarks` go into its runtime metadata, a line each; `quote` is the text that it answers; `inbound` is the message
+    as it came.
+    """
+
+    message: UserMessage
+    attachments: tuple[Attachment, ...] = ()
+    remarks: tuple[str, ...] = ()
+    quote: str = ""
+    inbound: Inbound | None = None
+
+
+class Answer(NamedTuple):
+    """What the person gets; the history keeps the model's own words."""
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
+class TryAgain(NamedTuple):
+    """The model reads `remark` and answers anew, once for each plugin and turn; after that `note` stands below."""
+
+    remark: str
+    note: str = ""
+
+
+class Ended(NamedTuple):
+    """How a turn ends; `outbound` None: nothing goes out, and its address may be another than the message's.
+
+    `text` is what the turn came to, also where none of it goes out; `error` is why it failed.
+    """
+
+    reason: Reason
+    outbound: Outbound | None
+    text: str = ""
+
+
+class Filter(Protocol):
+    """Keeps out of one answer's stream what before_answer will take out of its text."""
+
+    def feed(self, text: str) -> str:
+        """What may be shown by now."""
+        ...
+
+    def end(self) -> str:
+        """The rest."""
+        ...
+
+
+class Said(NamedTuple):
+    """A command as it was given. `profile` is that of who gave it; `is_group`: others read the answer."""
+
+    argument: str
+    conversation: Address
+    address: Address
+    sender: str
+    role: Role
+    profile: str = "person"
+    is_group: bool = False
+
+
+class Reply(NamedTuple):
+    """Said by code; `data` is for --json, the page and the API; `change` is written with it, for async commands."""
+
+    text: str
+    data: Mapping[str, Any] | None = None
+    change: Callable[[Tx], object] | None = None
+
+
+Done = str | Reply | UserMessage
+"""What a command comes to. A UserMessage: the model is asked this in the command's place."""
+
+
+class Command(NamedTuple):
+    """/name, and `nanoclaw name` with `cli`. A plain function writes in the transaction that ends its message."""
+
+    name: str
+    help: str
+    run: Callable[[Said, Tx], Done] | Callable[[Said], Awaitable[Done]]
+    group: str = "more"
+    open_to: frozenset[str] = frozenset({"person"})
+    waits: bool = False
+    """It takes its turn in the conversation's queue."""
+    cli: bool = False
+    private: bool = False
+    """What it says is not for a group to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the system message. Parts with the same `id` are joined.
+
+    `stable` ones come first. `source` is what it is from. `version` tells whether another hand changed it: where it is
+    another than the one the context began with, the prompt is made anew; '' is the hash of its text. `diagnostics` are
+    codes such as section_truncated.
+    """
+
+    id: str
+    title: str
+    text: str
+    stable: bool = True
+    source: str = "code"
+    version: str = ""
+    diagnostics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A line of status and doctor; `name` is what was looked at. `fix` mends it and says what it did."""
+
+    is_well: bool
+    text: str
+    name: str = ""
+    fix: Callable[[], Awaitable[str]] | None = None
+
+
+class Log(Protocol):
+    """Like loguru's, with the plugin's name in front: braces in `text` are filled with `values`."""
+
+    def debug(self, text: str, *values: object) -> None: ...
+
+    def info(self, text: str, *values: object) -> None: ...
+
+    def warning(self, text: str, *values: object) -> None: ...
+
+    def error(self, text: str, *values: object) -> None: ...
+
+
+class Conversations(Protocol):
+    """The core's own store, for those who show or end conversations."""
+
+    def all(self) -> list[Address]: ...
+
+    def history(self, conversation: Address) -> tuple[Message, ...]:
+        """What its model would be sent."""
+        ...
+
+    def whole(self, conversation: Address) -> tuple[Message, ...]:
+        """All that was ever said in it."""
+        ...
+
+    async def reset(self, conversation: Address) -> None:
+        """Begin a new context; what was said stays in the store."""
+        ...
+
+    async def stop(self, conversation: Address) -> None:
+        """End what runs there."""
+        ...
+
+    def reload(self) -> None:
+        """Take up what another hand changed in the store."""
+        ...
+
+
+class Host(Protocol):
+    """All that a plugin may do."""
+
+    workspace: Path
+    home: Path
+    """A folder of its own, made when it is first asked for."""
+    log: Log
+    conversations: Conversations
+
+    def now(self) -> datetime:
+        """The time in the person's zone."""
+        ...
+
+    def read(self, sql: str, *values: object) -> list[Any]: ...
+
+    async def write(self, change: Callable[[Tx], T]) -> T:
+        """The result of a change, once it is on disk."""
+        ...
+
+    def get(self, name: str) -> Any:
+        """What that plugin made `public`; None where it isn't there."""
+        ...
+
+    def profile(self, name: str) -> Profile: ...
+
+    def owner(self) -> Address | None:
+        """Where the owner spoke last."""
+        ...
+
+    def show(self, address: Address, event: Event) -> None: ...
+
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run something beside; it is logged when it fails, and cancelled at the end."""
+        ...
+
+    def channel(self, name: str) -> Channel | None:
+        """The channel of that name that this process serves."""
+        ...
+
+    def tools(self, profile: Profile) -> Mapping[str, Tool]:
+        """Those of now, also those not in the prompt."""
+        ...
+
+    def commands(self, profile: Profile) -> Mapping[str, Command]: ...
+
+    async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
+        """Run a call through every gate."""
+        ...
+
+    async def carry_out(self, command: str, said: Said) -> Reply: ...
+
+    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
+        """Ask the model, accounted for and within every limit. Raises ProviderError."""
+        ...
+
+    async def ask(self, question: Ask, about: Address) -> bool:
+        """The owner's answer to a question outside a turn; time over, nobody there or a restart mean no."""
+        ...
+
+
+class Plugin:
+    """One capability, whole. Override what you need; None always means: leave it as it is."""
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Made before it, where they are there at all."""
+    settings: ClassVar[type | None] = None
+    """A NamedTuple with defaults, read from its table of config.toml."""
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """Those of the settings that must never show."""
+    keys: ClassVar[Mapping[str, str]] = {}
+    """Settings that stand elsewhere: {"day_usd": "limits.day_usd"}."""
+    migrations: ClassVar[tuple[str, ...]] = ()
+    """SQL of its tables, called NAME_…; run before it is made."""
+    marks: ClassVar[tuple[str, ...]] = ()
+    """ "table.column" with nobody's words: forgetting leaves them alone."""
+    public: Any = None
+    """What host.get(name) gives to others."""
+
+    def __init__(self, host: Host, settings: Any) -> None:
+        """No I/O but host.read. `settings` is an instance of its `settings`, None without."""
+
+    def tools(self) -> Iterable[Tool]:
+        """Asked again when a context begins."""
+        return ()
+
+    def commands(self) -> Iterable[Command]:
+        return ()
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        """Parts of the prompt, kept with the context. `query` is the message that begins it, '' where the question is
+        only whether something changed."""
+        return ()
+
+    def channels(self) -> Iterable[Channel]:
+        return ()
+
+    def providers(self) -> Mapping[str, Callable[[str], Provider]]:
+        """By prefix: {"acme": make} answers for the model "acme/large", and is called with that whole name."""
+        return {}
+
+    def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
+        """Files and folders with the person's words, besides its home."""
+        return {}
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        """For status; `deep`, for doctor, may take time."""
+        return ()
+
+    async def run(self) -> None:
+        """Work while something serves; /panic cancels it, /resume starts it again."""
+
+    def reload(self) -> None:
+        """Another hand changed its tables or files: forget, restore."""
+
+    async def aclose(self) -> None: ...
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
+        """Decide about a message inside the transaction that accepts it: its role and conversation, an answer by code,
+        or nothing at all. Called in the order of the plugins."""
+        return None
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """Complete a message that enters a turn, also one steered in."""
+        return None
+
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
+        """Shorten a request's limits, or refuse it by raising ProviderError."""
+        return None
+
+    def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
+        """Called in every case, with None where there was no whole answer."""
+
+    def stream(self, turn: Turn) -> Filter | None:
+        return None
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Judge a call before any of its answer runs. One that raises refuses."""
+        return None
+
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+        return None
+
+    async def before_answer(self, answer: Answer, turn: Turn) -> Answer | TryAgain | None:
+        return None
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        """Called in the turn's last transaction, for every reason; it may send the answer elsewhere or nowhere."""
+        return None
+
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
+        """Called before a conversation loses messages: by compaction, /new, a long silence."""
