@@ -29,6 +29,10 @@ ARGUMENTS_LIMIT = 2_000_000
 """Characters of JSON that a call may carry; more is a runaway model."""
 
 
+OPEN_TO = ("person", "job", "heartbeat", "helper")
+"""Names of the profiles that a tool is open to unless it says otherwise: never guests."""
+
+
 def nobody(effect: Effect) -> None:
     """Nobody keeps a ledger."""
 
@@ -63,8 +67,9 @@ class Tool:
     """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
     last of its turn, unless it fails.
 
-    `effect` says, from a call's arguments, what it is about to change: a line of the ledger, or None for nothing. One
-    that is `for_guests` keeps by itself to what concerns the conversation of its context.
+    `audit` says, from a call's arguments, what it is about to change: a line of the audit log, or None for nothing.
+    `open_to` are names of profiles; one that is open to guests keeps by itself to what concerns the conversation of its
+    context.
     """
 
     spec: ToolSpec
@@ -74,6 +79,7 @@ class Tool:
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
     ends: bool = False
     for_guests: bool = False
+    open_to: frozenset[str] = frozenset(OPEN_TO)
 
 
 def tool(
@@ -81,6 +87,7 @@ def tool(
     *,
     effect: Effects = "outside",
     examples: Iterable[ToolExample] = (),
+    open_to: Iterable[str] = OPEN_TO,
 ) -> Tool:
     """Make a tool of an async function.
 
@@ -100,7 +107,8 @@ def tool(
     description = inspect.cleandoc(run.__doc__ or "")
     if not description:
         raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
-    return Tool(ToolSpec(run.__name__, description, schema, tuple(examples)), run, effect, wants_context)
+    spec = ToolSpec(run.__name__, description, schema, tuple(examples))
+    return Tool(spec, run, effect, wants_context, open_to=frozenset(open_to))
 
 
 class Toolbox:
