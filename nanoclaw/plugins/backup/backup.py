@@ -29,7 +29,7 @@ from nanoclaw.atomic_write import (
     write_atomically,
 )
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.db import MIGRATIONS, copy_database, own
+from nanoclaw.core.store.db import copy_database, newest_format, own
 from nanoclaw.plugins.backup.rescue import is_whole, version_in_header
 
 FORMAT = 1
@@ -178,7 +178,7 @@ def _write(out: BinaryIO, home: Path, workspace: Path, scratch: Path, with_secre
             _add(archive, "workspace", root, contents, scratch)
             for name, path in _below(root, "workspace", lambda path: path == Path(os.path.realpath(home))):
                 _add(archive, name, path, contents, scratch, root)
-        listed = {"format": FORMAT, "made": datetime.now().astimezone().isoformat(), "state": len(MIGRATIONS)}
+        listed = {"format": FORMAT, "made": datetime.now().astimezone().isoformat(), "state": newest_format()}
         body = json.dumps({**listed, "files": contents.files, "links": contents.links}).encode()
         member = tarfile.TarInfo(MANIFEST)
         member.size = len(body)
@@ -342,7 +342,7 @@ def _manifest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
     if member.size > LARGEST_MANIFEST:
         raise _NotOurs("its list of contents is too long")
     body = json.loads(b"".join(_pieces(archive, member)))
-    if body["format"] > FORMAT or body["state"] > len(MIGRATIONS):
+    if body["format"] > FORMAT or body["state"] > newest_format():
         raise _NotOurs("it was written by a newer nanoclaw: update nanoclaw")
     return body
 
@@ -415,7 +415,7 @@ def _make_links(contents: _Contents, folder_of: Callable[[str], Path]) -> None:
 
 
 def _check_state(path: Path) -> None:
-    if version_in_header(path) > len(MIGRATIONS):
+    if version_in_header(path) > newest_format():
         raise _NotOurs("its state.db was written by a newer nanoclaw: update nanoclaw")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.bootstrap import seed
-from nanoclaw.core.store.db import MIGRATIONS, Store
+from nanoclaw.core.store.db import Store, newest_format
 from nanoclaw.core.store.sessions import list_sessions
 from tests.core.house import REPOSITORY
 from tests.core.store.test_db import filled, held
@@ -245,7 +245,7 @@ def test_a_backup_under_the_name_of_another_kind_of_archive_is_not_made(home: Ho
 
 def test_a_backup_of_a_newer_state_is_refused_by_its_own_name(home: Home, tmp_path: Path) -> None:
     with closing(sqlite3.connect(home.root / "state.db")) as db:
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        db.execute(f"PRAGMA user_version = {newest_format() + 1}")
     told = home.run("backup", str(tmp_path / "all.tar.gz"), check=1).err
     assert f"{tmp_path}/all.tar.gz is refused: its state.db was written by a newer nanoclaw" in told
     assert "draft" not in told
@@ -297,7 +297,7 @@ def forge(path: Path, *members: Member, listed: dict[str, Any] | None = None) ->
     """An archive of these members with a list that agrees with them, but for what `listed` says."""
     files = {info.name: [len(body), hashlib.sha256(body).hexdigest()] for info, body in members if info.isreg()}
     links = {info.name: info.linkname for info, _ in members if info.issym()}
-    listing = {"format": 1, "state": len(MIGRATIONS), "files": files, "links": links, **(listed or {})}
+    listing = {"format": 1, "state": newest_format(), "files": files, "links": links, **(listed or {})}
     with tarfile.open(path, "w:gz") as archive:
         for info, body in (*members, member("manifest.json", body=json.dumps(listing).encode())):
             archive.addfile(info, io.BytesIO(body))
@@ -333,7 +333,7 @@ BAD: dict[str, Callable[[Path], object]] = {
     "too many": lambda path: forge(path, listed={"files": {"workspace/a": [1, "0"]}}),
     "odd list": lambda path: forge(path, listed={"files": []}),
     "newer": lambda path: forge(path, listed={"format": 2}),
-    "newer state": lambda path: forge(path, listed={"state": len(MIGRATIONS) + 1}),
+    "newer state": lambda path: forge(path, listed={"state": newest_format() + 1}),
     "no database": lambda path: forge(path, member("home/state.db", body=b"dear diary" * 100)),
     "late config": lambda path: forge(path, member("workspace/a"), member("home/config.toml", body=b"")),
     "bad config": lambda path: forge(path, member("home/config.toml", body=b"[model"), member("workspace/a")),

@@ -36,7 +36,7 @@ def test_pins_keep_their_order_and_are_taken_away_by_their_place(tmp_path: Path)
 def test_a_store_of_the_first_format_is_read_without_pins_and_with_its_usage(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with sqlite3.connect(path) as db:
-        db.executescript(MIGRATIONS[0] + "; PRAGMA user_version = 1;")
+        db.executescript((MIGRATIONS / "001.sql").read_text() + "PRAGMA user_version = 1;")
         db.execute(
             "INSERT INTO usage (at, origin, model, input_tokens, output_tokens, cached_tokens, estimated, is_reported)"
             " VALUES ('2026-05-03T10:00:00+00:00', 'person', 'acme/x', 10, 1, 0, 0, 1)"
