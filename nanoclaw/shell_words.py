@@ -1,4 +1,4 @@
-"""Which commands a line of shell would run, read without running it: through quotes, pipes, subshells and prefixes.
+"""Finds the commands that a line of shell would run, without running it: tree-sitter reads it, prefixes are followed.
 
 What only shows at run time stays unseen: variables, aliases, scripts, programs that start others by themselves.
 """
@@ -7,34 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
 DEEPEST = 12
 """Shells within shells that are looked into."""
-
-
-@dataclass(slots=True)
-class _Command:
-    """`given` is text that comes in by a here-document; `is_piped`: what the command before it writes is its input."""
-
-    words: list[str] = field(default_factory=list)
-    given: str = ""
-    is_piped: bool = False
+LONGEST = 10_000
+"""Characters that are parsed: for some texts that no shell takes, the time grows with their square."""
 
 
 def commands_in(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
     """The words of every command; one that only starts another (`sudo`, `sh -c`) comes before the one it starts."""
-    if depth > DEEPEST:
-        return
-    before: list[str] = []
-    for command in _parsed(text, depth):
-        if isinstance(command, tuple):  # from a substitution within
-            yield command
-            continue
-        words = _without_openers(command.words)
-        fed = command.given or (_echoed(before) if command.is_piped else "")
-        yield from _started(words, fed, depth)
-        before = words
+    if depth <= DEEPEST:
+        for words, fed in _parsed(text):
+            yield from _started(words, fed, depth)
 
 
 def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, ...]]:
@@ -183,194 +172,85 @@ def _echoed(words: Sequence[str]) -> str:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _parsed(text: str, depth: int) -> list[_Command | tuple[str, ...]]:
-    return _Reader(text, depth).read()
+@cache
+def _parser() -> Parser:
+    import tree_sitter  # for those who have rules
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-class _Reader:
-    """One text of shell from its first character to its last; what is not closed ends with the text."""
+def _parsed(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The words of each command, and the text that certainly comes in: a here-document, or what `echo` pipes to it.
 
-    def __init__(self, text: str, depth: int) -> None:
-        self._text, self._depth, self._at = text, depth, 0
-        self._found: list[_Command | tuple[str, ...]] = []
-        self._command = _Command()
-        self._word: list[str] | None = None
-        self._redirected = ""  # the operator whose target comes next
-        self._waiting: list[tuple[_Command, str, bool]] = []  # here-documents that begin at the next line
-
-    def read(self) -> list[_Command | tuple[str, ...]]:
-        while self._at < len(self._text):
-            self._step(self._text[self._at])
-        self._end_command()
-        return self._found
-
-    def _step(self, sign: str) -> None:
-        text, at = self._text, self._at
-        if sign in " \t\r":
-            self._end_word()
-            self._at += 1
-        elif sign == "\n":
-            self._end_command()
-            self._at += 1
-            self._read_documents()
-        elif text.startswith("\\\n", at):
-            self._at += 2
-        elif sign == "#" and self._word is None:
-            end = text.find("\n", at)
-            self._at = len(text) if end < 0 else end
-        elif sign in "<>" or text.startswith(("&>", "&>>"), at):
-            self._redirect()
-        elif sign in ";&|()":
-            is_pipe = sign == "|" and not text.startswith("||", at)
-            self._end_command()
-            self._command.is_piped = is_pipe
-            self._at += 2 if text[at : at + 2] in ("&&", "||", ";;", "|&") else 1
-        else:
-            self._take()
-
-    def _take(self) -> None:
-        """One piece of a word."""
-        text, at = self._text, self._at
-        word = self._word = [] if self._word is None else self._word
-        sign = text[at]
-        if sign == "\\":
-            word.append(text[at + 1 : at + 2].replace("\n", ""))
-            self._at += 2
-        elif sign == "'":
-            end = _find(text, "'", at + 1)
-            word.append(text[at + 1 : end])
-            self._at = end + 1
-        elif sign == '"':
-            self._at = self._quoted(at + 1, word)
-        elif text.startswith("$'", at):
-            end = _closing_quote(text, at + 2, "'")
-            word.append(_unescaped(text[at + 2 : end]))
-            self._at = end + 1
-        elif text.startswith('$"', at):
-            self._at = self._quoted(at + 2, word)
-        elif sign in "$`":
-            self._at = self._expansion(at, word)
-        else:
-            word.append(sign)
-            self._at += 1
-
-    def _quoted(self, at: int, word: list[str]) -> int:
-        """Within double quotes; where it goes on behind them."""
-        text = self._text
-        while at < len(text) and text[at] != '"':
-            if text[at] == "\\" and text[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
-                word.append(text[at + 1].replace("\n", ""))
-                at += 2
-            elif text[at] in "$`":
-                at = self._expansion(at, word)
-            else:
-                word.append(text[at])
-                at += 1
-        return at + 1
-
-    def _expansion(self, at: int, word: list[str]) -> int:
-        """Commands within are found too; what they would write is not known."""
-        text = self._text
-        if text.startswith("$(", at):
-            end = _closing(text, at + 2, "(", ")")
-            self._within(text[at + 2 : end])
-        elif text.startswith("${", at):
-            end = _closing(text, at + 2, "{", "}")
-            inner = text[at + 2 : end]
-            if "$(" in inner or "`" in inner:
-                self._within(inner[min(place for place in (inner.find("$("), inner.find("`")) if place >= 0) :])
-        elif text[at] == "`":
-            end = _closing_quote(text, at + 1, "`")
-            self._within(re.sub(r"\\([$`\\])", r"\1", text[at + 1 : end]))
-        else:
-            word.append(text[at])
-            return at + 1
-        word.append(text[at : end + 1])
-        return end + 1
-
-    def _within(self, text: str) -> None:
-        self._found.extend(commands_in(text, self._depth + 1))
-
-    def _redirect(self) -> None:
-        text, at = self._text, self._at
-        if self._word is not None and "".join(self._word).isdigit():
-            self._word = None  # the number of a descriptor
-        self._end_word()
-        if text[at + 1 : at + 2] == "(":  # <( ) and >( )
-            end = _closing(text, at + 2, "(", ")")
-            self._within(text[at + 2 : end])
-            self._command.words.append(text[at : end + 1])
-            self._at = end + 1
-            return
-        found = re.compile(r"<<<|<<-?|&>>?|[<>]&|>>|>\||<>|[<>]").match(text, at)
-        assert found
-        self._redirected = found[0]
-        self._at = found.end()
-
-    def _end_word(self) -> None:
-        if self._word is None:
-            return
-        word, self._word = "".join(self._word), None
-        operator, self._redirected = self._redirected, ""
-        if operator in ("<<", "<<-"):
-            self._waiting.append((self._command, word, operator == "<<-"))
-        elif operator == "<<<":
-            self._command.given = word
-        elif not operator:
-            self._command.words.append(word)
-
-    def _end_command(self) -> None:
-        self._end_word()
-        self._redirected = ""
-        if self._command.words:
-            self._found.append(self._command)
-        self._command = _Command()
-
-    def _read_documents(self) -> None:
-        """The lines of here-documents are what a command reads, not commands; only a shell makes such of them."""
-        for command, end, is_indented in self._waiting:
-            lines: list[str] = []
-            while self._at < len(self._text):
-                stop = _find(self._text, "\n", self._at)
-                line = self._text[self._at : stop]
-                self._at = stop + 1
-                if (line.lstrip("\t") if is_indented else line) == end:
-                    break
-                lines.append(line)
-            command.given = "\n".join(lines)
-        self._waiting.clear()
+    In a long text, and in one that is no shell as a whole, everything between the shell's own signs may be a command.
+    """
+    root = _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
+    if root.has_error or len(text) > LONGEST:
+        for part in re.split(r"\$?[;&|()`\n]", re.sub(r"[\"'\\]", "", text)):
+            yield tuple(part.split()), ""
+    waiting: list[tuple[Node, str, tuple[str, ...]]] = [(root, "", ())]
+    while waiting:  # no recursion, as a text may nest more deeply than Python does
+        node, fed, more = waiting.pop()
+        for redirect in node.children_by_field_name("redirect"):
+            given, further = _redirected(redirect)
+            fed, more = given or fed, (*more, *further)
+        if node.type == "command":
+            yield (*_words(node), *more), fed
+        inner, piped = [], fed
+        for child in node.named_children:
+            inner.append((child, piped, more))
+            piped = _echoed(_last_words(child)) if node.type == "pipeline" else fed
+        waiting += reversed(inner)
 
 
-def _find(text: str, sign: str, start: int) -> int:
-    found = text.find(sign, start)
-    return len(text) if found < 0 else found
+def _words(command: Node) -> list[str]:
+    return [_word(part) for part in command.named_children if not part.type.endswith("_redirect")]
 
 
-def _closing_quote(text: str, at: int, sign: str) -> int:
-    while at < len(text) and text[at] != sign:
-        at += 2 if text[at] == "\\" else 1
-    return min(at, len(text))
+def _last_words(node: Node) -> list[str]:
+    """Those of the command that writes last into a pipe."""
+    while node.type != "command":
+        inner = node.child_by_field_name("body") or next(reversed(node.named_children), None)
+        if inner is None:
+            return []
+        node = inner
+    return _words(node)
 
 
-def _closing(text: str, at: int, opening: str, closing: str) -> int:
-    """Where the bracket that was opened before `at` is closed."""
-    depth = 1
-    while at < len(text):
-        sign = text[at]
-        if sign == "\\":
-            at += 1
-        elif sign in "'":
-            at = _find(text, "'", at + 1)
-        elif sign == '"':
-            at = _closing_quote(text, at + 1, '"')
-        elif sign == opening:
-            depth += 1
-        elif sign == closing:
-            depth -= 1
-            if not depth:
-                return at
-        at += 1
-    return len(text)
+def _redirected(redirect: Node) -> tuple[str, tuple[str, ...]]:
+    """What a redirection feeds to its command, and words behind it that belong to the command all the same."""
+    words = [part for part in redirect.named_children if part.type in _WORDS]
+    if redirect.type == "file_redirect":
+        return "", tuple(map(_word, words[1:]))
+    if redirect.type == "herestring_redirect":
+        return "".join(map(_word, words)), ()
+    bodies = (_text(part) for part in redirect.named_children if part.type == "heredoc_body")
+    return "".join(re.sub(r"(?m)^\t+", "", body) for body in bodies), tuple(map(_word, words))
+
+
+_WORDS = frozenset({"word", "number", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation"})
+
+
+def _word(node: Node) -> str:
+    """A word without its quotes; what an expansion would come to is not known."""
+    text = _text(node)
+    match node.type:
+        case "word":
+            return re.sub(r"(?s)\\(.)", lambda sign: sign[1].replace("\n", ""), text)
+        case "string":
+            return re.sub(r"\\([$`\"\\\n])", lambda sign: sign[1].replace("\n", ""), text[1:-1])
+        case "raw_string":
+            return text[1:-1]
+        case "ansi_c_string":
+            return _unescaped(text[2:-1])
+        case "concatenation" | "command_name" | "translated_string":
+            return "".join(_word(part) for part in node.children if part.type != "$")
+    return text
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
 
 
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|[0-7]{1,3}|.)", re.DOTALL)

@@ -54,6 +54,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "imap_tools": ("channels.email",),
     "imaplib": ("channels.email",),
     "aiosmtplib": ("channels.email",),
+    "tree_sitter": ("shell_words",),
+    "tree_sitter_bash": ("shell_words",),
     "inscriptis": ("channels.email",),
     "lxml": ("channels.email",),
     "nio": ("channels.matrix",),
@@ -67,7 +69,7 @@ NEVER_AT_THE_TOP = frozenset(
         *("litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it"),
         *("imap_tools", "imaplib", "aiosmtplib", "inscriptis", "lxml"),
-        *("nio", "aiohttp", "Crypto"),
+        *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash"),
     }
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""

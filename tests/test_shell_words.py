@@ -76,6 +76,13 @@ PUSH = ("git", "push")
         "git \\\n push",
         'echo "it\'s" && git push',
         "echo $((1 + (2 * 3))); git push",
+        "git >log push",
+        "git push >log <<EOF\nEOF",
+        "cat <<EOF | sh\ngit push\nEOF",
+        "if true; then sh; fi <<EOF\ngit push\nEOF",
+        "(cd x; echo git push 2>&1) | sh",
+        "git push; (",
+        "'g'it push; echo '",
     ],
 )
 def test_a_command_is_found(line: str) -> None:
@@ -114,3 +121,5 @@ def test_a_broken_line_is_read_to_its_end(line: str) -> None:
 def test_shells_within_shells_end_somewhere() -> None:
     assert len(list(commands_in("$(" * 5000))) < 5000
     assert len(list(commands_in("sudo " * 5000 + "ls"))) < 50
+    assert PUSH in commands_in("a|" * 50_000 + "'git' push")
+    assert PUSH in commands_in("$(" * 3000 + "git push" + ")" * 3000)
