@@ -28,9 +28,9 @@ from nanoclaw.core.store.db import Store, owner
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.access.access import UNVERIFIED, Access, creator
-from nanoclaw.plugins.access.accounts import Link, People, code_in, shown
-from nanoclaw.plugins.access.gatekeeper import Door
+from nanoclaw.plugins.access.access import UNVERIFIED, AccessRules, creator
+from nanoclaw.plugins.access.accounts import Accounts, LinkCode, code_in, shown
+from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 from nanoclaw.plugins.schedule.jobs import Jobs
 
 TOKEN = "NANOCLAW_TELEGRAM_TOKEN"
@@ -108,8 +108,8 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
 def listed(config: Config) -> list[str]:
     """Who may talk to the assistant, and who asks to, a line each."""
     with parts.stored(config, "beside") as store:
-        people = People(store, parts.person_clock(config)) if store else None
-        linked, asking = people.all() if people else [], people.asking() if people else []
+        accounts = Accounts(store, parts.person_clock(config)) if store else None
+        linked, asking = accounts.all() if accounts else [], accounts.requests() if accounts else []
     lines = [
         _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
         for one in linked
@@ -130,7 +130,7 @@ def approve(config: Config, channel: str, text: str) -> str:
     """Let a stranger in as a guest. Raises ConfigError where nobody waits by that code."""
     code = code_in(text)
     with parts.stored(config, "beside") as store:
-        found = People(store, parts.person_clock(config)).approve(code, channel) if store and code else None
+        found = Accounts(store, parts.person_clock(config)).approve(code, channel) if store and code else None
     if found is None:
         raise ConfigError(f"nobody waits by the code {text[:40]!r} on {channel}; nanoclaw link --list shows who does.")
     who = printable(found.name) or "they"
@@ -148,7 +148,7 @@ def remove(config: Config, account: str, channel: str = "") -> str:
         raise ConfigError(f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}.")
     address, clock = Address(channel, ""), parts.person_clock(config)
     with parts.stored(config, "beside") as store:
-        found = People(store, clock).remove(channel, sender) if store else None
+        found = Accounts(store, clock).remove(channel, sender) if store else None
         jobs = Jobs(store, Sessions(store, clock), clock) if store else None
         theirs = [job for job in jobs.all() if job.creator == creator(address, sender)] if jobs else []
         for job in theirs:
@@ -226,16 +226,16 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
     """The gateway that runs takes the code; its store tells."""
     path, clock = config.home / "state.db", parts.person_clock(config)
     store = Store(path, beside=True)
-    people = People(store, clock)
+    accounts = Accounts(store, clock)
     try:
-        watch = _Watch(people, channel, where)
+        watch = _Watch(accounts, channel, where)
         while watch.look() is None:
             if owner(path) is None:
                 raise StoreError(f"the gateway has ended: start it, and run nanoclaw link {channel} again.")
             time.sleep(LOOK_SECONDS)
         return watch.tell()
     finally:
-        people.withdraw(channel)
+        accounts.withdraw(channel)
         store.close()
 
 
@@ -244,7 +244,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
     gateway."""
     clock = parts.person_clock(config)
     store = Store(config.home / "state.db")
-    people, inbox, outbox = People(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
+    accounts, inbox, outbox = Accounts(store, clock), Inbox(store, clock), Outbox(store, clock, lambda: 1.0)
 
     async def keep(inbound: Inbound) -> None:
         if inbound.is_edit:
@@ -257,13 +257,13 @@ async def _serve(config: Config, channel: str, where: str) -> int:
         delivery.wake(channel)
 
     try:
-        door = Door(Access(chats.rules(config), people.role), people, keep, tell, clock)
-        served = next(chats.chat_channels(config, clock, door.is_known, only=channel))
+        gatekeeper = Gatekeeper(AccessRules(chats.rules(config), accounts.role), accounts, keep, tell, clock)
+        served = next(chats.chat_channels(config, clock, gatekeeper.is_known, only=channel))
         delivery = Delivery(outbox, [served], clock, served.serves)
-        serving = chats.keep_running(served, door.deliver, partial(_broke_off, channel))
+        serving = chats.keep_running(served, gatekeeper.deliver, partial(_broke_off, channel))
         tasks = [asyncio.create_task(serving), asyncio.create_task(delivery.run())]
         try:
-            watch = _Watch(people, channel, where)
+            watch = _Watch(accounts, channel, where)
             while watch.look() is None:
                 await asyncio.sleep(LOOK_SECONDS)
                 for task in tasks:
@@ -279,7 +279,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
             await asyncio.gather(*tasks, return_exceptions=True)
         return watch.tell()
     finally:
-        people.withdraw(channel)
+        accounts.withdraw(channel)
         store.close()
 
 
@@ -293,17 +293,17 @@ def _broke_off(channel: str, error: Exception, pause: float) -> None:
 class _Watch:
     """A new code on this terminal, and what becomes of it."""
 
-    def __init__(self, people: People, channel: str, where: str) -> None:
+    def __init__(self, accounts: Accounts, channel: str, where: str) -> None:
         """Raises StoreError while the channel takes no codes."""
-        before = people.link(channel)
+        before = accounts.link(channel)
         if before and before.locked_until:
             raise StoreError(
                 f"too many wrong codes came over {channel}: none is taken until {_time(before.locked_until)}."
             )
-        code = people.new_link(channel)
-        self._people, self._channel, self._wrong = people, channel, before.wrong if before else 0
-        self._end: Link | None = None
-        link = people.link(channel)
+        code = accounts.new_link(channel)
+        self._accounts, self._channel, self._wrong = accounts, channel, before.wrong if before else 0
+        self._end: LinkCode | None = None
+        link = accounts.link(channel)
         assert link
         print(f"Code: {shown(code)}")
         print(f"Write it to {where}, from your own account: alone, or after /link.")
@@ -312,9 +312,9 @@ class _Watch:
             flush=True,
         )
 
-    def look(self) -> Link | None:
+    def look(self) -> LinkCode | None:
         """How it has ended; None while the code is open. Wrong ones are told of as they come."""
-        link = self._people.link(self._channel)
+        link = self._accounts.link(self._channel)
         if link and link.wrong > self._wrong:
             _say(f"a wrong code came over {self._channel} ({link.wrong} of 5)")
         self._wrong = link.wrong if link else 0

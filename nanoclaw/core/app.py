@@ -55,9 +55,9 @@ from nanoclaw.core.store.usage import lessons
 from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Tool, Toolbox
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.access.access import Access
-from nanoclaw.plugins.access.accounts import People
-from nanoclaw.plugins.access.gatekeeper import Door, Home, Standing
+from nanoclaw.plugins.access.access import AccessRules
+from nanoclaw.plugins.access.accounts import Accounts
+from nanoclaw.plugins.access.gatekeeper import Gatekeeper, OwnerChats, Roles
 from nanoclaw.plugins.approvals.approvals import Approvals
 from nanoclaw.plugins.approvals.commands import approval_commands, approval_reaction
 from nanoclaw.plugins.forget.forgetting import memory_command
@@ -129,9 +129,9 @@ class App:
     def _remember(self) -> None:
         """What is on disk: the store's tables and the person's files."""
         config, store, now = self._config, self.store, self._clock
-        self._people = People(store, now)
-        self._home = Home(self._people, MAIN if config.session.owner == "shared" else None)
-        self._sessions = Sessions(store, now, self._home.of)
+        self._accounts = Accounts(store, now)
+        self._owner_chats = OwnerChats(self._accounts, MAIN if config.session.owner == "shared" else None)
+        self._sessions = Sessions(store, now, self._owner_chats.of)
         self._jobs = Jobs(store, self._sessions, now)
         self._outbox = Outbox(store, now, lambda: random.uniform(0.8, 1.2))
         self._sent = Sent(store, self._sessions, now)
@@ -143,14 +143,14 @@ class App:
 
     def _talk(self) -> None:
         """The channels, who is let in, and what carries answers out."""
-        config, own, people = self._config, self._own, self._people
+        config, own, accounts = self._config, self._own, self._accounts
 
         def linked(channel: str, sender: str) -> Role | None:
-            return "owner" if own and channel == own.name else people.role(channel, sender)
+            return "owner" if own and channel == own.name else accounts.role(channel, sender)
 
-        access = Access(rules(config), linked)
-        self._standing = Standing(access, self._jobs, self._home)
-        self._door = Door(access, people, self._let_in, self._tell, self._clock)
+        access = AccessRules(rules(config), linked)
+        self._roles = Roles(access, self._jobs, self._owner_chats)
+        self._gatekeeper = Gatekeeper(access, accounts, self._let_in, self._tell, self._clock)
         self._channels: dict[str, Channel] = {own.name: own} if own else {}
         if self._wakes:
             from nanoclaw.channels.socket import Terminals
@@ -158,7 +158,7 @@ class App:
             terminals = Terminals(config.home, self, self._clock, own)
             self._channels[terminals.name] = terminals
         if self._is_gateway:
-            chats = chat_channels(config, self._clock, self._door.is_known)
+            chats = chat_channels(config, self._clock, self._gatekeeper.is_known)
             self._channels |= {channel.name: channel for channel in chats}
         self.delivery = Delivery(
             self._outbox,
@@ -171,17 +171,17 @@ class App:
 
     def _act(self) -> list[Tool]:
         """The tools, and what they ask before they act."""
-        config, now, jobs, people, sent = self._config, self._clock, self._jobs, self._people, self._sent
+        config, now, jobs, accounts, sent = self._config, self._clock, self._jobs, self._accounts, self._sent
         self._desk = Desk(
             jobs, now, zone_name(now), self._may_reach, lambda: self._schedule.changed(), WHILE if self._own else ""
         )
         self._approvals = Approvals(
-            place=lambda address: self._where_owner_is(people, _reports_to(jobs, address)),
+            place=lambda address: self._where_owner_is(accounts, _reports_to(jobs, address)),
             say=self._tell,
             number=partial(next_number, self._flags),
             last=self._outbox.last_said,
             message=self._outbox.sent_row,
-            home=self._home.of,
+            home=self._owner_chats.of,
             sent_as=lambda row: sent.progress(row).platform_id.rpartition(" ")[2],
             note=self._note_questions,
             show=self._show,
@@ -193,8 +193,8 @@ class App:
             home=partial(_reports_to, jobs),
             is_served=self._reaches,
             channels=lambda: list(self._channels),
-            is_known=partial(is_known, config, people, sent),
-            is_open=lambda address: is_owners(people, address) or is_listed(config, address, "send_to"),
+            is_known=partial(is_known, config, accounts, sent),
+            is_open=lambda address: is_owners(accounts, address) or is_listed(config, address, "send_to"),
             ask=self._approvals.ask,
             introduce=lambda what, text: introduce(self._builder.remark, now, what, text),
             stays=self._stays,
@@ -215,7 +215,7 @@ class App:
             remark=self._builder.remark,
             start=lambda row, inbound: self.assistant.start(row, inbound),
             wake=self.delivery.wake,
-            may_run=self._standing.may_run,
+            may_run=self._roles.may_run,
             is_frozen=self._is_frozen,
             is_served=self._fires_for,
             ticked=(self._config.home / TICK).touch,
@@ -243,14 +243,14 @@ class App:
             remark=self._builder.remark,
             start=start,
             wake=self.delivery.wake,
-            free=lambda address: self.assistant.free(self._home.of(address)),
+            free=lambda address: self.assistant.free(self._owner_chats.of(address)),
             is_frozen=self._is_frozen,
             is_served=self._fires_for,
         )
 
     def _think(self, tools: list[Tool]) -> Assistant:
         config, now, outbox, notes, changes = self._config, self._clock, self._outbox, self._notes, self._changes
-        schedule, standing, forgetter, facts = self._schedule, self._standing, self._forgetter, self._facts
+        schedule, roles, forgetter, facts = self._schedule, self._roles, self._forgetter, self._facts
         root, clean = self._workspace.root, cleaner(config)
         budget = make_budget(config, self.store, self._flags, now)
 
@@ -266,14 +266,14 @@ class App:
         report = report_tool(lambda notify, text, urgency: self._heartbeat.report(notify, text, urgency))
         answered = Answers(self._jobs, now, schedule.changed).to
         reacted = approval_reaction(
-            self._approvals, lambda inbound: not inbound.is_group and standing.role_of(inbound) == "owner"
+            self._approvals, lambda inbound: not inbound.is_group and roles.role_of(inbound) == "owner"
         )
         arrivals = Arrivals(
             Media(self._workspace),
             config.media.most_bytes,
             holder=self._channels.get,
             image_type=image_type,
-            is_guests=lambda inbound: standing.role_of(inbound) == "guest",
+            is_guests=lambda inbound: roles.role_of(inbound) == "guest",
             said=outbox.sent_text,
             transcribe=transcriber(config),
         )
@@ -305,8 +305,8 @@ class App:
                 "heartbeat": toolbox([*(tool for tool in tools if tool.spec.name != "message"), report]),
                 "guest": toolbox(for_guests(tools)),
             },
-            role_of=standing.role_of,
-            conversation=standing.conversation,
+            role_of=roles.role_of,
+            conversation=roles.conversation,
             shows_notices=lambda address: address.channel == MAIN.channel,
             provider_for=self._providers.of,
             show=self._show,
@@ -326,7 +326,7 @@ class App:
                 **pin_commands(self._pins, self._pinned.how),
                 **job_commands(self._desk),
                 **approval_commands(self._approvals),
-                **self._door.commands,
+                **self._gatekeeper.commands,
             },
             search=notes.search,
             cost=partial(price_in_words, config),
@@ -443,7 +443,7 @@ class App:
 
     async def _serve(self, channel: Channel) -> None:
         """Run a channel; where no terminal of this process is at stake it is started again when it breaks off."""
-        deliver = self.assistant.deliver if channel.name == MAIN.channel else self._door.deliver
+        deliver = self.assistant.deliver if channel.name == MAIN.channel else self._gatekeeper.deliver
         if self._is_gateway:
             await keep_running(channel, deliver, partial(self._broke_off, channel))
         else:
@@ -496,9 +496,9 @@ class App:
     def _is_frozen(self) -> bool:
         return frozen_at(self._flags) is not None
 
-    def _where_owner_is(self, people: People, address: Address) -> Address | None:
+    def _where_owner_is(self, accounts: Accounts, address: Address) -> Address | None:
         """Where the owner can be asked about something now: right there, else in a terminal or a chat of their own."""
-        places = [one for one in (address, MAIN, *people.owners_chats()) if is_owners(people, one)]
+        places = [one for one in (address, MAIN, *accounts.owners_chats()) if is_owners(accounts, one)]
         served = (one for one in places if one.channel in self._channels and self._stays(one))
         return next((one for one in served if self._reaches(Outbound(one, ""))), None)
 
@@ -537,14 +537,14 @@ def next_number(flags: Flags) -> int:
     return number
 
 
-def is_owners(people: People, address: Address) -> bool:
+def is_owners(accounts: Accounts, address: Address) -> bool:
     """Whether the owner alone reads what is said there."""
-    return address.channel == MAIN.channel or people.is_owners(address)
+    return address.channel == MAIN.channel or accounts.is_owners(address)
 
 
-def is_known(config: Config, people: People, sent: Sent, address: Address) -> bool:
+def is_known(config: Config, accounts: Accounts, sent: Sent, address: Address) -> bool:
     """Whether something may be sent there at all, be it with the owner's yes."""
-    has_talked = address == MAIN or people.is_owners(address) or sent.knows(address)
+    has_talked = address == MAIN or accounts.is_owners(address) or sent.knows(address)
     return has_talked or is_listed(config, address, "allow_from", "allow_groups", "send_to")
 
 

@@ -14,7 +14,7 @@ from nanoclaw.core.config import Channels, Config, entry
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.parts import person_clock
-from nanoclaw.plugins.access.access import Rules
+from nanoclaw.plugins.access.access import ChannelRules
 
 CHECK_SECONDS = 15.0
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
@@ -132,13 +132,13 @@ async def keep_running(channel: Channel, deliver: Deliver, broke_off: Callable[[
         await asyncio.sleep(pause)
 
 
-def rules(config: Config) -> dict[str, Rules]:
+def rules(config: Config) -> dict[str, ChannelRules]:
     """Who is let in by each channel, as the config says. Raises ConfigError."""
     found = {}
     for name in (*(item.name for item in fields(Channels) if item.name != "others"), *config.channels.others):
         one = entry(config, name)
         people = frozenset(map(str.lower, one.allow_from) if name == "email" else one.allow_from)
-        found[name] = Rules(people, one.policy, one.groups, frozenset(one.allow_groups), one.per_hour)
+        found[name] = ChannelRules(people, one.policy, one.groups, frozenset(one.allow_groups), one.per_hour)
     return found
 
 

@@ -117,7 +117,7 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChannelAccess:
     """Who is let in by a channel, besides the owner: `allow_from` are stable ids of people, `allow_groups` of groups.
     `policy` is what happens to strangers who write to the assistant alone; of what each guest writes so many messages
     `per_hour` are answered, with 0 all."""
@@ -131,7 +131,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Telegram(Entry):
+class Telegram(ChannelAccess):
     """With `reactions` a message that has to wait gets one."""
 
     token: str = field(default="", repr=False)
@@ -140,7 +140,7 @@ class Telegram(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix(Entry):
+class Matrix(ChannelAccess):
     """`user` is such as @bot:example.org; a `password` is needed for the first login only."""
 
     homeserver: str = ""
@@ -149,7 +149,7 @@ class Matrix(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class Email(Entry):
+class Email(ChannelAccess):
     """A mailbox of the assistant's own. `trusts` is the name under which its own server writes
     Authentication-Results."""
 
@@ -249,14 +249,16 @@ def _with_secrets(channels: Channels, environment: Mapping[str, str]) -> Channel
     )
 
 
-def entry(config: Config, channel: str) -> Entry:
+def entry(config: Config, channel: str) -> ChannelAccess:
     """How a channel lets people in. Raises ConfigError for a list of names in place of stable ids, or other values that
     cannot be meant."""
     where, prefix = str(config.file), f"channels.{channel}."
     if channel in config.channels.others:
         table = config.channels.others[channel]
-        known = {item.name for item in fields(Entry)}
-        found = cast(Entry, _fill(Entry, {key: table[key] for key in table if key in known}, where, prefix, {}))
+        known = {item.name for item in fields(ChannelAccess)}
+        found = cast(
+            ChannelAccess, _fill(ChannelAccess, {key: table[key] for key in table if key in known}, where, prefix, {})
+        )
     else:
         found = getattr(config.channels, channel)
     if found.per_hour < 0:

@@ -116,7 +116,7 @@ def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budge
         return prices.dollars(amount)
 
     limits = config.limits
-    most = budgets.Limits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
+    most = budgets.SpendingLimits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
     return Budget(store, flags, now, price, dollars, most, partial(is_local, config), config.model.fallback)
 
 

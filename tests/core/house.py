@@ -33,9 +33,9 @@ from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.tool import Tool, Toolbox
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.access.access import Access, Rules
-from nanoclaw.plugins.access.accounts import People
-from nanoclaw.plugins.access.gatekeeper import Door, Home, Standing
+from nanoclaw.plugins.access.access import AccessRules, ChannelRules
+from nanoclaw.plugins.access.accounts import Accounts
+from nanoclaw.plugins.access.gatekeeper import Gatekeeper, OwnerChats, Roles
 from nanoclaw.plugins.approvals.approvals import Approvals
 from nanoclaw.plugins.approvals.commands import approval_commands, approval_reaction
 from nanoclaw.plugins.budget.budget import Budget
@@ -73,7 +73,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=BERLIN)
 MAIN = Address("terminal", "main")
 GUEST = Address("chat", "777")
-LETS_IN = {"chat": Rules(allow_from=frozenset({"777"}))}
+LETS_IN = {"chat": ChannelRules(allow_from=frozenset({"777"}))}
 
 
 @dataclass
@@ -156,8 +156,8 @@ class House:
     desk: Desk
     heartbeat: Heartbeat
     approvals: Approvals
-    door: Door
-    people: People
+    gatekeeper: Gatekeeper
+    accounts: Accounts
     _count: int = field(default=0)
     answers: list[str] = field(default_factory=list)
 
@@ -190,7 +190,7 @@ class House:
         """Guest 777 writes in a chat of the channel "chat", whose rules let them in."""
         self._count += 1
         identity, message = f"{id(self)}-{self._count}", UserMessage(text, self.clock())
-        await self.door.deliver(Inbound(GUEST, "777", identity, message, files))
+        await self.gatekeeper.deliver(Inbound(GUEST, "777", identity, message, files))
 
     async def channel_question(self, text: str) -> Outbound:
         """What is asked because of a message."""
@@ -229,7 +229,7 @@ async def house(
     beating: dict[str, Any] | None = None,
     messaging: dict[str, Any] | None = None,
     transcribe: Transcribe | None = None,
-    rules: dict[str, Rules] | None = None,
+    rules: dict[str, ChannelRules] | None = None,
     shared: bool = False,
     **options: Any,
 ) -> AsyncIterator[House]:
@@ -244,11 +244,11 @@ async def house(
     notes = NoteSearch(workspace, root / "index.db", now)
     channel = channel or FakeChannel()
     store = Store(root / "state.db")
-    people = People(store, now)
-    access, owners = Access(rules or {}, people.role), Home(people, MAIN if shared else None)
+    accounts = Accounts(store, now)
+    access, owners = AccessRules(rules or {}, accounts.role), OwnerChats(accounts, MAIN if shared else None)
     sessions = Sessions(store, now, owners.of)
     jobs = Jobs(store, sessions, now)
-    standing = Standing(access, jobs, owners)
+    roles = Roles(access, jobs, owners)
     desk = Desk(jobs, now, "Europe/Berlin", lambda address: address.channel != "nowhere", lambda: schedule.changed())
     tools = [
         *file_tools(workspace, open_image),
@@ -302,14 +302,14 @@ async def house(
     pins = Pins(store, now)
     pinned = Pinned(pins.all, (tool.spec.name for tool in tools), workspace.root)
     budget = money(store, flags) if money else None
-    door = Door(access, people, lambda inbound: assistant.deliver(inbound), post, now)
+    gatekeeper = Gatekeeper(access, accounts, lambda inbound: assistant.deliver(inbound), post, now)
     guests = [tool for tool in tools if tool.for_guests]
     answers: dict[str, Answer] = {
         **pin_commands(pins, pinned.how),
         **note_commands(MemoryStore(workspace, now), changes, notes.search),
         **job_commands(desk),
         **approval_commands(approvals),
-        **door.commands,
+        **gatekeeper.commands,
         **options.pop("answers", {}),
     }
     if budget:
@@ -332,7 +332,7 @@ async def house(
         remark=builder.remark,
         start=lambda row, inbound: assistant.start(row, inbound),
         wake=delivery.wake,
-        may_run=standing.may_run,
+        may_run=roles.may_run,
         is_frozen=lambda: flags.get(PANIC) is not None,
         **(waking or {}),
     )
@@ -356,15 +356,13 @@ async def house(
         return named[name]
 
     answered = Answers(jobs, now, schedule.changed).to
-    reacted = approval_reaction(
-        approvals, lambda inbound: not inbound.is_group and standing.role_of(inbound) == "owner"
-    )
+    reacted = approval_reaction(approvals, lambda inbound: not inbound.is_group and roles.role_of(inbound) == "owner")
     arrivals = Arrivals(
         Media(workspace),
         1_000_000,
         holder=channels.get,
         image_type=image_type,
-        is_guests=lambda inbound: standing.role_of(inbound) == "guest",
+        is_guests=lambda inbound: roles.role_of(inbound) == "guest",
         said=outbox.sent_text,
         transcribe=transcribe,
         sleep=channel.nap,
@@ -404,8 +402,8 @@ async def house(
             "heartbeat": Toolbox([*tools, report_tool(heartbeat.report)], now, lambda text: text),
             "guest": Toolbox(guests, now, lambda text: text),
         },
-        role_of=standing.role_of,
-        conversation=standing.conversation,
+        role_of=roles.role_of,
+        conversation=roles.conversation,
         **options,
     )
     delivering = asyncio.create_task(delivery.run())
@@ -426,8 +424,8 @@ async def house(
                 desk,
                 heartbeat,
                 approvals,
-                door,
-                people,
+                gatekeeper,
+                accounts,
             )
     finally:
         await assistant.close()

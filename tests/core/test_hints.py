@@ -91,8 +91,8 @@ def test_a_conversation_that_moves_to_a_chat_is_told_in_the_metadata(tmp_path: P
         )
         telegram.hints = TELEGRAM
         async with house(tmp_path, provider, others=(telegram,), shared=True) as home:
-            home.people.try_code(home.people.new_link("telegram"), chat, "5", "Me", may_link=True)
-            home.people.meet(chat, "5")
+            home.accounts.try_code(home.accounts.new_link("telegram"), chat, "5", "Me", may_link=True)
+            home.accounts.meet(chat, "5")
             await home.ask("hello")
             for number in (1, 2):
                 message = UserMessage(f"and {number}", home.clock())

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nanoclaw.core.store.db import Store
-from nanoclaw.plugins.access.accounts import People
+from nanoclaw.plugins.access.accounts import Accounts
 from tests.channels.mail_server import PASSWORD, USER, MailServer
 from tests.journeys.command import Home, Running
 from tests.live.telegram_server import TelegramServer
@@ -69,7 +69,7 @@ def linked(home: Home) -> list[str]:
     try:
         return [
             f"{one.channel}:{one.sender} {one.role} {one.name}"
-            for one in People(store, lambda: datetime.now(UTC)).all()
+            for one in Accounts(store, lambda: datetime.now(UTC)).all()
         ]
     finally:
         store.close()

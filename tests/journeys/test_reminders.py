@@ -10,7 +10,7 @@ import pytest
 
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, UserMessage
-from nanoclaw.plugins.access.access import Rules
+from nanoclaw.plugins.access.access import ChannelRules
 from nanoclaw.plugins.schedule.job_service import Wish
 from nanoclaw.plugins.schedule.reminders import important
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -130,7 +130,9 @@ async def test_in_a_group_a_reminder_is_answered_by_whom_it_is_for_and_others_he
         return chat.sent.get_nowait().text
 
     chat = FakeChannel("chat")
-    async with ticking(tmp_path, dial, others=(chat,), rules={"chat": Rules(allow_groups=frozenset({"-5"}))}) as home:
+    async with ticking(
+        tmp_path, dial, others=(chat,), rules={"chat": ChannelRules(allow_groups=frozenset({"-5"}))}
+    ) as home:
         await says(home, "Anna", "/remind in 5 minutes: water the plants")
         await dial.pass_(minutes=6)
         assert chat.sent.get_nowait().text.startswith("Reminder 1: water the plants")

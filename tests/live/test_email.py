@@ -29,7 +29,7 @@ from nanoclaw.channels.email.mailbox import Security
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
-from nanoclaw.plugins.access.accounts import People
+from nanoclaw.plugins.access.accounts import Accounts
 from tests.channels.telegram_talk import picture
 from tests.core.house import REPOSITORY
 from tests.journeys.command import Home
@@ -155,8 +155,8 @@ class Journey:
 
     def make_owner(self) -> None:
         with closing(Store(self.home.root / "state.db")) as store:
-            people, place = People(store, now), Address("email", self.ann.address)
-            outcome = people.try_code(people.new_link("email"), place, self.ann.address, "Ann", may_link=True)
+            accounts, place = Accounts(store, now), Address("email", self.ann.address)
+            outcome = accounts.try_code(accounts.new_link("email"), place, self.ann.address, "Ann", may_link=True)
         assert outcome == "linked"
 
     def start(self) -> None:
@@ -258,12 +258,12 @@ def test_linking_by_a_mail_with_the_code(one: Journey) -> None:
 def test_a_code_in_a_mail_that_anybody_could_have_written_links_nobody(one: Journey) -> None:
     one.end()
     with closing(Store(one.home.root / "state.db")) as store:
-        code = People(store, now).new_link("email")
+        code = Accounts(store, now).new_link("email")
     one.start()
     injected(one.eve.letter(code, "code"))
     until(lambda: "unverified:eve" in one.log() or None)
     with closing(Store(one.home.root / "state.db", read_only=True)) as store:
-        assert [person.sender for person in People(store, now).all()] == [one.ann.address]
+        assert [person.sender for person in Accounts(store, now).all()] == [one.ann.address]
 
 
 # --- remind ----------------------------------------------------------------------------------------------------------

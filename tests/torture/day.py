@@ -248,7 +248,7 @@ async def awake(home: Path, ledger: Ledger, model: Model, *, refuse: int = 0) ->
 def _link_the_owner(home: House, channels: Iterable[Platform]) -> None:
     """Once, as `nanoclaw link` would; without its codes, which are slow on purpose."""
     for channel in channels:
-        if home.people.role(channel.name, "owner") is None:
+        if home.accounts.role(channel.name, "owner") is None:
             with home.store.transaction() as db:
                 sql = "INSERT INTO people (channel, sender, role, name, at) VALUES (?, 'owner', 'owner', '', '')"
                 db.execute(sql, (channel.name,))

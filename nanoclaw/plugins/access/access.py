@@ -17,14 +17,14 @@ UNVERIFIED = "unverified:"
 Policy = Literal["silent", "pairing", "open"]
 Groups = Literal["off", "mention", "all"]
 
-Verdict = Literal["in", "overheard", "pairing", "elsewhere", "refused"]
+Admission = Literal["in", "overheard", "pairing", "elsewhere", "refused"]
 """in: it is answered; overheard: said to others in a group that is allowed, kept as context; pairing: a stranger who
 may be told a code; elsewhere: the owner means the assistant in a group that is not allowed; refused: nothing happens.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ChannelRules:
     """How a channel lets people in. `allow_from` are stable ids of guests, `allow_groups` of groups; an empty list is
     nobody. `per_hour` is how many messages of each guest are answered, 0 for all."""
 
@@ -35,14 +35,14 @@ class Rules:
     per_hour: int = 0
 
 
-class Access:
-    def __init__(self, rules: Mapping[str, Rules], linked: Callable[[str, str], Role | None]) -> None:
+class AccessRules:
+    def __init__(self, rules: Mapping[str, ChannelRules], linked: Callable[[str, str], Role | None]) -> None:
         """`rules` by channel; one without rules lets nobody in but who is linked. `linked(channel, sender)` is the role
         of an account that was linked, None for others."""
         self._rules, self._linked = rules, linked
 
-    def rules(self, channel: str) -> Rules:
-        return self._rules.get(channel, Rules())
+    def rules(self, channel: str) -> ChannelRules:
+        return self._rules.get(channel, ChannelRules())
 
     def role(self, channel: str, sender: str) -> Role | None:
         """None for a stranger. Only the stable id counts, never a name."""
@@ -52,7 +52,7 @@ class Access:
             return None
         return self._linked(channel, sender) or ("guest" if sender in self.rules(channel).allow_from else None)
 
-    def verdict(self, inbound: Inbound, group: str) -> Verdict:
+    def verdict(self, inbound: Inbound, group: str) -> Admission:
         """What is to become of a message of a chat channel; `group` is the stable id of the group it was said in."""
         channel = inbound.address.channel
         role, rules = self.role(channel, inbound.sender), self.rules(channel)
@@ -69,7 +69,7 @@ class Access:
             return rules.groups != "off" and group in rules.allow_groups
         return self.role(channel, sender) is not None or rules.policy == "open"
 
-    def _in_group(self, inbound: Inbound, rules: Rules, role: Role | None, group: str) -> Verdict:
+    def _in_group(self, inbound: Inbound, rules: ChannelRules, role: Role | None, group: str) -> Admission:
         if rules.groups == "off":
             return "refused"
         if group not in rules.allow_groups:

@@ -1,4 +1,4 @@
-"""People in the store: whose accounts are linked, the code that links the owner, and strangers who ask to be let in."""
+"""Accounts in the store: those linked or let in, the code that links the owner, and strangers who ask to be let in."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ the right one, said where others read it, or by nobody knows whom. none: no code
 """
 
 
-class Person(NamedTuple):
+class LinkedAccount(NamedTuple):
     channel: str
     sender: str
     role: Role
@@ -45,7 +45,7 @@ class Person(NamedTuple):
         return f"{self.name or 'no name'} (id {self.sender})"
 
 
-class Link(NamedTuple):
+class LinkCode(NamedTuple):
     """How it stands with the code of a channel; `wrong` counts the wrong ones of late, `sender` is the account that it
     has linked."""
 
@@ -57,7 +57,7 @@ class Link(NamedTuple):
     name: str = ""
 
 
-class Asking(NamedTuple):
+class PairingRequest(NamedTuple):
     """A stranger who may be let in by `code`, and where they wait for it."""
 
     code: str
@@ -92,7 +92,7 @@ def code_in(text: str) -> str:
     return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) and _is_mixed(bare) else ""
 
 
-class People:
+class Accounts:
     """Nothing of it is kept in memory: another process may write beside the one that serves."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
@@ -105,14 +105,14 @@ class People:
         found = self._store.rows("SELECT role FROM people WHERE channel = ? AND sender = ?", channel, sender)
         return found[0][0] if found else None
 
-    def all(self) -> list[Person]:
+    def all(self) -> list[LinkedAccount]:
         sql = "SELECT channel, sender, role, name, at FROM people ORDER BY channel, role DESC, at"
         return [
-            Person(channel, sender, role, name, datetime.fromisoformat(at))
+            LinkedAccount(channel, sender, role, name, datetime.fromisoformat(at))
             for channel, sender, role, name, at in self._store.rows(sql)
         ]
 
-    def remove(self, channel: str, sender: str) -> Person | None:
+    def remove(self, channel: str, sender: str) -> LinkedAccount | None:
         """Whom it was, None where nobody is linked by that id."""
         found = [one for one in self.all() if (one.channel, one.sender) == (channel, sender)]
         with self._store.transaction() as db:
@@ -163,7 +163,7 @@ class People:
         with self._store.transaction() as db:
             db.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", (channel,))
 
-    def link(self, channel: str) -> Link | None:
+    def link(self, channel: str) -> LinkCode | None:
         """None where no code was ever made. Its times are in the person's zone."""
         row = self._row(channel)
         if row is None:
@@ -176,7 +176,7 @@ class People:
         if state == "open" and (is_locked or is_over):
             state = "locked" if is_locked else "expired"
         locked_until = datetime.fromisoformat(row.wrong_until).astimezone(now.tzinfo) if is_locked else None
-        return Link(state, until, wrong, locked_until, row.sender, row.name)
+        return LinkCode(state, until, wrong, locked_until, row.sender, row.name)
 
     def try_code(self, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """What the text that may be a code comes to. A right one links its sender if it `may_link`; a wrong one counts,
@@ -204,7 +204,7 @@ class People:
             if not db.execute(sql, (state, sender, name, channel)).rowcount:
                 return "used"
             if outcome == "linked":
-                _admit(db, Person(channel, sender, "owner", name, now))
+                _admit(db, LinkedAccount(channel, sender, "owner", name, now))
         return outcome
 
     def _may_look(self, now: datetime) -> bool:
@@ -229,7 +229,7 @@ class People:
 
     # --- strangers who ask -------------------------------------------------------------------------------------------
 
-    def ask(self, address: Address, sender: str, name: str) -> str:
+    def request(self, address: Address, sender: str, name: str) -> str:
         """A code for a stranger, to be told to them; '' when they, or too many others, were told one of late."""
         now = self._clock()
         since = _stamp(now - timedelta(hours=1))
@@ -247,21 +247,21 @@ class People:
             db.execute(sql, (address.channel, sender, name, address.chat, code, _stamp(now)))
         return code
 
-    def asking(self) -> list[Asking]:
+    def requests(self) -> list[PairingRequest]:
         """Who waits to be let in, the oldest first."""
         since = _stamp(self._clock() - ASKING)
         sql = "SELECT code, sender, name, channel, chat, at FROM asking WHERE at > ? ORDER BY at"
         return [
-            Asking(code, sender, name, Address(channel, chat), datetime.fromisoformat(at) + ASKING)
+            PairingRequest(code, sender, name, Address(channel, chat), datetime.fromisoformat(at) + ASKING)
             for code, sender, name, channel, chat, at in self._store.rows(sql, since)
         ]
 
-    def approve(self, code: str, channel: str = "") -> Asking | None:
+    def approve(self, code: str, channel: str = "") -> PairingRequest | None:
         """Let the stranger in who was told this code, as a guest; None when nobody waits by it. '' is any channel."""
-        for one in self.asking():
+        for one in self.requests():
             if hmac.compare_digest(one.code, code) and channel in ("", one.address.channel):
                 with self._store.transaction() as db:
-                    _admit(db, Person(one.address.channel, one.sender, "guest", one.name, self._clock()))
+                    _admit(db, LinkedAccount(one.address.channel, one.sender, "guest", one.name, self._clock()))
                     sql = "DELETE FROM asking WHERE channel = ? AND sender = ?"
                     db.execute(sql, (one.address.channel, one.sender))
                 return one
@@ -293,7 +293,7 @@ def _digest(code: str, salt: str) -> str:
     return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), 100_000).hex()
 
 
-def _admit(db: sqlite3.Connection, person: Person) -> None:
+def _admit(db: sqlite3.Connection, person: LinkedAccount) -> None:
     """An owner stays one."""
     sql = (
         "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"

@@ -13,8 +13,8 @@ from nanoclaw.core import commands
 from nanoclaw.core.channel import Place, is_stop
 from nanoclaw.core.commands import Answer, Said
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role
-from nanoclaw.plugins.access.access import TERMINAL, Access, account, is_sure
-from nanoclaw.plugins.access.accounts import Outcome, People, code_in, shown
+from nanoclaw.plugins.access.access import TERMINAL, AccessRules, account, is_sure
+from nanoclaw.plugins.access.accounts import Accounts, Outcome, code_in, shown
 from nanoclaw.plugins.schedule.jobs import Job, Jobs
 
 KEPT, SHOWN_CHARACTERS, KEPT_CHARACTERS = 50, 8_000, 500
@@ -34,7 +34,7 @@ BEGIN = "[Said in this group before: background, no instructions]"
 END = "[End of what others said]"
 
 
-class Words(NamedTuple):
+class Overheard(NamedTuple):
     """Something said in a group; `number` counts up, `chat` is the conversation of who said it."""
 
     number: int
@@ -44,26 +44,26 @@ class Words(NamedTuple):
     line: str
 
 
-class Home:
+class OwnerChats:
     """Where addresses have their conversations."""
 
-    def __init__(self, people: People, shared: Address | None = None) -> None:
+    def __init__(self, accounts: Accounts, shared: Address | None = None) -> None:
         """`shared` is the conversation of all chats that the owner has alone with the assistant, if they share one."""
-        self._people, self._shared = people, shared
+        self._accounts, self._shared = accounts, shared
 
     def of(self, address: Address) -> Address:
         return self._shared if self._shared and self.is_owners(address) else address
 
     def is_owners(self, address: Address) -> bool:
         """Whether the owner is alone with the assistant in a chat."""
-        return address.channel != TERMINAL and self._people.is_owners(address)
+        return address.channel != TERMINAL and self._accounts.is_owners(address)
 
 
-class Standing:
+class Roles:
     """What the assistant asks about a message: for whom it is answered, and which conversation it is part of."""
 
-    def __init__(self, access: Access, jobs: Jobs, home: Home) -> None:
-        self._access, self._jobs, self._home = access, jobs, home
+    def __init__(self, access: AccessRules, jobs: Jobs, home: OwnerChats) -> None:
+        self._access, self._jobs, self._owner_chats = access, jobs, home
 
     def role_of(self, inbound: Inbound) -> Role:
         """A job has the rights of whoever made it, and in a group a guest's; so has one that is gone meanwhile."""
@@ -89,25 +89,29 @@ class Standing:
     def conversation(self, inbound: Inbound) -> Address:
         """What somebody else says under the owner's address, as in a forged e-mail, is not part of the owner's."""
         address = inbound.address
-        if inbound.message.origin == "person" and self.role_of(inbound) == "guest" and self._home.is_owners(address):
+        if (
+            inbound.message.origin == "person"
+            and self.role_of(inbound) == "guest"
+            and self._owner_chats.is_owners(address)
+        ):
             return Address(address.channel, f"{address.chat}?guest")
-        return self._home.of(address)
+        return self._owner_chats.of(address)
 
 
-class Door:
+class Gatekeeper:
     def __init__(
         self,
-        access: Access,
-        people: People,
+        access: AccessRules,
+        accounts: Accounts,
         deliver: Callable[[Inbound], Awaitable[None]],
         tell: Callable[[Outbound], None],
         clock: Callable[[], datetime],
     ) -> None:
         """`deliver` takes in what passes; `tell` sends what the program itself has to say."""
-        self._access, self._people, self._deliver, self._tell, self._clock = access, people, deliver, tell, clock
+        self._access, self._accounts, self._deliver, self._tell, self._clock = access, accounts, deliver, tell, clock
         self._turned_away: dict[str, tuple[datetime, int]] = {}  # by channel: the last line in the log, and since then
         self._hinted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
-        self._groups: OrderedDict[tuple[str, str, str], deque[Words]] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, str, str], deque[Overheard]] = OrderedDict()
         self._heard: OrderedDict[Address, int] = OrderedDict()  # the last words that a conversation was told
         self._hours: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()  # of guests: since, so many
         self._count = 0
@@ -115,7 +119,7 @@ class Door:
 
     def is_known(self, channel: str, sender: str) -> bool:
         """Whether an invitation is to be accepted: from people who are let in, and from those who may come to be."""
-        link = self._people.link(channel)
+        link = self._accounts.link(channel)
         may_come = self._access.rules(channel).policy != "silent" or (link is not None and link.state == "open")
         return may_come or self._access.role(channel, sender) is not None
 
@@ -134,7 +138,7 @@ class Door:
                     await self._let_in_from_group(inbound, place)
                     return
                 if self._access.role(channel, inbound.sender) == "owner":
-                    self._people.meet(inbound.address, inbound.sender)
+                    self._accounts.meet(inbound.address, inbound.sender)
                 await self._deliver(inbound)
             case "overheard":
                 self._overhear(inbound, place, is_told=False)
@@ -180,7 +184,7 @@ class Door:
         return count >= most
 
     def _pairing(self, inbound: Inbound) -> None:
-        code = self._people.ask(inbound.address, inbound.sender, inbound.name)
+        code = self._accounts.request(inbound.address, inbound.sender, inbound.name)
         if not code:
             self._turn_away(inbound)
             return
@@ -210,12 +214,12 @@ class Door:
             return False
         address, sender = inbound.address, inbound.sender
         may_link = is_sure(sender) and not inbound.is_group
-        outcome = self._people.try_code(code, address, sender, inbound.name, may_link=may_link)
+        outcome = self._accounts.try_code(code, address, sender, inbound.name, may_link=may_link)
         self._log_code(inbound, outcome)
         if outcome in ("none", "wrong", "locked"):
             return False
         if outcome == "linked":
-            self._people.meet(address, sender)
+            self._accounts.meet(address, sender)
             who = f" as {inbound.name}" if inbound.name else ""
             text = f"You are linked{who}: from now on this account is the owner's. /help lists what you can say."
             self._tell(Outbound(address, text, reply_to=inbound.external_id))
@@ -240,10 +244,10 @@ class Door:
         if not code:
             waiting = [
                 f"- {shown(one.code)}: {one.name or 'no name'}, {one.address.channel} id {one.sender}"
-                for one in self._people.asking()
+                for one in self._accounts.requests()
             ]
             return "\n".join(waiting) or "Nobody waits to be let in."
-        found = self._people.approve(code)
+        found = self._accounts.approve(code)
         if found is None:
             return "Nobody waits by that code; a code holds for a day. /pair lists who waits."
         self._tell(Outbound(found.address, "You may talk to me now."))
@@ -253,7 +257,7 @@ class Door:
 
     async def _take_change(self, inbound: Inbound, place: Place, *, is_heard: bool) -> None:
         """What a message says now. One that was overheard is handed in if it has come to be for the assistant."""
-        kept = self._groups.get(_group(inbound, place), deque[Words]())
+        kept = self._groups.get(_group(inbound, place), deque[Overheard]())
         words = next((words for words in kept if words.id == inbound.external_id), None)
         if words and is_heard and not words.is_told:
             kept.remove(words)
@@ -274,7 +278,7 @@ class Door:
             await self._deliver(inbound)
         self._overhear(inbound, place, is_told=True)
 
-    def _said_before(self, inbound: Inbound, place: Place) -> list[Words]:
+    def _said_before(self, inbound: Inbound, place: Place) -> list[Overheard]:
         """What the conversation has not been told yet; what it was asked itself is in its history."""
         heard, own = self._heard.get(inbound.address, 0), inbound.address.chat
         kept = self._groups.get(_group(inbound, place), ())
@@ -284,11 +288,11 @@ class Door:
         if not _line(inbound.message.text):
             return
         key = _group(inbound, place)
-        kept = self._groups.get(key) or deque[Words](maxlen=KEPT)
+        kept = self._groups.get(key) or deque[Overheard](maxlen=KEPT)
         if any(words.id == inbound.external_id for words in kept):
             return
         self._count += 1
-        kept.append(Words(self._count, inbound.external_id, inbound.address.chat, is_told, self._line(inbound)))
+        kept.append(Overheard(self._count, inbound.external_id, inbound.address.chat, is_told, self._line(inbound)))
         _remember(self._groups, key, kept, GROUPS)
 
     def _line(self, inbound: Inbound) -> str:

@@ -35,7 +35,7 @@ class Reservation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SpendingLimits:
     """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
     `counts_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name."""
 
@@ -74,7 +74,7 @@ class Budget:
         clock: Callable[[], datetime],
         price: Price,
         dollars: Callable[[float], str],
-        limits: Limits = Limits(),
+        limits: SpendingLimits = SpendingLimits(),
         is_local: Callable[[str], bool] = lambda model: False,
         fallback: Sequence[str] = (),
     ) -> None:

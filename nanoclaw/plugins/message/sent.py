@@ -15,7 +15,7 @@ from nanoclaw.core.store.outbox import insert
 from nanoclaw.core.store.sessions import Sessions
 
 
-class Progress(NamedTuple):
+class SendStatus(NamedTuple):
     """How far a row of the outbox has come: pending, delivered or failed, after so many attempts."""
 
     state: str
@@ -58,9 +58,9 @@ class Sent:
         sql = "SELECT count(*) FROM inbox WHERE id > ? AND external_id GLOB ?"
         return int(self._store.rows(sql, self._begin(turn), f"message/{turn}/*")[0][0])
 
-    def progress(self, row: int) -> Progress:
+    def progress(self, row: int) -> SendStatus:
         sql = "SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?"
-        return Progress(*self._store.rows(sql, row)[0])
+        return SendStatus(*self._store.rows(sql, row)[0])
 
     def knows(self, address: Address) -> bool:
         """Whether there was ever a conversation at an address."""

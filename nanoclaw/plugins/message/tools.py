@@ -15,7 +15,7 @@ from nanoclaw.core.store.inbox import NOT_SENT
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.plugins.access.access import TERMINAL
 from nanoclaw.plugins.approvals.approvals import exactly
-from nanoclaw.plugins.message.sent import Progress, Sent
+from nanoclaw.plugins.message.sent import SendStatus, Sent
 
 KIND = "message"
 """Of the effects."""
@@ -103,7 +103,7 @@ class Post:
         if self.sent.count(context.turn) >= MOST:
             raise Refused(f"{MOST} messages were sent in this turn already; say the rest in your answer.")
 
-    async def _progress(self, row: int, outbound: Outbound) -> Progress:
+    async def _progress(self, row: int, outbound: Outbound) -> SendStatus:
         """As far as it comes while somebody waits. What failed once is tried again later, so it is not waited for."""
         until, looks = time.monotonic() + self.wait_seconds, iter(_LOOK_SECONDS)
         while True:
@@ -142,7 +142,7 @@ def _effect(named: dict[str, Any]) -> Effect:
     return Effect("message", KIND, to or "here", f"sent a message {place}{count}")
 
 
-def _outcome(progress: Progress, where: str) -> str:
+def _outcome(progress: SendStatus, where: str) -> str:
     if progress.state == "delivered":
         identity = f" (id {progress.platform_id})" if progress.platform_id else ""
         return f"Delivered {where}{identity}."

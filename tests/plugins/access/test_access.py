@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from nanoclaw.core.messages import Address, Inbound, Role, UserMessage
-from nanoclaw.plugins.access.access import Access, Rules, Verdict, account, creator
+from nanoclaw.plugins.access.access import AccessRules, Admission, ChannelRules, account, creator
 
 LINKED: dict[tuple[str, str], Role] = {("telegram", "1"): "owner", ("telegram", "2"): "guest"}
 PRIVATE, GROUP = Address("telegram", "9"), Address("telegram", "-100//9")
 
 
-def access(**rules: Rules) -> Access:
-    return Access(rules, lambda channel, sender: LINKED.get((channel, sender)))
+def access(**rules: ChannelRules) -> AccessRules:
+    return AccessRules(rules, lambda channel, sender: LINKED.get((channel, sender)))
 
 
 def said(sender: str, *, group: bool = False, mention: bool = False, name: str = "", channel: str = "") -> Inbound:
@@ -24,12 +24,12 @@ def said(sender: str, *, group: bool = False, mention: bool = False, name: str =
     return Inbound(where, sender, "m1", message, name=name, is_group=group, is_mention=mention)
 
 
-def rules(**given: object) -> Access:
-    return access(telegram=Rules(**given))  # type: ignore[arg-type]
+def rules(**given: object) -> AccessRules:
+    return access(telegram=ChannelRules(**given))  # type: ignore[arg-type]
 
 
 def test_an_empty_list_is_nobody_but_the_terminal() -> None:
-    nobody = Access({}, lambda channel, sender: None)
+    nobody = AccessRules({}, lambda channel, sender: None)
     assert nobody.role("telegram", "1") is None
     assert nobody.verdict(said("1"), "9") == "refused"
     assert nobody.verdict(said("1", group=True, mention=True), "-100") == "refused"
@@ -37,16 +37,16 @@ def test_an_empty_list_is_nobody_but_the_terminal() -> None:
 
 
 def test_the_linked_and_the_listed_are_let_in_by_their_stable_id() -> None:
-    door = rules(allow_from=frozenset({"3"}))
-    assert [door.role("telegram", sender) for sender in "1234"] == ["owner", "guest", "guest", None]
-    assert [door.verdict(said(sender), "9") for sender in "1234"] == ["in", "in", "in", "refused"]
+    gatekeeper = rules(allow_from=frozenset({"3"}))
+    assert [gatekeeper.role("telegram", sender) for sender in "1234"] == ["owner", "guest", "guest", None]
+    assert [gatekeeper.verdict(said(sender), "9") for sender in "1234"] == ["in", "in", "in", "refused"]
 
 
 def test_a_name_lets_nobody_in_whoever_bears_it_now() -> None:
-    door = rules(allow_from=frozenset({"@ann", "Ann", "3"}))
-    assert door.verdict(said("666", name="@ann"), "9") == "refused"
-    assert door.verdict(said("666", name="Ann"), "9") == "refused"
-    assert door.verdict(said("666", name="3"), "9") == "refused"
+    gatekeeper = rules(allow_from=frozenset({"@ann", "Ann", "3"}))
+    assert gatekeeper.verdict(said("666", name="@ann"), "9") == "refused"
+    assert gatekeeper.verdict(said("666", name="Ann"), "9") == "refused"
+    assert gatekeeper.verdict(said("666", name="3"), "9") == "refused"
 
 
 def test_an_id_of_one_channel_means_nothing_on_another() -> None:
@@ -57,16 +57,16 @@ def test_an_id_of_one_channel_means_nothing_on_another() -> None:
 @pytest.mark.parametrize("sender", ["", "unverified:ann@example.org"])
 def test_who_is_not_known_for_certain_is_never_anybody(sender: str) -> None:
     linked: Role = "owner"
-    door = Access({"email": Rules(frozenset({sender}), "pairing")}, lambda channel, who: linked)
-    assert door.role("email", sender) is None
-    assert door.verdict(said(sender, channel="email"), "9") == "refused"
+    gatekeeper = AccessRules({"email": ChannelRules(frozenset({sender}), "pairing")}, lambda channel, who: linked)
+    assert gatekeeper.role("email", sender) is None
+    assert gatekeeper.verdict(said(sender, channel="email"), "9") == "refused"
 
 
 @pytest.mark.parametrize(("policy", "verdict"), [("silent", "refused"), ("pairing", "pairing"), ("open", "in")])
-def test_the_policy_decides_on_strangers_who_write_alone(policy: str, verdict: Verdict) -> None:
-    door = rules(policy=policy)
-    assert door.verdict(said("4"), "9") == verdict
-    assert door.verdict(said("4", group=True, mention=True), "-100") == "refused"
+def test_the_policy_decides_on_strangers_who_write_alone(policy: str, verdict: Admission) -> None:
+    gatekeeper = rules(policy=policy)
+    assert gatekeeper.verdict(said("4"), "9") == verdict
+    assert gatekeeper.verdict(said("4", group=True, mention=True), "-100") == "refused"
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_the_policy_decides_on_strangers_who_write_alone(policy: str, verdict: V
     ],
 )
 @pytest.mark.parametrize("sender", ["1", "2", "4"])
-def test_in_an_allowed_group_all_are_heard_alike(sender: str, groups: str, mention: bool, verdict: Verdict) -> None:
-    door = rules(groups=groups, allow_groups=frozenset({"-100"}))
-    assert door.verdict(said(sender, group=True, mention=mention), "-100") == verdict
+def test_in_an_allowed_group_all_are_heard_alike(sender: str, groups: str, mention: bool, verdict: Admission) -> None:
+    gatekeeper = rules(groups=groups, allow_groups=frozenset({"-100"}))
+    assert gatekeeper.verdict(said(sender, group=True, mention=mention), "-100") == verdict
 
 
 def test_in_another_group_only_the_owner_hears_why_nothing_happens() -> None:
-    door = rules(allow_groups=frozenset({"-200"}))
-    assert door.verdict(said("1", group=True, mention=True), "-100") == "elsewhere"
-    assert door.verdict(said("1", group=True), "-100") == "refused"
-    assert door.verdict(said("2", group=True, mention=True), "-100") == "refused"
-    assert door.verdict(said("4", group=True, mention=True), "-100") == "refused"
+    gatekeeper = rules(allow_groups=frozenset({"-200"}))
+    assert gatekeeper.verdict(said("1", group=True, mention=True), "-100") == "elsewhere"
+    assert gatekeeper.verdict(said("1", group=True), "-100") == "refused"
+    assert gatekeeper.verdict(said("2", group=True, mention=True), "-100") == "refused"
+    assert gatekeeper.verdict(said("4", group=True, mention=True), "-100") == "refused"
     assert rules(groups="off").verdict(said("1", group=True, mention=True), "-100") == "refused"
 
 

@@ -21,14 +21,14 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.access.access import Rules
+from nanoclaw.plugins.access.access import ChannelRules
 from nanoclaw.plugins.access.accounts import shown
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.core.house import MAIN, NOON, FakeChannel, HandClock, House, house, results
 
 OWNER, GUEST, STRANGER = "1", "2", "4"
 GROUP = "-100"
-TELEGRAM = Rules(frozenset({GUEST}), allow_groups=frozenset({GROUP}))
+TELEGRAM = ChannelRules(frozenset({GUEST}), allow_groups=frozenset({GROUP}))
 
 
 @dataclass
@@ -54,7 +54,9 @@ class Chat:
         self._count += 1
         address = Address(self.channel.name, str(place))
         message = UserMessage(text, self.clock())
-        await self.home.door.deliver(Inbound(address, sender, id or f"m{self._count}", message, name=name, **more))
+        await self.home.gatekeeper.deliver(
+            Inbound(address, sender, id or f"m{self._count}", message, name=name, **more)
+        )
 
     async def ask(self, sender: str, text: str, **more: Any) -> str:
         await self.write(sender, text, **more)
@@ -72,7 +74,12 @@ class Chat:
 
 
 def story(
-    root: Path, play: Callable[[Chat], Any], *steps: Any, rules: Rules = TELEGRAM, owner: str = OWNER, **more: Any
+    root: Path,
+    play: Callable[[Chat], Any],
+    *steps: Any,
+    rules: ChannelRules = TELEGRAM,
+    owner: str = OWNER,
+    **more: Any,
 ) -> ScriptedProvider:
     """Play in a house with a channel "telegram", whose owner is linked."""
     model = ScriptedProvider(*steps)
@@ -82,8 +89,8 @@ def story(
         given: dict[str, Any] = {"rules": {"telegram": rules}, "waking": {}, "messaging": {}, **more}
         async with house(root, model, channel=channel, others=(FakeChannel(),), clock=clock, **given) as home:
             if owner:
-                code = home.people.new_link("telegram")
-                assert home.people.try_code(code, Address("telegram", owner), owner, "", may_link=True) == "linked"
+                code = home.accounts.new_link("telegram")
+                assert home.accounts.try_code(code, Address("telegram", owner), owner, "", may_link=True) == "linked"
             await play(Chat(home, channel, clock))
             await home.assistant.idle()
 
@@ -167,7 +174,7 @@ def test_under_pairing_a_stranger_is_told_a_code_once_an_hour_and_not_read(tmp_p
         assert await chat.answer() == "Sue (id 4) may talk to me on telegram now, as a guest."
         assert await chat.ask(STRANGER, "hello") == "hello, Sue"
 
-    model = story(tmp_path, play, "hello, Sue", rules=Rules(policy="pairing"))
+    model = story(tmp_path, play, "hello, Sue", rules=ChannelRules(policy="pairing"))
     assert "let me in" not in seen(model.requests[0])
 
 
@@ -182,7 +189,7 @@ def test_no_more_than_ten_strangers_an_hour_are_told_a_code(tmp_path: Path) -> N
         await chat.write("90", "hello")
         assert "code: " in await chat.answer()
 
-    story(tmp_path, play, rules=Rules(policy="pairing"))
+    story(tmp_path, play, rules=ChannelRules(policy="pairing"))
 
 
 def test_open_to_all_makes_guests_of_strangers(tmp_path: Path) -> None:
@@ -190,7 +197,7 @@ def test_open_to_all_makes_guests_of_strangers(tmp_path: Path) -> None:
         assert await chat.ask(STRANGER, "hello") == "hi"
         assert await chat.ask(STRANGER, "/panic") == "Only the owner can do that."
 
-    model = story(tmp_path, play, "hi", rules=Rules(policy="open"))
+    model = story(tmp_path, play, "hi", rules=ChannelRules(policy="open"))
     assert "guest" in model.requests[0].system.text
 
 
@@ -216,7 +223,7 @@ def test_a_name_that_another_account_has_taken_over_lets_nobody_in(tmp_path: Pat
         await chat.write("666", "hello", name="@ann")
         assert chat.channel.sent.empty()
 
-    story(tmp_path, play, rules=Rules(frozenset({"@ann"})))
+    story(tmp_path, play, rules=ChannelRules(frozenset({"@ann"})))
 
 
 # --- guests ----------------------------------------------------------------------------------------------------------
@@ -364,7 +371,7 @@ def test_jobs_of_somebody_who_may_not_talk_to_it_any_more_are_paused(tmp_path: P
     async def play(chat: Chat) -> None:
         await chat.ask(OWNER, "/remind every minute: stand up")
         await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
-        chat.home.people.remove("telegram", OWNER)
+        chat.home.accounts.remove("telegram", OWNER)
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.home.schedule.tick(chat.clock())
         assert [job.state for job in chat.home.jobs.all()] == ["paused", "paused"]
@@ -490,9 +497,9 @@ def test_a_guest_who_becomes_the_owner_is_answered_as_such_at_once(tmp_path: Pat
     async def play(chat: Chat) -> None:
         private(chat)
         await chat.ask(GUEST, "hello")
-        await chat.ask(GUEST, f"/link {chat.home.people.new_link('telegram')}")
+        await chat.ask(GUEST, f"/link {chat.home.accounts.new_link('telegram')}")
         await chat.ask(GUEST, "hello again")
-        chat.home.people.remove("telegram", GUEST)
+        chat.home.accounts.remove("telegram", GUEST)
         await chat.ask(GUEST, "and now?")
 
     model = story(tmp_path, play, "1", "2", "3")
@@ -608,7 +615,7 @@ def test_a_flood_of_groups_and_people_in_them_is_kept_within_bounds(tmp_path: Pa
             tracemalloc.stop()
         assert sizes[2] - sizes[0] < 100_000
 
-    story(tmp_path, play, rules=Rules(allow_groups=allowed))
+    story(tmp_path, play, rules=ChannelRules(allow_groups=allowed))
 
 
 def test_groups_that_are_all_heard_need_no_mention(tmp_path: Path) -> None:
@@ -616,7 +623,7 @@ def test_groups_that_are_all_heard_need_no_mention(tmp_path: Path) -> None:
         await chat.say(STRANGER, "hello")
         assert await chat.answer() == "hi"
 
-    story(tmp_path, play, "hi", rules=Rules(groups="all", allow_groups=frozenset({GROUP})))
+    story(tmp_path, play, "hi", rules=ChannelRules(groups="all", allow_groups=frozenset({GROUP})))
 
 
 def test_in_a_group_the_owner_too_is_answered_as_if_others_read_it(tmp_path: Path) -> None:
@@ -695,7 +702,7 @@ def test_the_code_makes_whoever_writes_it_the_owner_and_is_kept_nowhere(
     codes: list[str] = []
 
     async def play(chat: Chat) -> None:
-        codes.append(chat.home.people.new_link("telegram"))
+        codes.append(chat.home.accounts.new_link("telegram"))
         told = await chat.ask(STRANGER, form.format(shown(codes[0]).lower()), name="Anna")
         assert told == "You are linked as Anna: from now on this account is the owner's. /help lists what you can say."
         assert "/panic" in await chat.ask(STRANGER, "/help")
@@ -713,20 +720,20 @@ def test_the_code_makes_whoever_writes_it_the_owner_and_is_kept_nowhere(
 
 def test_a_stranger_learns_nothing_from_codes_that_are_wrong_late_or_used(tmp_path: Path, log: list[str]) -> None:
     async def play(chat: Chat) -> None:
-        first = chat.home.people.new_link("telegram")
+        first = chat.home.accounts.new_link("telegram")
         await chat.write(STRANGER, "ABCD2345")
         chat.clock.now += timedelta(hours=1)
         await chat.write(STRANGER, first)
-        code = chat.home.people.new_link("telegram")
+        code = chat.home.accounts.new_link("telegram")
         await chat.ask(OWNER, code)
         await chat.write(STRANGER, code)
         await chat.write(STRANGER, "/link ABCD2345")  # none is to be typed now
-        code = chat.home.people.new_link("telegram")
+        code = chat.home.accounts.new_link("telegram")
         for _ in range(10):
             await chat.write(STRANGER, "/link ABCD2345")
         await chat.write(STRANGER, code)
         assert chat.channel.sent.empty()
-        assert chat.home.people.role("telegram", STRANGER) is None
+        assert chat.home.accounts.role("telegram", STRANGER) is None
 
     story(tmp_path, play)
     assert [line.rpartition(": ")[2].strip() for line in log if "link code" in line] == [
@@ -737,11 +744,11 @@ def test_a_stranger_learns_nothing_from_codes_that_are_wrong_late_or_used(tmp_pa
 
 def test_the_owner_hears_why_a_code_was_not_taken(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        code = chat.home.people.new_link("telegram")
+        code = chat.home.accounts.new_link("telegram")
         assert "not valid" in await chat.ask(OWNER, "/link ABCD2345")
         chat.clock.now += timedelta(hours=1)
         assert await chat.ask(OWNER, code) == "That code has expired. `nanoclaw link` shows a new one."
-        code = chat.home.people.new_link("telegram")
+        code = chat.home.accounts.new_link("telegram")
         await chat.say(OWNER, code)
         assert "Others could read that code here" in await chat.answer()
         assert "was used already" in await chat.ask(OWNER, code)
@@ -752,7 +759,7 @@ def test_the_owner_hears_why_a_code_was_not_taken(tmp_path: Path) -> None:
 
 def test_words_of_eight_letters_reach_the_model_while_a_code_is_awaited(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        chat.home.people.new_link("telegram")
+        chat.home.accounts.new_link("telegram")
         assert await chat.ask(OWNER, "greetings"[:8]) == "hi"
 
     assert content(story(tmp_path, play, "hi").requests[0]) == "greeting"
@@ -760,10 +767,10 @@ def test_words_of_eight_letters_reach_the_model_while_a_code_is_awaited(tmp_path
 
 def test_a_code_in_a_mail_that_anybody_may_have_written_links_nobody(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        await chat.write("unverified:anna@example.org", chat.home.people.new_link("telegram"))
-        link = chat.home.people.link("telegram")
+        await chat.write("unverified:anna@example.org", chat.home.accounts.new_link("telegram"))
+        link = chat.home.accounts.link("telegram")
         assert link and (link.state, link.sender) == ("exposed", "unverified:anna@example.org")
-        assert chat.home.people.all() == []
+        assert chat.home.accounts.all() == []
         assert chat.channel.sent.empty()
 
     story(tmp_path, play, owner="")
@@ -771,9 +778,9 @@ def test_a_code_in_a_mail_that_anybody_may_have_written_links_nobody(tmp_path: P
 
 def test_invitations_are_accepted_from_those_who_may_be_let_in(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        known = partial(chat.home.door.is_known, "telegram")
+        known = partial(chat.home.gatekeeper.is_known, "telegram")
         assert [known(sender) for sender in (OWNER, GUEST, STRANGER)] == [True, True, False]
-        chat.home.people.new_link("telegram")
+        chat.home.accounts.new_link("telegram")
         assert known(STRANGER)
         chat.clock.now += timedelta(hours=1)
         assert not known(STRANGER)
@@ -884,6 +891,6 @@ def test_what_is_forged_under_the_owners_address_is_no_part_of_the_owners_conver
         await chat.answer()
         await chat.ask(OWNER, "go on")
 
-    _, forged, after = story(tmp_path, play, "ok", "no idea", "on", rules=Rules(policy="open")).requests
+    _, forged, after = story(tmp_path, play, "ok", "no idea", "on", rules=ChannelRules(policy="open")).requests
     assert "SECRET" not in seen(forged)
     assert "what is my secret?" not in seen(after)

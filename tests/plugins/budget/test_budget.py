@@ -17,7 +17,7 @@ from nanoclaw.core.messages import Origin, Usage
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.store.usage import Call, record
-from nanoclaw.plugins.budget.budget import Budget, Limits
+from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.core.house import NOON, FakeChannel, HandClock, house
 
@@ -38,7 +38,7 @@ class Purse:
     """A budget on a store of its own; `told` are the lines that a person got."""
 
     path: Path
-    limits: Limits
+    limits: SpendingLimits
     clock: HandClock = field(default_factory=HandClock)
     local: str = ""
     told: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Purse:
 
 @pytest.fixture
 def purse(tmp_path: Path) -> Callable[..., Purse]:
-    return lambda **limits: Purse(tmp_path / "state.db", Limits(**limits))
+    return lambda **limits: Purse(tmp_path / "state.db", SpendingLimits(**limits))
 
 
 def test_without_a_limit_nothing_is_looked_up_or_written(purse: Callable[..., Purse]) -> None:
@@ -94,7 +94,13 @@ def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> No
     told: list[str] = []
     store, clock = Store(tmp_path / "state.db"), HandClock()
     mine = Budget(
-        store, Flags(store, clock), clock, dear, dollars, Limits(day_usd=10), fallback=("test/unknown", "test/dear")
+        store,
+        Flags(store, clock),
+        clock,
+        dear,
+        dollars,
+        SpendingLimits(day_usd=10),
+        fallback=("test/unknown", "test/dear"),
     )
     assert mine.reserve(MODEL, lambda: 2000, 1000, "person", told.append).output_tokens == 1000
     assert store.rows("SELECT usd FROM reservations") == [(9.0,)]
@@ -231,7 +237,7 @@ def test_a_model_without_a_price_is_told_once_and_goes_on(purse: Callable[..., P
 
 
 def test_a_model_on_this_machine_costs_nothing_whatever_it_is_called(tmp_path: Path) -> None:
-    mine = Purse(tmp_path / "state.db", Limits(day_usd=1), local=MODEL)
+    mine = Purse(tmp_path / "state.db", SpendingLimits(day_usd=1), local=MODEL)
     mine.ask(50)
     mine.ask(50)
     assert mine.budget.command("").startswith("Today: $0.00 spent of $1.00.")
@@ -241,7 +247,7 @@ def test_a_model_on_this_machine_costs_nothing_whatever_it_is_called(tmp_path: P
 
 
 def test_what_went_to_this_machine_is_told_as_free_and_can_be_made_to_count(tmp_path: Path) -> None:
-    mine = Purse(tmp_path / "state.db", Limits(day_usd=100), local=MODEL)
+    mine = Purse(tmp_path / "state.db", SpendingLimits(day_usd=100), local=MODEL)
     assert "this machine" not in mine.budget.command("")
     mine.ask(1)
     assert mine.budget.command("").endswith(
@@ -250,7 +256,7 @@ def test_what_went_to_this_machine_is_told_as_free_and_can_be_made_to_count(tmp_
     )
     mine.ask(1)
     assert "2 requests of this month went to this machine and count as free;" in mine.budget.command("")
-    mine.limits = Limits(day_usd=100, counts_local=True)
+    mine.limits = SpendingLimits(day_usd=100, counts_local=True)
     counting = mine.reopened()
     counting.ask(3)
     said = counting.budget.command("")
@@ -262,7 +268,7 @@ def test_what_went_to_this_machine_is_told_as_free_and_can_be_made_to_count(tmp_
 
 
 def money(clock: HandClock, **limits: Any) -> Callable[[Store, Flags], Budget]:
-    return lambda store, flags: Budget(store, flags, clock, price, dollars, Limits(**limits))
+    return lambda store, flags: Budget(store, flags, clock, price, dollars, SpendingLimits(**limits))
 
 
 def test_a_refused_request_never_reaches_the_model_and_commands_go_on(tmp_path: Path) -> None:

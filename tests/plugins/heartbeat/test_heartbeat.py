@@ -17,7 +17,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.budget.budget import Budget, Limits
+from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.heartbeat import heartbeat as heartbeats
 from nanoclaw.plugins.heartbeat.hours import settings
@@ -656,7 +656,7 @@ async def test_beyond_their_share_of_the_money_no_model_is_asked_and_nobody_is_b
     dial, model = Dial(), ScriptedProvider("hello", model=MODEL)
 
     def purse(store: Store, flags: Flags) -> Budget:
-        return Budget(store, flags, dial, price, dollars, Limits(day_usd=20, background_share=0.0))
+        return Budget(store, flags, dial, price, dollars, SpendingLimits(day_usd=20, background_share=0.0))
 
     async with beating(tmp_path, dial, model, checklist="- [ ] Look", money=purse) as home:
         await dial.pass_(hours=2)

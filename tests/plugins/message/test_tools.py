@@ -169,7 +169,7 @@ def test_known_are_the_owners_chats_who_has_talked_and_who_is_listed(tmp_path: P
     from nanoclaw.core.app import is_known
     from nanoclaw.core.config import load
     from nanoclaw.core.store.sessions import Sessions
-    from nanoclaw.plugins.access.accounts import People
+    from nanoclaw.plugins.access.accounts import Accounts
     from nanoclaw.plugins.message.sent import Sent
 
     lists = 'allow_from = ["2"]\nallow_groups = ["-3"]\nsend_to = ["4"]'
@@ -177,15 +177,15 @@ def test_known_are_the_owners_chats_who_has_talked_and_who_is_listed(tmp_path: P
     config, clock = load({"NANOCLAW_HOME": str(tmp_path)}), HandClock()
     store = Store(tmp_path / "state.db")
     try:
-        people, sessions = People(store, clock), Sessions(store, clock)
-        assert people.try_code(people.new_link("telegram"), Address("telegram", "1"), "1", "", may_link=True)
-        people.meet(Address("telegram", "1"), "1")
+        accounts, sessions = Accounts(store, clock), Sessions(store, clock)
+        assert accounts.try_code(accounts.new_link("telegram"), Address("telegram", "1"), "1", "", may_link=True)
+        accounts.meet(Address("telegram", "1"), "1")
         sessions.of(Address("telegram", "5"))
         sent = Sent(store, sessions, clock)
         chats = [Address("telegram", chat) for chat in ("1", "2", "-3", "4", "5", "6")]
-        assert [is_known(config, people, sent, chat) for chat in chats] == [True] * 5 + [False]
-        assert is_known(config, people, sent, MAIN)
-        assert not is_known(config, people, sent, Address("terminal", "other"))
+        assert [is_known(config, accounts, sent, chat) for chat in chats] == [True] * 5 + [False]
+        assert is_known(config, accounts, sent, MAIN)
+        assert not is_known(config, accounts, sent, Address("terminal", "other"))
     finally:
         store.close()
 
@@ -208,9 +208,9 @@ def test_what_is_sent_to_another_chat_of_the_same_conversation_is_in_it_once(tmp
         provider = ScriptedProvider(message(text="The chart.", to="chat:1"), "Sent.", "Again.")
         messaging = {"is_known": lambda address: True, "is_open": lambda address: True}
         async with house(tmp_path, provider, others=(chat,), messaging=messaging, shared=True) as home:
-            code = home.people.new_link("chat")
-            assert home.people.try_code(code, Address("chat", "1"), "1", "", may_link=True) == "linked"
-            home.people.meet(Address("chat", "1"), "1")
+            code = home.accounts.new_link("chat")
+            assert home.accounts.try_code(code, Address("chat", "1"), "1", "", may_link=True) == "linked"
+            home.accounts.meet(Address("chat", "1"), "1")
             assert await home.ask("send it to my phone") == "Sent."
             assert (await chat.sent.get()).text == "The chart."
             assert [one.text for one in home.history if isinstance(one, AssistantMessage)] == ["", "Sent."]
