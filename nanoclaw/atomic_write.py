@@ -16,15 +16,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nanoclaw.core.errors import WorkspaceError
-
 REWRITTEN_BYTES = 256_000
 """A file up to this size grows through a draft, so that a crash never leaves half a line. A larger one, a log for
 example, grows in place by one write: a power cut may cost the end of what was added, never what was there before."""
 
 
+class NotSaved(OSError):
+    """A file could not be written; the text is a sentence for a person, and says what became of the file."""
+
+
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o666) -> None:
-    """Replace the file's whole content, or raise WorkspaceError and leave it as it was. A link's target is replaced.
+    """Replace the file's whole content, or raise NotSaved and leave it as it was. A link's target is replaced.
 
     `mode` is that of a new file; one that exists keeps its mode and owner.
     """
@@ -79,7 +81,7 @@ def drafted(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """A finished draft becomes the file. Raises OSError, and WorkspaceError when the disk did not confirm it."""
+    """A finished draft becomes the file. Raises OSError, also when the disk did not confirm it."""
     descriptor = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -92,7 +94,7 @@ def put_in_place(draft: Path, path: Path) -> None:
 def append_in(folder: int, name: str, text: str) -> bool:
     """Add text at the end of a file in an opened folder, on a new line, in the file's own encoding and line ends.
 
-    Says whether the file is new. Raises WorkspaceError, and leaves the file as it was, when it cannot be completed.
+    Says whether the file is new. Raises NotSaved, and leaves the file as it was, when it cannot be completed.
     Two processes that add to files of one folder wait for each other.
     """
     try:
@@ -152,7 +154,7 @@ def is_draft(name: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on disk. Raises OSError, and WorkspaceError when it is not certain."""
+    """Make sure that the names in a folder are on disk. Raises OSError, also when it is not certain."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _sync_folder(descriptor, folder.name)
@@ -166,6 +168,8 @@ def reason(error: OSError) -> str:
         return "the disk is full"
     if error.errno == errno.EIO:
         return "the disk reports an error"
+    if isinstance(error, NotSaved):
+        return str(error)
     return (error.strerror or str(error)).lower()
 
 
@@ -214,7 +218,7 @@ def _append(folder: int, descriptor: int, name: str, text: str) -> None:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         kind = "has a second name elsewhere (a hard link)" if stat.S_ISREG(found.st_mode) else "is not a plain file"
-        raise WorkspaceError(f"{name!r} {kind}, so nothing was written to it. Make a copy and write to that.")
+        raise NotSaved(f"{name!r} {kind}, so nothing was written to it. Make a copy and write to that.")
     size = found.st_size
     if size <= REWRITTEN_BYTES:
         before = os.pread(descriptor, size, 0)
@@ -251,11 +255,13 @@ def _sync_folder(folder: int, name: str) -> None:
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES):
             return  # some network file systems cannot; the file itself is already safe
-        raise WorkspaceError(
+        raise NotSaved(
             f"{name!r} was saved, but a power cut may bring back what was there before: {reason(error)}."
         ) from None
 
 
-def _not_saved(name: str, error: OSError) -> WorkspaceError:
+def _not_saved(name: str, error: OSError) -> NotSaved:
+    if isinstance(error, NotSaved):
+        return error
     advice = " Free some space and try again." if reason(error) == "the disk is full" else ""
-    return WorkspaceError(f"{name!r} was not saved: {reason(error)}. What was there before is unchanged.{advice}")
+    return NotSaved(f"{name!r} was not saved: {reason(error)}. What was there before is unchanged.{advice}")

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.atomic_write import REWRITTEN_BYTES, append_in, drafted, remove_drafts, write_atomically
-from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.atomic_write import REWRITTEN_BYTES, NotSaved, append_in, drafted, remove_drafts, write_atomically
 
 
 def append(path: Path, text: str) -> bool:
@@ -75,7 +74,7 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_no_draft(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, fail)  # the one way to fail at this very step on every machine
-    with pytest.raises(WorkspaceError, match=r"'a.md' was not saved: the disk is full.*unchanged. Free some space"):
+    with pytest.raises(NotSaved, match=r"'a.md' was not saved: the disk is full.*unchanged. Free some space"):
         write_atomically(path, "new")
     monkeypatch.undo()
     assert path.read_text() == "old"
@@ -83,13 +82,13 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_no_draft(
 
 
 def test_a_really_full_disk_leaves_the_old_file_and_no_draft(full_disk: Path) -> None:
-    with pytest.raises(WorkspaceError, match="the disk is full"):
+    with pytest.raises(NotSaved, match="the disk is full"):
         write_atomically(full_disk / "kept.md", "y" * 30_000)
     assert (full_disk / "kept.md").read_text() == "old\n"
-    with pytest.raises(WorkspaceError, match="the disk is full"):
+    with pytest.raises(NotSaved, match="the disk is full"):
         append(full_disk / "kept.md", "y" * 30_000)
     assert (full_disk / "kept.md").read_text() == "old\n"
-    with pytest.raises(WorkspaceError, match="the disk is full"):
+    with pytest.raises(NotSaved, match="the disk is full"):
         append(full_disk / "new.md", "y" * 30_000)
     assert names(full_disk) == ["filler", "kept.md"]
 
@@ -124,7 +123,7 @@ def test_appending_to_a_hard_link_a_link_or_a_pipe_is_refused(tmp_path: Path) ->
     (tmp_path / "link").symlink_to("one")
     os.mkfifo(tmp_path / "pipe")
     for name in ("two", "link", "pipe"):
-        with pytest.raises(WorkspaceError):
+        with pytest.raises(NotSaved):
             append(tmp_path / name, "x")
     assert (tmp_path / "one").read_text() == "1"
 
@@ -164,7 +163,7 @@ def test_a_file_that_is_protected_against_writing_is_left_alone(
     path = tmp_path / "a.md"
     path.write_text("old")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere
-    with pytest.raises(WorkspaceError, match="protected against writing"):
+    with pytest.raises(NotSaved, match="protected against writing"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
 
@@ -178,7 +177,7 @@ def test_a_folder_that_the_disk_does_not_confirm_is_told(tmp_path: Path, monkeyp
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(WorkspaceError, match=r"was saved, but a power cut may bring back .* the disk reports an error"):
+    with pytest.raises(NotSaved, match=r"was saved, but a power cut may bring back .* the disk reports an error"):
         write_atomically(tmp_path / "a.md", "new")
     assert (tmp_path / "a.md").read_text() == "new"
 

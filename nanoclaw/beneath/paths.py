@@ -1,4 +1,4 @@
-"""Which files tools may touch: plain ones inside the workspace, after every link is resolved.
+"""Opens plain files inside one folder, after every link is resolved.
 
 Opening goes step by step through descriptors, so a folder that is swapped for a link between the check and the opening
 is refused as well.
@@ -15,11 +15,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nanoclaw.beneath.walk import open_beneath, open_folder_beneath
-from nanoclaw.core.errors import Refused, ToolError
+
+
+class PathError(OSError):
+    """A path that cannot be used as asked; the text says why. `look`: a look at the folders around it would help."""
+
+    def __init__(self, text: str, *, look: bool = False) -> None:
+        super().__init__(text)
+        self.look = look
+
+
+class PathRefused(PathError):
+    """A path that must not be used: it leads out of the folder, or to something that is no plain file."""
 
 
 def resolve(root: Path, path: str, *, for_writing: bool, read_roots: Sequence[Path] = ()) -> Path:
-    """The real path of what a tool was asked to touch; it need not exist. Raises Refused with a sentence."""
+    """Return the real path of what is to be used; it need not exist. Raises PathRefused with a sentence."""
     base, parts = _locate(root, path, () if for_writing else read_roots)
     target = Path(base, *parts)
     try:
@@ -39,7 +50,7 @@ def open_for_reading(root: Path, path: str, read_roots: Sequence[Path] = ()) -> 
         descriptor = open_beneath(base, parts, os.O_RDONLY)
         try:
             _check_kind(path, os.fstat(descriptor), for_writing=False)
-        except ToolError:
+        except PathError:
             os.close(descriptor)
             raise
         return os.fdopen(descriptor, "rb")
@@ -76,7 +87,7 @@ def open_parent_for_writing(root: Path, path: str) -> Iterator[tuple[int, str]]:
     """The opened folder and the name of a file to write; missing folders are made."""
     base, parts = _locate(root, path, ())
     if not parts or path.endswith("/"):
-        raise ToolError(f"{path!r} is a folder, not a file: give the name of a file.")
+        raise PathError(f"{path!r} is a folder, not a file: give the name of a file.")
     try:
         folder = open_folder_beneath(base, ())
         for part in parts[:-1]:
@@ -109,13 +120,13 @@ def _locate(root: Path, path: str, read_roots: Sequence[Path]) -> tuple[str, tup
     """The allowed root that holds the path, or the folder of one that is a file, and the names below it, free of links
     at the time of asking."""
     if "\0" in path:
-        raise Refused(f"the path {path[:80]!r} has a NUL character in it: leave it out.")
+        raise PathRefused(f"the path {path[:80]!r} has a NUL character in it: leave it out.")
     if path.startswith("~"):
-        raise Refused(f"{path[:80]!r}: '~' is not expanded. Give a path inside the workspace, like 'notes/today.md'.")
+        raise PathRefused(f"{path[:80]!r}: '~' is not expanded. Give a relative path, like 'notes/today.md'.")
     try:
         real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118  (a string join: no Path to pay for)
     except (OSError, ValueError) as error:
-        raise Refused(f"{path[:80]!r} is not a usable path: {error}.") from None
+        raise PathRefused(f"{path[:80]!r} is not a usable path: {error}.") from None
     for allowed in (root, *read_roots):
         base = os.path.realpath(allowed)
         if real == base:
@@ -123,20 +134,22 @@ def _locate(root: Path, path: str, read_roots: Sequence[Path]) -> tuple[str, tup
             return (folder or "/", (name,)) if os.path.isfile(base) else (base, ())  # noqa: PTH113
         if real.startswith(base.rstrip("/") + "/"):
             return base, tuple(real[len(base) :].strip("/").split("/"))
-    raise Refused(f"{path[:200]!r} is outside the workspace. File tools work inside it; use a relative path.")
+    raise PathRefused(f"{path[:200]!r} is outside the workspace. Give a relative path inside it.")
 
 
 def _check_kind(path: str, found: os.stat_result, for_writing: bool) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise ToolError(
-            f"{path!r} is a folder, not a file." + ("" if for_writing else " list_dir shows what is in it.")
-        )
+        raise PathError(f"{path!r} is a folder, not a file.", look=not for_writing)
     if stat.S_ISLNK(found.st_mode):
-        raise Refused(f"{path!r} turned into a link while it was opened: refused.")
+        raise PathRefused(f"{path!r} turned into a link while it was opened: refused.")
     if not stat.S_ISREG(found.st_mode):
-        raise Refused(f"{path!r} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}: only plain files are used.")
+        raise PathRefused(
+            f"{path!r} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}: only plain files are used."
+        )
     if for_writing and found.st_nlink > 1:
-        raise Refused(f"{path!r} has a second name elsewhere (a hard link): write to a copy of it under a new name.")
+        raise PathRefused(
+            f"{path!r} has a second name elsewhere (a hard link): write to a copy of it under a new name."
+        )
 
 
 _KINDS = {
@@ -147,11 +160,13 @@ _KINDS = {
 }
 
 
-def _failed(path: str, error: OSError) -> ToolError:
+def _failed(path: str, error: OSError) -> PathError:
+    if isinstance(error, PathError):
+        return error
     if error.errno == errno.ELOOP:
-        return Refused(f"{path!r} leads through a link that changed or goes in a circle: refused.")
+        return PathRefused(f"{path!r} leads through a link that changed or goes in a circle: refused.")
     if error.errno == errno.ENOTDIR:
-        return ToolError(f"{path!r} is not in a folder, or not a folder itself: list_dir shows what is there.")
+        return PathError(f"{path!r} is not in a folder, or not a folder itself.", look=True)
     if error.errno == errno.ENOENT:
-        return ToolError(f"{path!r} does not exist. list_dir or find_files show what does.")
-    return ToolError(f"{path[:200]!r} cannot be opened: {(error.strerror or str(error)).lower()}.")
+        return PathError(f"{path!r} does not exist.", look=True)
+    return PathError(f"{path[:200]!r} cannot be opened: {(error.strerror or str(error)).lower()}.")

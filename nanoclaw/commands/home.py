@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import __version__, attach
-from nanoclaw.atomic_write import write_atomically
+from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.commands import looking
 from nanoclaw.core import bootstrap, parts
@@ -34,7 +34,10 @@ def init(config: Config, options: argparse.Namespace) -> int:
     if options.model or options.api_base:
         if config.file.exists():
             raise ConfigError(f"{config.file} exists and is left as it is: change [model] there")
-        write_atomically(config.file, configuration.example(options.model, options.api_base), mode=0o600)
+        try:
+            write_atomically(config.file, configuration.example(options.model, options.api_base), mode=0o600)
+        except NotSaved as error:
+            raise ConfigError(str(error)) from None
         made.append(str(config.file))
     print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")
     print(f"New: {', '.join(made)}" if made else "The workspace is there; nothing was changed.")

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 
 from nanoclaw import attach
-from nanoclaw.atomic_write import write_atomically
+from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.core import chats, parts
 from nanoclaw.core import config as configuration
@@ -201,7 +201,10 @@ def _keep_secret(config: Config, name: str, value: str) -> None:
     path = config.home / "secrets.env"
     before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = [line for line in before if line.removeprefix("export ").partition("=")[0].strip() != name]
-    write_atomically(path, "\n".join([*kept, f"{name}={value}", ""]), 0o600)
+    try:
+        write_atomically(path, "\n".join([*kept, f"{name}={value}", ""]), 0o600)
+    except NotSaved as error:
+        raise ConfigError(str(error)) from None
 
 
 def _where(config: Config, channel: str, *, is_served: bool = False) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import open_parent_for_writing
-from nanoclaw.core.errors import NanoclawError
 
 FOLDER = "outputs"
 LARGE = 30_000
@@ -46,7 +45,7 @@ class Outputs:
             with open_parent_for_writing(self._root, path) as (folder, name):
                 replace_in(folder, name, data)
                 _drop_oldest(folder, name)
-        except (NanoclawError, OSError):
+        except OSError:
             return ""
         return path
 
@@ -69,7 +68,7 @@ class Spool:
             if not self._broken:
                 os.write(self._file, data)
                 self._hash.update(data)
-        except (NanoclawError, OSError):
+        except OSError:
             self._broken = True
 
     def finish(self, tool: str) -> str:

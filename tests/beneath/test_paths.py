@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.beneath.paths import open_folder, open_for_reading, open_parent_for_writing, resolve
-from nanoclaw.core.errors import Refused, ToolError
+from nanoclaw.beneath.paths import (
+    PathError,
+    PathRefused,
+    open_folder,
+    open_for_reading,
+    open_parent_for_writing,
+    resolve,
+)
 
 LEAVING = [
     "../outside.txt",
@@ -50,11 +56,11 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("path", LEAVING)
 def test_a_path_that_leaves_is_refused_for_reading_and_writing(root: Path, path: str) -> None:
     for for_writing in (False, True):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             resolve(root, path, for_writing=for_writing)
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         open_for_reading(root, path)
-    with pytest.raises(Refused), open_parent_for_writing(root, path):
+    with pytest.raises(PathRefused), open_parent_for_writing(root, path):
         pass
     assert (root.parent / "outside.txt").read_text() == "outside"
 
@@ -73,14 +79,14 @@ def test_odd_names_are_names_and_nothing_more(root: Path) -> None:
 
 
 def test_a_name_that_is_too_long_is_an_error_with_a_reason(root: Path) -> None:
-    with pytest.raises(ToolError, match="too long"):
+    with pytest.raises(PathError, match="too long"):
         open_for_reading(root, "x" * 5000)
 
 
 def test_a_circle_of_links_ends_in_a_sentence(root: Path) -> None:
     (root / "a").symlink_to("b")
     (root / "b").symlink_to("a")
-    with pytest.raises(ToolError):
+    with pytest.raises(PathError):
         open_for_reading(root, "a")
 
 
@@ -88,9 +94,9 @@ def test_a_hard_link_may_be_read_but_not_written(root: Path) -> None:
     (root / "hard.txt").hardlink_to(root.parent / "outside.txt")
     with open_for_reading(root, "hard.txt") as file:
         assert file.read() == b"outside"
-    with pytest.raises(Refused, match="hard link"):
+    with pytest.raises(PathRefused, match="hard link"):
         resolve(root, "hard.txt", for_writing=True)
-    with pytest.raises(Refused, match="hard link"), open_parent_for_writing(root, "hard.txt"):
+    with pytest.raises(PathRefused, match="hard link"), open_parent_for_writing(root, "hard.txt"):
         pass
 
 
@@ -107,14 +113,14 @@ def specials(root: Path) -> Iterator[list[str]]:
 
 def test_pipes_and_sockets_are_refused_at_once(root: Path, specials: list[str]) -> None:
     for name in specials:
-        with pytest.raises(Refused, match="only plain files"):
+        with pytest.raises(PathRefused, match="only plain files"):
             open_for_reading(root, name)
-        with pytest.raises(Refused, match="only plain files"), open_parent_for_writing(root, name):
+        with pytest.raises(PathRefused, match="only plain files"), open_parent_for_writing(root, name):
             pass
 
 
 def test_devices_and_process_files_are_refused_even_where_they_are_inside() -> None:
-    with pytest.raises(Refused, match="a device"):
+    with pytest.raises(PathRefused, match="a device"):
         open_for_reading(Path("/dev"), "zero")
 
 
@@ -127,15 +133,15 @@ def test_shipped_folders_can_be_read_but_not_written(root: Path, tmp_path: Path)
         assert file.read() == b"how"
     with open_folder(root, str(skills), [skills]) as folder:
         assert os.listdir(folder) == ["SKILL.md"]  # noqa: PTH208  (a descriptor)
-    with pytest.raises(Refused), open_parent_for_writing(root, path):
+    with pytest.raises(PathRefused), open_parent_for_writing(root, path):
         pass
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         resolve(root, path, for_writing=True, read_roots=[skills])
 
 
 def test_a_folder_whose_name_only_begins_alike_is_outside(tmp_path: Path, root: Path) -> None:
     (tmp_path / "workspace-2").mkdir()
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         resolve(root, "../workspace-2/x", for_writing=False)
 
 
@@ -169,12 +175,12 @@ def test_a_folder_swapped_for_a_link_while_reading_never_shows_the_outside(root:
             try:
                 with open_for_reading(root, "notes/a.md") as file:
                     assert file.read() == b"inside"
-            except ToolError:
+            except PathError:
                 pass
             try:
                 with open_parent_for_writing(root, "notes/b.md") as (opened, name):
                     os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=opened))
-            except (ToolError, FileNotFoundError):  # refused, or the opened folder is deleted by now
+            except (PathError, FileNotFoundError):  # refused, or the opened folder is deleted by now
                 pass
     finally:
         done.set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.atomic_write import write_atomically
+from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels.matrix.signing import Seeds
 from nanoclaw.core.errors import ChannelError, WorkspaceError
 
@@ -118,7 +118,10 @@ class Folder:
         return found
 
     def _write(self, path: Path, content: dict[str, Any]) -> None:
-        write_atomically(path, json.dumps(content, indent=1), 0o600)
+        try:
+            write_atomically(path, json.dumps(content, indent=1), 0o600)
+        except NotSaved as error:
+            raise WorkspaceError(str(error)) from None
 
 
 def _damaged(path: Path) -> ChannelError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import drafted, reason, sync_folder
-from nanoclaw.core.errors import StoreError, WorkspaceError
+from nanoclaw.core.errors import StoreError
 from nanoclaw.plugins.backup.pages import MAGIC, Pages, Row, Value
 
 _TOLD = {"messages": "messages of conversations", "jobs": "reminders and tasks", "pins": "standing rules"}
@@ -57,7 +57,7 @@ def rescue(path: Path, migrations: Sequence[str]) -> str:
             for suffix in ("-wal", "-shm"):  # a journal would be played into the new file
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             sync_folder(path.parent)
-    except (OSError, WorkspaceError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise StoreError(
             f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "

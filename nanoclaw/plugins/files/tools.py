@@ -11,14 +11,23 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
-from nanoclaw.atomic_write import append_in, reason, replace_in
+from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath import walk
-from nanoclaw.beneath.paths import open_folder, open_for_reading, open_parent_for_writing, place_to_search
-from nanoclaw.core.errors import ToolError
+from nanoclaw.beneath.paths import (
+    PathError,
+    PathRefused,
+    open_folder,
+    open_for_reading,
+    open_parent_for_writing,
+    place_to_search,
+)
+from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Image, ToolExample
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.core.workspace import Workspace
@@ -131,7 +140,7 @@ def file_tools(
         request: dict[str, object] = {"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}
         return await _search(request, path)
 
-    return [
+    made = [
         tool(read_file, effect="none", examples=_READ),
         tool(write_file, effect="workspace", examples=_WRITE),
         tool(edit_file, effect="workspace", examples=_EDIT),
@@ -140,6 +149,22 @@ def file_tools(
         tool(find_files, effect="none", examples=_FIND),
         tool(search_files, effect="none", examples=_SEARCH),
     ]
+    return [replace(one, run=_in_our_words(one.run)) for one in made]
+
+
+def _in_our_words(run: Callable[..., Awaitable[str | ToolOutput]]) -> Callable[..., Awaitable[str | ToolOutput]]:
+    """The same tool; what the libraries raise becomes what the model reads."""
+
+    @wraps(run)
+    async def told(*arguments: Any, **named: Any) -> str | ToolOutput:
+        try:
+            return await run(*arguments, **named)
+        except (PathError, NotSaved) as error:
+            kind = Refused if isinstance(error, PathRefused) else ToolError
+            look = isinstance(error, PathError) and error.look
+            raise kind(f"{error}{' list_dir and find_files show what is there.' if look else ''}") from None
+
+    return told
 
 
 _READ = (

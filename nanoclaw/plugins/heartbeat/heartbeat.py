@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from nanoclaw.beneath.paths import open_for_reading
-from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.silence_token import spoken
@@ -369,7 +369,7 @@ def read_checklist(root: Path) -> str:
     try:
         with open_for_reading(root, checklist.FILE) as file:
             return file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
-    except (ToolError, OSError) as error:
+    except OSError as error:
         from nanoclaw.core.log import logger
 
         logger.warning("{} cannot be read: {}", checklist.FILE, error)

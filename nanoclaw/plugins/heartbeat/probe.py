@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nanoclaw.beneath.paths import open_folder, open_for_reading, resolve
+from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.plugins.heartbeat.checklist import Watch
 
@@ -144,14 +144,12 @@ def _entries(folder: int) -> list[str]:
 
 
 def resolve_or_folder(root: Path, path: str) -> Path:
-    """The real path inside the workspace, whether a file, a folder or nothing is there. Raises Refused."""
+    """The real path inside the workspace, whether a file, a folder or nothing is there. Raises PathRefused."""
     try:
         return resolve(root, path, for_writing=False)
-    except ToolError as error:
-        from nanoclaw.core.errors import Refused
-
-        if isinstance(error, Refused):
-            raise
+    except PathRefused:
+        raise
+    except PathError:
         return Path(os.path.realpath(root / path))
 
 

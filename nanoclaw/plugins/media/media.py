@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from nanoclaw.atomic_write import is_draft, reason, replace_in
+from nanoclaw.atomic_write import NotSaved, is_draft, reason, replace_in
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 
@@ -78,6 +78,8 @@ class Media:
                 os.close(folder)
                 folder = inner
             yield folder
+        except NotSaved as error:
+            raise WorkspaceError(str(error)) from None
         except OSError as error:
             raise WorkspaceError(f"nothing can be saved in {str(self._folder)!r}: {reason(error)}.") from None
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nanoclaw.beneath.paths import open_for_reading, resolve
+from nanoclaw.beneath.paths import PathError, open_for_reading, resolve
 from nanoclaw.core.errors import Refused, ToolError
 
 OWN = ("config.toml", "secrets.env", "state.db", "state.db-wal", "state.db-shm", "state.lock", "index.db", "matrix")
@@ -22,9 +22,12 @@ class Sendable:
         """The real path of a file that may be sent, asked for by its path in the workspace. Raises ToolError."""
         if os.path.isabs(path) or path.startswith("~") or "://" in path or ".." in path.split("/"):  # noqa: PTH117
             raise Refused(f"{path[:200]!r} cannot be sent: give the path of a file in the workspace, like ./photo.png.")
-        real = resolve(self._root, path, for_writing=False)
-        with open_for_reading(self._root, path) as file:
-            found = os.fstat(file.fileno())
+        try:
+            real = resolve(self._root, path, for_writing=False)
+            with open_for_reading(self._root, path) as file:
+                found = os.fstat(file.fileno())
+        except PathError as error:
+            raise ToolError(str(error)) from None
         if self._is_own(real, found):
             raise Refused(f"{path[:200]!r} is the program's own file and is not sent.")
         if not found.st_size:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import PurePosixPath
 
-from nanoclaw.atomic_write import append_in, reason, replace_in
+from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 
@@ -101,11 +102,8 @@ class MemoryStore:
         if known:
             return Added(file, known, False, remark=remark)
         line = prefix + entry
-        descriptor = _open_folder(self.workspace, folder)
-        try:
+        with _opened(self.workspace, folder) as descriptor:
             append_in(descriptor, name, line + "\n")
-        finally:
-            os.close(descriptor)
         return Added(file, line, True, remark=remark)
 
     def _mend(self, file: str) -> str:
@@ -119,12 +117,9 @@ class MemoryStore:
         readable = [
             line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line.replace("\t", ""))
         ]
-        descriptor = _open_folder(self.workspace, folder)
-        try:
+        with _opened(self.workspace, folder) as descriptor:
             replace_in(descriptor, aside, _whole(self.workspace, file))
             replace_in(descriptor, name, "".join(line + "\n" for line in readable))
-        finally:
-            os.close(descriptor)
         return (
             f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
         )
@@ -189,8 +184,7 @@ def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[st
     Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
     """
     folder, _, file = name.rpartition("/")
-    descriptor = _open_folder(workspace, folder)
-    try:
+    with _opened(workspace, folder) as descriptor:
         content = _whole(workspace, name)
         encoding = _encoding(content)
         lines = content.decode(encoding, _kept(encoding)).split("\n")
@@ -207,15 +201,12 @@ def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[st
                 if start and lines and number == 1 and not lines[0].startswith(start):
                     lines[0] = start + lines[0]
         replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
-    finally:
-        os.close(descriptor)
 
 
 def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> None:
     """Put lines back at their numbers; where the file has become shorter, at its end."""
     folder, _, file = name.rpartition("/")
-    descriptor = _open_folder(workspace, folder)
-    try:
+    with _opened(workspace, folder) as descriptor:
         content = _whole(workspace, name) if (workspace.root / name).exists() else b""
         encoding = _encoding(content)
         text = content.decode(encoding, _kept(encoding))
@@ -224,8 +215,6 @@ def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> N
         for number, line in sorted(lines.items()):
             every.insert(min(number - 1, len(every) - 1), line + end)
         replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
-    finally:
-        os.close(descriptor)
 
 
 def entry_text(line: str) -> str:
@@ -306,10 +295,18 @@ def _memory_name(file: str) -> str:
     return f"memory/{match[1]}.md"
 
 
-def _open_folder(workspace: Workspace, folder: str) -> int:
+@contextmanager
+def _opened(workspace: Workspace, folder: str) -> Iterator[int]:
+    """The descriptor of a folder to write in, made when it is missing. Raises WorkspaceError."""
     target = workspace.root / folder
     try:
         target.mkdir(parents=True, exist_ok=True)
-        return os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if folder else 0))
+        opened = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if folder else 0))
     except OSError as error:
         raise WorkspaceError(f"{folder or 'the workspace'} cannot be used: {reason(error)}.") from None
+    try:
+        yield opened
+    except NotSaved as error:
+        raise WorkspaceError(str(error)) from None
+    finally:
+        os.close(opened)

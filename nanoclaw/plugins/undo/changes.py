@@ -96,10 +96,9 @@ class Changes:
         """Keep what a file said; its SHA-256."""
         try:
             return self._save(content)
-        except (OSError, WorkspaceError) as error:
-            why = reason(error) if isinstance(error, OSError) else str(error)
+        except OSError as error:
             raise WorkspaceError(
-                f"{name} is as it was: no copy of it could be kept, so a change could not be undone ({why})."
+                f"{name} is as it was: no copy of it could be kept, so a change could not be undone ({reason(error)})."
             ) from None
 
     @contextmanager
@@ -200,7 +199,7 @@ class Changes:
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def _save(self, content: bytes) -> str:
-        """Raises WorkspaceError and OSError."""
+        """Raises OSError."""
         name, now = sha256(content).hexdigest(), self._clock()
         path = self._folder / name
         if not path.exists():
