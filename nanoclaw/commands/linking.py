@@ -20,6 +20,7 @@ from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels.text import one_line, printable
 from nanoclaw.core import chats, parts
 from nanoclaw.core import config as configuration
+from nanoclaw.core.channel import UNVERIFIED
 from nanoclaw.core.config import Config
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
@@ -28,7 +29,7 @@ from nanoclaw.core.store.db import Store, owner
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.access.access import UNVERIFIED, AccessRules, creator
+from nanoclaw.plugins.access.access import AccessRules, creator
 from nanoclaw.plugins.access.accounts import Accounts, LinkCode, code_in, shown
 from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 from nanoclaw.plugins.schedule.jobs import Jobs

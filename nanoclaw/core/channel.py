@@ -21,6 +21,9 @@ def is_stop(text: str) -> bool:
     return _STOP.fullmatch(text.strip().lower()) is not None
 
 
+UNVERIFIED = "unverified:"
+"""Before an id for which its platform does not vouch, such as the sender of a mail that anybody may have written."""
+
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 

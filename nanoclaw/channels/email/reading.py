@@ -11,9 +11,8 @@ from nanoclaw.channels.email import html, quotes, threads, words
 from nanoclaw.channels.email.structure import Part
 from nanoclaw.channels.email.threads import Conversation
 from nanoclaw.channels.email.trust import Author, Headers, is_vouched_for
-from nanoclaw.core.channel import Place
+from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
-from nanoclaw.plugins.access.access import UNVERIFIED
 
 TEXT_BYTES = 400_000
 """So much of each text is read."""

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from nanoclaw.core.channel import UNVERIFIED
 from nanoclaw.core.messages import Address, Inbound, Role
 
 TERMINAL = "terminal"
 """The channel of the person's own machine: whoever types there is the owner."""
-
-UNVERIFIED = "unverified:"
-"""Before an id for which its platform does not vouch, such as the sender of a mail that anybody may have written."""
 
 Policy = Literal["silent", "pairing", "open"]
 Groups = Literal["off", "mention", "all"]
