@@ -1,4 +1,4 @@
-"""Phrases of tests/schedule read right, asked back or wrong, by us and by dateparser: python bench/phrases.py [-v]."""
+"""Phrases of tests/time_words read right, asked back or wrong, also by dateparser: python bench/phrases.py [-v]."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from nanoclaw.core.errors import ScheduleError
-from nanoclaw.time_words.evaluate import At, Cron, Every, Unclear, read
+from nanoclaw.time_words import At, Cron, Every, TimeWordsError, Unclear, read
 from tests.time_words.phrases import Case, cases
 
 
@@ -60,7 +59,7 @@ def judged(answer: object, expected: object) -> str:
 def ours(case: Case) -> object:
     try:
         heard = read(case.phrase.words, case.now, case.zone)
-    except ScheduleError:
+    except TimeWordsError:
         return "refuse"
     match heard:
         case At(when):

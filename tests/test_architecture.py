@@ -49,7 +49,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pptx": ("documents",),
     "rank_bm25": ("plugins.memory",),
     "yaml": ("plugins.skills.front_matter",),
-    "croniter": ("plugins.schedule.cron",),
+    "croniter": ("time_words.cron",),
     "dateparser": ("time_words",),
     "imap_tools": ("channels.email",),
     "imaplib": ("channels.email",),

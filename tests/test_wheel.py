@@ -19,3 +19,4 @@ def test_the_wheel_holds_skills_and_the_workspace_template(tmp_path: Path) -> No
     assert shipped
     assert {f"nanoclaw/shipped/{path.relative_to(ROOT)}" for path in shipped} <= names
     assert "nanoclaw/cli.py" in names
+    assert "nanoclaw/time_words/languages/en.json" in names

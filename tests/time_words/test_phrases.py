@@ -4,19 +4,20 @@ import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanoclaw.core.errors import ScheduleError
-from nanoclaw.time_words.evaluate import (
-    LONGEST,
+from nanoclaw import time_words
+from nanoclaw.time_words import (
     At,
     Cron,
     Every,
-    Heard,
+    Result,
+    TimeWordsError,
     Unclear,
     agree,
     distance,
@@ -26,6 +27,7 @@ from nanoclaw.time_words.evaluate import (
     repeat_in_words,
     upcoming,
 )
+from nanoclaw.time_words.evaluate import LONGEST
 from nanoclaw.time_words.lexicon import LANGUAGES, lexicon
 from tests.time_words.phrases import Case, cases, phrases
 
@@ -54,7 +56,7 @@ def said(words: str, now: datetime = NOW, zone: str = BERLIN) -> str:
 def outcome(case: Case) -> object:
     try:
         heard = read(case.phrase.words, case.now, case.zone)
-    except ScheduleError:
+    except TimeWordsError:
         return "refuse"
     match heard:
         case At(when):
@@ -119,6 +121,7 @@ def test_the_table_has_two_hundred_phrases_and_25_of_each_language() -> None:
         ("9 on may 3", "Mon 3 May 2027, 09:00 Europe/Berlin, in 165 days"),
         ("on 15 at 9", "Tue 15 Dec 2026, 09:00 Europe/Berlin, in 26 days"),
         ("l'8 maggio alle 9", "Sat 8 May 2027, 09:00 Europe/Berlin, in 170 days"),
+        ("in einundzwanzig Minuten", "Wed 18 Nov 2026, 10:21 Europe/Berlin, in 21 minutes"),
         ("in vierzehn Tagen", "Wed 2 Dec 2026, 10:00 Europe/Berlin, in 14 days"),
         ("'tomorrow at 9'", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
         ("завтра в 9:00", "Thu 19 Nov 2026, 09:00 Europe/Berlin, in 23 hours"),
@@ -216,13 +219,13 @@ def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
     ],
 )
 def test_what_cannot_be_a_job_is_refused_with_the_reason(words: str, reason: str) -> None:
-    with pytest.raises(ScheduleError) as caught:
+    with pytest.raises(TimeWordsError) as caught:
         read(words, NOW, BERLIN)
     assert reason in str(caught.value)
 
 
 def test_an_unknown_zone_is_refused() -> None:
-    with pytest.raises(ScheduleError, match="Unknown time zone 'Mars/Olympus'"):
+    with pytest.raises(TimeWordsError, match="Unknown time zone 'Mars/Olympus'"):
         read("tomorrow at 9", NOW, "Mars/Olympus")
 
 
@@ -322,7 +325,7 @@ def test_a_model_that_took_a_while_may_count_from_the_minute_that_it_was_told() 
 
 @pytest.mark.parametrize("iso", ["", "tomorrow", "2026-13-01", "9999-12-31T23:59-23:59", "\0"])
 def test_a_models_date_that_is_none_is_refused(iso: str) -> None:
-    with pytest.raises(ScheduleError, match="Not an ISO time"):
+    with pytest.raises(TimeWordsError, match="Not an ISO time"):
         agree(At(at("2026-11-19T09:00")), iso, NOW, BERLIN)
 
 
@@ -421,13 +424,13 @@ def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
     ],
 )
 def test_words_for_the_time_that_are_not_known_are_quoted_and_no_time_is_made_up(words: str, strange: str) -> None:
-    with pytest.raises(ScheduleError) as caught:
+    with pytest.raises(TimeWordsError) as caught:
         read(words, NOW.replace(minute=3), BERLIN)
     assert str(caught.value).startswith(f"Cannot read {strange} as a time.")
 
 
 def test_now_is_no_later_time() -> None:
-    with pytest.raises(ScheduleError, match=r"That is now\. Name a later time\."):
+    with pytest.raises(TimeWordsError, match=r"That is now\. Name a later time\."):
         read("now", NOW, BERLIN)
 
 
@@ -461,14 +464,22 @@ def test_a_day_that_not_each_year_or_month_has_is_said_to_be_left_out(words: str
     assert heard.note == "Left out where the calendar has no such day."
 
 
+def test_the_example_of_the_readme_runs() -> None:
+    readme = Path(time_words.__file__).with_name("README.md").read_text(encoding="utf-8")
+    example = readme.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert names["once"] == At(at("2026-11-19T09:00"))
+
+
 # -- nothing of a phrase is dropped
 
 
-def meaning(words: str) -> Heard | None:
+def meaning(words: str) -> Result | None:
     """What is set without a question, or None."""
     try:
         heard = read(words, NOW, BERLIN)
-    except ScheduleError:
+    except TimeWordsError:
         return None
     return None if isinstance(heard, Unclear) else heard
 
@@ -548,7 +559,7 @@ LITTLE = {word for language in LANGUAGES for word, marks in lexicon(language).it
     ("words", "language"), [("9:30", "en"), ("tomorrow at 9", "en"), ("morgen um 9", "de"), ("demain à 9h", "fr")]
 )
 def test_a_word_that_leads_on_is_not_the_last_one(words: str, language: str) -> None:
-    (known,) = (lexicon(one) for one in LANGUAGES if one.name == language)
+    (known,) = (lexicon(one) for one in LANGUAGES if one == language)
     unread = [
         word for word in LITTLE if word.isascii() and word != "am" and word in known and known[word][0][0] in ",a&j"
     ]
@@ -582,7 +593,7 @@ MOMENTS = st.builds(
 )
 
 
-def check_heard(heard: Heard, now: datetime) -> None:
+def check_heard(heard: Result, now: datetime) -> None:
     for reading in heard.readings if isinstance(heard, Unclear) else (heard,):
         due = upcoming(reading, now)
         assert due.tzinfo is not None
@@ -595,7 +606,7 @@ def check_heard(heard: Heard, now: datetime) -> None:
 def test_any_text_is_a_future_time_a_question_or_a_refusal(words: str, now: datetime) -> None:
     try:
         heard = read(words, now, str(now.tzinfo))
-    except ScheduleError as error:
+    except TimeWordsError as error:
         assert len(str(error)) < 600
         return
     check_heard(heard, now)
@@ -611,11 +622,11 @@ def test_any_text_is_a_future_time_a_question_or_a_refusal(words: str, now: date
 def test_strange_texts_are_answered_at_once(words: str) -> None:
     try:
         check_heard(read(words, NOW, BERLIN), NOW)
-    except ScheduleError as error:
+    except TimeWordsError as error:
         assert len(str(error)) < 600
 
 
 @pytest.mark.parametrize("phrase", ["tomorrow until 9", "morgen bis 9", "mañana hasta las 9"])
 def test_a_time_with_an_end_in_place_of_a_beginning_is_not_read_as_one(phrase: str) -> None:
-    with pytest.raises(ScheduleError):
+    with pytest.raises(TimeWordsError):
         read(phrase, datetime(2026, 11, 22, 10, tzinfo=ZoneInfo("Europe/Berlin")), "Europe/Berlin")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from nanoclaw import time_words as words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address
-from nanoclaw.plugins.schedule import cron
 from nanoclaw.plugins.schedule.jobs import Job, Jobs, Kind, Occurrence, OnMiss, Schedule
 from nanoclaw.plugins.schedule.reminders import length
 from nanoclaw.plugins.schedule.schedule import reading_of
-from nanoclaw.time_words import evaluate as words
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED = 10_000, 100
@@ -86,11 +86,13 @@ class Desk:
             raise ScheduleError("A reminder makes no jobs; a task can, with --task --may-schedule.")
         nag_seconds, nag_times = _nag(wish)
         zone, now = wish.zone or self._zone, self._clock()
-        cron.zone_named(zone)
-        heard = words.read(wish.when, now, zone)
+        with time_refusals():
+            words.zone_named(zone)
+            heard = words.read(wish.when, now, zone)
+            asked = words.agree(heard, wish.at, now, zone) if wish.at and not isinstance(heard, words.Unclear) else ""
         if isinstance(heard, words.Unclear):
             raise ScheduleError(f"Nothing was set yet. {heard.question}")
-        if wish.at and (asked := words.agree(heard, wish.at, now, zone)):
+        if asked:
             raise ScheduleError(f"Nothing was set yet. {asked}")
         schedule, rule, zone, anchor = _kept(heard, zone, now)
         due = words.upcoming(heard, now).astimezone(UTC)
@@ -118,9 +120,7 @@ class Desk:
     def parted(self, said: str, zone: str) -> list[str]:
         """The words for the time and the text of "me tomorrow at 9 to call Anna", "me to call Anna tomorrow at 9" or
         "0 9 * * 1-5 look at my mail"; [] where they cannot be told apart."""
-        from nanoclaw.time_words.parting import parted  # with the words of eight languages
-
-        return parted(_ME.sub("", said), self._clock(), zone or self._zone)
+        return words.split(_ME.sub("", said), self._clock(), zone or self._zone)
 
     def in_short(self, job: Job) -> str:
         """Such as "reminder 3 for Mon 23 Nov 2026, 09:00"."""
@@ -279,11 +279,13 @@ def next_times(desk: Desk | None, what: str, zone: str, start: str, now: datetim
     that zone where it names none."""
     reading: words.Reading
     if desk is None:
-        cron.check(what)
-        there, reading = cron.zone_named(zone), words.Cron(what, zone)
+        with time_refusals():
+            words.check_cron(what)
+            there, reading = words.zone_named(zone), words.Cron(what, zone)
     else:
         job = desk.job(number(what))
-        there, reading = cron.zone_named(zone or job.zone), reading_of(job)
+        with time_refusals():
+            there, reading = words.zone_named(zone or job.zone), reading_of(job)
     if start:
         try:
             now = datetime.fromisoformat(start)
@@ -302,6 +304,15 @@ def upcoming(reading: words.Reading, now: datetime, count: int) -> list[datetime
         now = words.upcoming(reading, now)
         found.append(now)
     return found
+
+
+@contextmanager
+def time_refusals() -> Iterator[None]:
+    """Say the library's refusals as our own."""
+    try:
+        yield
+    except words.TimeWordsError as error:
+        raise ScheduleError(str(error)) from None
 
 
 def number(text: str) -> int:

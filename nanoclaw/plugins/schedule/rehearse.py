@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from nanoclaw import time_words as words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.silence_token import spoken
-from nanoclaw.plugins.schedule.job_service import number
+from nanoclaw.plugins.schedule.job_service import number, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job
 from nanoclaw.plugins.schedule.reminders import compose
-from nanoclaw.time_words import evaluate as words
 
 
 def asked(argument: str) -> tuple[int, str]:
@@ -23,7 +23,8 @@ def moment(job: Job, at: str, now: datetime) -> datetime:
     """When it is played: `at` in words, or its next time. Raises ScheduleError."""
     if not at:
         return job.next_due or now
-    heard = words.read(at, now, job.zone)
+    with time_refusals():
+        heard = words.read(at, now, job.zone)
     if isinstance(heard, words.Unclear):
         raise ScheduleError(heard.question)
     return words.upcoming(heard, now)

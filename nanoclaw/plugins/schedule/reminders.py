@@ -7,13 +7,11 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from nanoclaw import time_words as words
 from nanoclaw.core.channel import Place
-from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Button, Inbound, Message, UserMessage
 from nanoclaw.core.store.inbox import Ending
-from nanoclaw.plugins.schedule import cron
 from nanoclaw.plugins.schedule.jobs import Firing, Job, Jobs, Occurrence
-from nanoclaw.time_words import evaluate as words
 
 RECENT = timedelta(minutes=15)
 """So long after a reminder a bare "done" means it."""
@@ -62,7 +60,7 @@ def was_due(due: datetime, late: timedelta, zone: str) -> str:
     """Such as "was due 09:00, 3 h late"; '' for less than a minute. The day is named when it was another one."""
     if not (lateness := words.late(late)):
         return ""
-    there = cron.zone_named(zone)
+    there = words.zone_named(zone)
     then, now = due.astimezone(there), (due + late).astimezone(there)
     day = "" if then.date() == now.date() else f"{then:%a} {then.day} {then:%b}, "
     return f"was due {day}{then:%H:%M}, {lateness}"
@@ -156,7 +154,7 @@ class Answers:
         now, zone = self._clock(), chosen[0][1].zone
         try:
             until = _until(rest, now, zone)
-        except ScheduleError as error:
+        except words.TimeWordsError as error:
             return Ending(f"Not snoozed. {error}")
         if isinstance(until, str):
             return Ending(f"Not snoozed. {until}")

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from nanoclaw.core.errors import NanoclawError, ScheduleError
+from nanoclaw import time_words as words
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Message
 from nanoclaw.core.silence_token import spoken
@@ -16,7 +17,6 @@ from nanoclaw.core.store.inbox import Ending
 from nanoclaw.plugins.schedule import reminders
 from nanoclaw.plugins.schedule.jobs import Due, Firing, Job, Jobs, JobState, Occurrence
 from nanoclaw.plugins.schedule.reminders import Remark
-from nanoclaw.time_words import evaluate as words
 
 LONGEST_SLEEP = 30.0
 """Seconds between two looks at the clock, which somebody may set."""
@@ -186,7 +186,7 @@ class Schedule:
                 continue
             try:
                 due = catch_up(job, now)
-            except ScheduleError as error:  # a zone that the machine no longer knows
+            except words.TimeWordsError as error:  # a zone that the machine no longer knows
                 self._jobs.set_state(job.id, "paused", None)
                 self._say(job, f"{_name(job)} cannot be due any more and is paused: {error}")
                 continue
@@ -304,7 +304,7 @@ class Schedule:
 
 
 def catch_up(job: Job, now: datetime) -> Due:
-    """The newest time that is over at which the job was due, and the next one. Raises ScheduleError."""
+    """The newest time that is over at which the job was due, and the next one. Raises TimeWordsError."""
     assert job.next_due is not None
     if job.schedule == "at":
         return Due(job, job.next_due)

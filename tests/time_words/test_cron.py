@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nanoclaw.core.errors import ScheduleError
-from nanoclaw.plugins.schedule.cron import LONGEST, check, next_due
+from nanoclaw.time_words import TimeWordsError
+from nanoclaw.time_words.cron import LONGEST, check, next_due
 
 
 def due_times(expression: str, zone: str, after: str, count: int) -> list[str]:
@@ -103,14 +103,14 @@ def test_a_job_may_have_what_comes_at_most_once_a_minute(expression: str) -> Non
     ],
 )
 def test_what_no_job_can_have_is_refused_with_the_reason(expression: str, reason: str) -> None:
-    with pytest.raises(ScheduleError) as caught:
+    with pytest.raises(TimeWordsError) as caught:
         check(expression)
     assert reason in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
 def test_a_zone_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ScheduleError, match="Unknown time zone 'Europe/Atlantis'"):
+    with pytest.raises(TimeWordsError, match="Unknown time zone 'Europe/Atlantis'"):
         next_due("0 9 * * *", "Europe/Atlantis", datetime(2026, 1, 1, tzinfo=UTC))
 
 
@@ -123,10 +123,10 @@ def test_no_text_raises_anything_else_or_takes_long() -> None:
         expression = " ".join(fields[: chance.choice((5, 5, 5, 4))] + ["*"] * chance.choice((0, 0, 1, 2)))
         try:
             assert next_due(expression, "Europe/Berlin", start) > start
-        except ScheduleError:
+        except TimeWordsError:
             continue
 
 
 def test_the_end_of_the_calendar_is_a_refusal() -> None:
-    with pytest.raises(ScheduleError, match="never comes"):
+    with pytest.raises(TimeWordsError, match="never comes"):
         next_due("0 9 1 1 *", "UTC", datetime(9999, 12, 30, tzinfo=UTC))

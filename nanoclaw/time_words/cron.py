@@ -1,4 +1,4 @@
-"""Cron expressions: whether a job may have one, and when it is due next in the job's own zone."""
+"""Zones by name, and cron expressions: checked, and due next in a zone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from nanoclaw.core.errors import ScheduleError
+from nanoclaw.time_words.errors import TimeWordsError, shown
 
 LONGEST = 200
 """Characters of an expression; all that people write are shorter, and a long one is dear to expand."""
@@ -22,7 +22,7 @@ def next_due(expression: str, zone: str | tzinfo, after: datetime) -> datetime:
 
     A time that the clocks skip becomes the first moment after; one that they show twice counts once, unless the
     expression is for any hour of the day, which then has one hour more. Also computes what a job may not have, such
-    as seconds. Raises ScheduleError for an expression that cannot be read, that never comes, and for an unknown zone.
+    as seconds. Raises TimeWordsError for an expression that cannot be read, that never comes, and for an unknown zone.
     """
     from croniter import CroniterBadDateError, CroniterError, croniter
 
@@ -37,32 +37,32 @@ def next_due(expression: str, zone: str | tzinfo, after: datetime) -> datetime:
     except CroniterBadDateError:
         raise _never(expression) from None
     except (CroniterError, LookupError, TypeError, AttributeError):
-        raise ScheduleError(f"Not a cron expression: {_shown(expression)}: {_wrong(expression)}. {_HOW}") from None
+        raise TimeWordsError(f"Not a cron expression: {shown(expression)}: {_wrong(expression)}. {_HOW}") from None
     except (ValueError, OverflowError):  # past the end of the calendar
         raise _never(expression) from None
 
 
 def check(expression: str) -> None:
-    """Raises ScheduleError, with a sentence for the person, for an expression that a job may not have."""
+    """Raises TimeWordsError, with a sentence for the person, for an expression that a job may not have."""
     _readable(expression)
     fields = expression.split()
     if len(fields) == 6:
-        raise ScheduleError(
-            f"{_shown(expression)} has a field for seconds, and a job runs at most once a minute. {_HOW}"
+        raise TimeWordsError(
+            f"{shown(expression)} has a field for seconds, and a job runs at most once a minute. {_HOW}"
         )
     if len(fields) != 5 and expression.strip().lower() not in _ALIASES:
-        raise ScheduleError(f"Not a cron expression: {_shown(expression)} has {_fields(len(fields))}. {_HOW}")
+        raise TimeWordsError(f"Not a cron expression: {shown(expression)} has {_fields(len(fields))}. {_HOW}")
     for field, (unit, most) in zip(fields, _STEPS, strict=False):
         for step in re.findall(r"/(\d+)", field):
             if int(step) > most:
-                raise ScheduleError(
+                raise TimeWordsError(
                     f"{field!r} cannot count {step} {unit}: cron begins anew after {most}. Say 'every {step} {unit}'."
                 )
     next_due(expression, UTC, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def zone_named(zone: str | tzinfo) -> tzinfo:
-    """The zone of a name such as "Europe/Berlin". Raises ScheduleError when there is none of that name."""
+    """The zone of a name such as "Europe/Berlin". Raises TimeWordsError when there is none of that name."""
     return _zone(zone) if isinstance(zone, str) else zone
 
 
@@ -71,7 +71,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
-        raise ScheduleError(f"Unknown time zone {_shown(name)}. Write it like 'Europe/Berlin'.") from None
+        raise TimeWordsError(f"Unknown time zone {shown(name)}. Write it like 'Europe/Berlin'.") from None
 
 
 _HOW = "Write five fields: minute, hour, day of the month, month, weekday, such as '30 7 * * 1-5'."
@@ -80,11 +80,11 @@ _HOW = "Write five fields: minute, hour, day of the month, month, weekday, such 
 def _readable(expression: str) -> None:
     """Refuses what the library would read in its own way: random and hashed fields, and texts without end."""
     if len(expression) > LONGEST:
-        raise ScheduleError(f"A cron expression has at most {LONGEST} characters, this one {len(expression):,}.")
+        raise TimeWordsError(f"A cron expression has at most {LONGEST} characters, this one {len(expression):,}.")
     if expression.strip().lower() in _ALIASES:
         return
     if not _NAMES.fullmatch(re.sub(r"[0-9*,/#?\s-]", "", expression)):
-        raise ScheduleError(f"Not a cron expression: {_shown(expression)}. {_HOW}")
+        raise TimeWordsError(f"Not a cron expression: {shown(expression)}. {_HOW}")
 
 
 def _wrong(expression: str) -> str:
@@ -104,13 +104,9 @@ def _any_hour(expression: str) -> bool:
     return expression.split()[1:2] in ([], ["*"], ["*/1"]) and expression.strip().lower() not in _ALIASES - {"@hourly"}
 
 
-def _never(expression: str) -> ScheduleError:
-    return ScheduleError(f"The cron expression {expression!r} never comes. Give one that does.")
+def _never(expression: str) -> TimeWordsError:
+    return TimeWordsError(f"The cron expression {expression!r} never comes. Give one that does.")
 
 
 def _fields(count: int) -> str:
     return "no field" if not count else "1 field" if count == 1 else f"{count} fields"
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:60] + "…")

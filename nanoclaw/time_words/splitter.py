@@ -1,14 +1,16 @@
-"""Where the words for a time end and a text begins, when no colon says so."""
+"""Split the words for a time from the text beside them, where no colon does."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
 
-from nanoclaw.core.errors import ScheduleError
-from nanoclaw.time_words import evaluate as words
-from nanoclaw.time_words.lexer import opening, spoken
-from nanoclaw.time_words.lexicon import LANGUAGES, Language, folded
+from nanoclaw.time_words.errors import TimeWordsError
+from nanoclaw.time_words.evaluate import read, read_known
+from nanoclaw.time_words.lexer import leading_kinds, spoken_in
+from nanoclaw.time_words.lexicon import LANGUAGES
+from nanoclaw.time_words.readings import At, Cron, Every, Result, Unclear
 
 WORDS_OF_A_TIME = 12
 """So many are looked at."""
@@ -21,24 +23,24 @@ _ZONE = re.compile(
 _ZONE_AT_END = re.compile(r"\s(?:[ECMP][SD]?T|UTC|GMT|BST|CES?T|MES?Z)\W*$")
 
 
-def parted(said: str, now: datetime, zone: str) -> list[str]:
+def split(said: str, now: datetime, zone: str | tzinfo) -> list[str]:
     """The words for the time and the text of "tomorrow at 9 to call Anna", "to call Anna tomorrow at 9" or
     "0 9 * * 1-5 look at my mail"; [] where they cannot be told apart, or words of the text may belong to the time."""
 
-    def heard(phrase: str) -> words.Heard | None:
+    def heard(phrase: str) -> Result | None:
         try:
-            return None if phrase.isdecimal() else words.read(phrase, now, zone)  # "chapter 7"
-        except ScheduleError:
+            return None if phrase.isdecimal() else read(phrase, now, zone)  # "chapter 7"
+        except TimeWordsError:
             return None
 
     def is_sure(phrase: str) -> bool:
-        return not isinstance(heard(phrase), words.Unclear | None)
+        return not isinstance(heard(phrase), Unclear | None)
 
     if text_first := _TO.match(said):
         tail = said[text_first.end() :].split()
         for at in range(1, len(tail)):
             if heard(when := " ".join(tail[at:])):
-                leads_on = opening(tail[at - 1 : at], _languages(when))  # "to read for 20 minutes"
+                leads_on = leading_kinds(tail[at - 1 : at], _languages(when))  # "to read for 20 minutes"
                 return [] if leads_on else [when, " ".join(tail[:at])]
         return []
     for found in _TO.finditer(said):
@@ -51,7 +53,7 @@ def parted(said: str, now: datetime, zone: str) -> list[str]:
     for space in reversed(spaces):
         when, text = said[: space.start()], _DASH.sub("", said[space.end() :], count=1)
         reading = heard(when)
-        if isinstance(reading, words.Unclear | None):
+        if isinstance(reading, Unclear | None):
             continue
         shorter, _, last = when.rpartition(" ")
         if _is_number(last) and (is_sure(shorter) or shorter.isdecimal()):
@@ -63,11 +65,11 @@ def parted(said: str, now: datetime, zone: str) -> list[str]:
 
 
 def _is_number(word: str) -> bool:
-    return word.isdecimal() or bool(set(opening([word], LANGUAGES)) & set("nhqTf"))
+    return word.isdecimal() or bool(set(leading_kinds([word], LANGUAGES)) & set("nhqTf"))
 
 
-def _languages(when: str) -> list[Language]:
-    return spoken(when, words.zones_in(folded(when)))
+def _languages(when: str) -> Sequence[str]:
+    return spoken_in(when)
 
 
 def _goes_on(when: str, text: str) -> bool:
@@ -76,20 +78,20 @@ def _goes_on(when: str, text: str) -> bool:
     if bare[:1].isdigit() or _ZONE.match(bare):
         return True
     languages, rest = _languages(when), bare.split()
-    while rest and (article := opening(rest, languages)) and set(article) <= set("A.j,"):
+    while rest and (article := leading_kinds(rest, languages)) and set(article) <= set("A.j,"):
         rest = rest[1:]
-    return bool(opening(rest, languages) or set(opening(rest[1:], languages)) & set("uUWEKN"))
+    return bool(leading_kinds(rest, languages) or set(leading_kinds(rest[1:], languages)) & set("uUWEKN"))
 
 
-def _is_said_at_the_end(when: str, text: str, reading: words.Heard, now: datetime, zone: str) -> bool:
+def _is_said_at_the_end(when: str, text: str, reading: Result, now: datetime, zone: str | tzinfo) -> bool:
     """Whether the last words of the text make another time of it: "to call Anna tomorrow", "… London time", or bound a
     repeat: "… for a week"."""
     if _ZONE_AT_END.search(text):
         return True
     tail, languages = text.split(), _languages(when)
     for at in range(max(0, len(tail) - WORDS_OF_A_TIME), len(tail)):
-        more = words.understood(f"{when} {' '.join(tail[at:])}", now, zone)
-        bounds = not isinstance(reading, words.At) and set(opening(tail[at:], languages)) & set("XrF")
-        if (isinstance(more, words.Unclear) and bounds) or isinstance(more, words.At | words.Every | words.Cron):
+        more = read_known(f"{when} {' '.join(tail[at:])}", now, zone)
+        bounds = not isinstance(reading, At) and set(leading_kinds(tail[at:], languages)) & set("XrF")
+        if (isinstance(more, Unclear) and bounds) or isinstance(more, At | Every | Cron):
             return True
     return False
