@@ -13,11 +13,23 @@ def plain(text: str) -> str:
     return re.sub(_SURROGATE, "\ufffd", re.sub(_CONTROL, "", text))
 
 
+def printable(text: str) -> str:
+    """The text without what could move a cursor, recolour or retitle a terminal: of control bytes \\n and \\t stay."""
+    return text.translate(_CONTROLS)
+
+
+def one_line(text: str, limit: int = 60) -> str:
+    """The beginning of a text on one line, without control bytes."""
+    line = " ".join(printable(text[: limit * 20]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
 def visible(text: str) -> str:
     """The same for the content of a file: what cannot be shown stays as a picture of itself (ESC as ␛)."""
     return re.sub(_SUSPECT, _picture, text)
 
 
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
 # Patterns are compiled (and kept by `re`) when first needed: at start that would be most of this module's price.
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _SURROGATE = "[\ud800-\udfff]"

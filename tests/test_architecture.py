@@ -36,8 +36,8 @@ FOR_OURS = FOR_PLUGINS | {"clock", "log", "metadata", "silence_token", "token_es
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("channels.terminal",),
-    "rich": ("channels.terminal",),
-    "markdown_it": ("channels.terminal", "channels.markup", "markdown"),
+    "rich": ("markdown.terminal",),
+    "markdown_it": ("markdown",),
     "httpx": ("providers", "channels.telegram", "net"),
     "litellm": ("providers.litellm_provider",),
     "loguru": ("core.log",),
@@ -74,7 +74,7 @@ NEVER_AT_THE_TOP = frozenset(
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
-WHOLE = frozenset({"channels.terminal", "providers.images", "channels.matrix.client"})
+WHOLE = frozenset({"markdown.terminal", "providers.images", "channels.matrix.client"})
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""
 
 CORE_FILE_LINES, PARAMETERS, CALLABLES = 400, 8, 2

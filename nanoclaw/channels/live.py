@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.silence_token import may_become_silence, spoken
+from nanoclaw.escapes import one_line
 from nanoclaw.message_split import cut
 
 TYPING_SECONDS = 4.0

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from nanoclaw.attach import Pipe
-from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, printable, progress
+from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
+from nanoclaw.escapes import printable
 
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 

@@ -7,20 +7,10 @@ from collections.abc import Callable
 
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import ToolCall
+from nanoclaw.escapes import one_line, printable
 
-_CONTROL = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
 _MAIN = ("path", "file", "command", "query", "pattern", "url", "name", "text", "id")
 _PARSED_CHARACTERS = 200_000  # longer arguments are not worth the wait for one word
-
-
-def printable(text: str) -> str:
-    """The text without what could move a cursor, recolour or retitle a terminal: of control bytes \\n and \\t stay."""
-    return text.translate(_CONTROL)
-
-
-def one_line(text: str, limit: int = 60) -> str:
-    line = " ".join(printable(text[: limit * 20]).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def tool_label(call: ToolCall) -> str:

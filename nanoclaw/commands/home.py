@@ -12,7 +12,6 @@ from typing import Any
 
 from nanoclaw import __version__, attach
 from nanoclaw.atomic_write import NotSaved, write_atomically
-from nanoclaw.channels.text import one_line, printable
 from nanoclaw.commands import looking
 from nanoclaw.core import bootstrap, parts
 from nanoclaw.core import config as configuration
@@ -24,6 +23,7 @@ from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.core.store.sessions import list_sessions
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.escapes import one_line, printable
 from nanoclaw.plugins.media.media import Media
 
 

@@ -6,13 +6,13 @@ import argparse
 import sys
 
 from nanoclaw import attach
-from nanoclaw.channels.text import printable
 from nanoclaw.commands.talking import serving, there_or_here
 from nanoclaw.core import parts
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.store.db import Store
+from nanoclaw.escapes import printable
 from nanoclaw.plugins.schedule import job_service as desk
 from nanoclaw.plugins.schedule.cli import line
 

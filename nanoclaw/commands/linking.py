@@ -17,7 +17,6 @@ from functools import partial
 
 from nanoclaw import attach
 from nanoclaw.atomic_write import NotSaved, write_atomically
-from nanoclaw.channels.text import one_line, printable
 from nanoclaw.core import chats, parts
 from nanoclaw.core import config as configuration
 from nanoclaw.core.channel import UNVERIFIED
@@ -29,6 +28,7 @@ from nanoclaw.core.store.db import Store, owner
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.escapes import one_line, printable
 from nanoclaw.plugins.access.access import AccessRules, creator
 from nanoclaw.plugins.access.accounts import Accounts, LinkCode, code_in, shown
 from nanoclaw.plugins.access.gatekeeper import Gatekeeper

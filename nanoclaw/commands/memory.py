@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nanoclaw import attach
-from nanoclaw.channels.text import printable
 from nanoclaw.core import parts
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.escapes import printable
 from nanoclaw.plugins.forget.forgetting import memory_command, shown, told
 from nanoclaw.plugins.memory.notes import MemoryStore
 from nanoclaw.plugins.memory.recall import Hit

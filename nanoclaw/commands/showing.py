@@ -11,7 +11,6 @@ from collections.abc import Set
 from dataclasses import asdict
 from datetime import timedelta
 
-from nanoclaw.channels.text import printable
 from nanoclaw.commands import looking
 from nanoclaw.core import parts
 from nanoclaw.core.config import Config
@@ -20,6 +19,7 @@ from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMe
 from nanoclaw.core.store import codec
 from nanoclaw.core.store.sessions import list_sessions, whole_history
 from nanoclaw.core.store.usage import totals
+from nanoclaw.escapes import printable
 from nanoclaw.plugins.budget import spending
 from nanoclaw.plugins.inspect.xray import plain_table
 from nanoclaw.plugins.skills.skills import Skill, shown

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.channels.text import Spoken, one_line, printable, progress, tool_label, tool_line
+from nanoclaw.channels.text import Spoken, progress, tool_label, tool_line
 from nanoclaw.core.events import Notice, ToolFinished
 from nanoclaw.core.messages import ToolCall
+from nanoclaw.escapes import one_line, printable
 
 
 @given(st.text())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from email.errors import HeaderParseError
 
-from nanoclaw.channels.text import printable
+from nanoclaw.escapes import printable
 
 _STRANGE_CODECS = {"punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "ascii": "utf-8", "iso8859-1": "cp1252"}

@@ -11,13 +11,14 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels import markup
 from nanoclaw.channels.email import threads
 from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import Conversation
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Outbound
+from nanoclaw.escapes import one_line
+from nanoclaw.markdown.html import to_html
+from nanoclaw.markdown.text import to_plain
 
 _SEND_SECONDS = 60.0
 _PAGE = '<!DOCTYPE html>\n<html><body style="font-family: sans-serif; line-height: 1.4">\n{}\n</body></html>\n'
@@ -44,8 +45,8 @@ def compose(
         before = known.answered("").references if known else ()
         mail["In-Reply-To"] = answered
         mail["References"] = " ".join(dict.fromkeys([*(one for one in before if one != answered), answered]))
-    mail.set_content(markup.plain(outbound.text) + "\n", cte="quoted-printable")
-    mail.add_alternative(_PAGE.format(markup.html(outbound.text)), subtype="html", cte="quoted-printable")
+    mail.set_content(to_plain(outbound.text) + "\n", cte="quoted-printable")
+    mail.add_alternative(_PAGE.format(to_html(outbound.text)), subtype="html", cte="quoted-printable")
     for path in outbound.files:
         _attach(mail, Path(path), most_bytes)
     return mail
@@ -145,7 +146,7 @@ def _subject(outbound: Outbound, known: Conversation | None) -> str:
     if known is not None or outbound.reply_to:
         subject = one_line(known.subject, 300) if known else ""
         return subject if subject.lower().startswith(_REPLY) else f"Re: {subject}".rstrip()
-    words = one_line(next(filter(str.strip, markup.plain(outbound.text).splitlines()), ""), 78)
+    words = one_line(next(filter(str.strip, to_plain(outbound.text).splitlines()), ""), 78)
     return words or next((Path(file).name for file in outbound.files), "")
 
 

@@ -16,18 +16,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.channels import markup
 from nanoclaw.channels.live import Live
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
 from nanoclaw.channels.matrix.events import Held
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.channel import Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.escapes import one_line
+from nanoclaw.markdown.html import to_html
 
 if TYPE_CHECKING:
     from nanoclaw.channels.matrix.client import Client, SignedOut
@@ -445,7 +445,7 @@ class Matrix:
 def _words(markdown: str) -> dict[str, Any]:
     """The content of a message that says this; with HTML where that shows more than the text."""
     content = {"msgtype": "m.text", "body": markdown}
-    shown = markup.html(markdown)
+    shown = to_html(markdown)
     if shown.removeprefix("<p>").removesuffix("</p>").replace("<br />", "") == escape(markdown, quote=False):
         return content
     return {**content, "format": "org.matrix.custom.html", "formatted_body": shown}

@@ -32,8 +32,8 @@ from nio import (
 from nio.api import ReceiptType
 from nio.exceptions import EncryptionError
 
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.escapes import one_line
 
 REQUEST_SECONDS = 60.0
 PAGE_EVENTS = 100

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.messages import Attachment
+from nanoclaw.escapes import one_line
 
 QUOTE_CHARACTERS = 4_000
 NAME_CHARACTERS = 64

@@ -17,11 +17,11 @@ from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.faces import Asking, Attached, Stream
 from nanoclaw.channels.socket.frames import Frame, Line, Refused, files_of, text_of
-from nanoclaw.channels.text import one_line, printable
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, Receipt, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.escapes import one_line, printable
 
 _MOST_LINES = 64
 _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought

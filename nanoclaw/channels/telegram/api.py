@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from nanoclaw.channels.text import one_line
 from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.escapes import one_line
 
 # httpx imports its command line and httpcore its HTTP/2 where they happen to be installed, 260 M instructions, and do
 # without them as well: so they are missing while the two are imported

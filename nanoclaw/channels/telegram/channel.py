@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.channels.live import Live
-from nanoclaw.channels.markup import telegram
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
 from nanoclaw.core.channel import Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
+from nanoclaw.markdown.text import to_telegram
 
 POLL_SECONDS = 30
 """How long Telegram may keep a poll open that has nothing to tell."""
@@ -459,7 +459,7 @@ def _keyboard(buttons: Sequence[Button]) -> dict[str, Any] | None:
 
 
 def _rendered(text: str) -> dict[str, Any]:
-    plain, entities = telegram(text)
+    plain, entities = to_telegram(text)
     return {"text": plain, "entities": entities}
 
 

@@ -1,4 +1,4 @@
-"""The interactive chat in a terminal; prompt_toolkit and rich are imported nowhere else."""
+"""The interactive chat in a terminal; prompt_toolkit is imported nowhere else."""
 
 from nanoclaw.channels.terminal.chat import OWN_COMMANDS, Terminal
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nanoclaw.channels.text import printable
 from nanoclaw.core.messages import Attachment
 from nanoclaw.documents.documents import TYPES
+from nanoclaw.escapes import printable
 
 _WORD = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])(?:\\.|[^\s\\])*)""")
 _CHARACTERS = 20_000  # a longer text is no line with a path

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from nanoclaw.channels.terminal.attach import take_files
-from nanoclaw.channels.text import one_line, printable
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.escapes import one_line, printable
 
 OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 """What only a terminal understands, with its help."""

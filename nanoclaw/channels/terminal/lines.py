@@ -9,8 +9,9 @@ import signal
 import sys
 from collections.abc import Callable
 
-from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, printable, tool_label
+from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, tool_label
 from nanoclaw.core.events import Event, Notice, ToolStarted
+from nanoclaw.escapes import printable
 
 _PROMPT = "> "
 

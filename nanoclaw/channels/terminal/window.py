@@ -22,9 +22,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from nanoclaw.channels.terminal.blocks import Blocks
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
-from nanoclaw.channels.text import Spoken, notice_line, one_line, printable, progress, tool_label, tool_line
+from nanoclaw.channels.text import Spoken, notice_line, progress, tool_label, tool_line
 from nanoclaw.core.events import (
     Event,
     Joined,
@@ -37,6 +36,8 @@ from nanoclaw.core.events import (
     TurnEnded,
 )
 from nanoclaw.core.messages import ToolCall
+from nanoclaw.escapes import one_line, printable
+from nanoclaw.markdown.blocks import Blocks
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25
@@ -202,11 +203,11 @@ class Window:
         self._joined = False
 
     def _print_block(self, markdown: str) -> None:
-        from nanoclaw.channels.terminal.markdown import render
+        from nanoclaw.markdown.terminal import to_terminal
 
         kind = "joined" if self._joined else "block"
         self._joined = False
-        self._print(render(markdown, self._columns(), self._colour), kind)
+        self._print(to_terminal(markdown, self._columns(), self._colour), kind)
 
     def _print_notice(self, text: str) -> None:
         if text != self._noticed:
@@ -291,10 +292,10 @@ class Window:
         rows = self._live_rows()
         wanted = (self._blocks.tail, self._columns(), rows)
         if self._drawn[0] != wanted:
-            from nanoclaw.channels.terminal.markdown import render
+            from nanoclaw.markdown.terminal import to_terminal
 
             began = time.monotonic()
-            text = render(wanted[0][-_LIVE_CHARACTERS:], wanted[1], self._colour)
+            text = to_terminal(wanted[0][-_LIVE_CHARACTERS:], wanted[1], self._colour)
             self._drawn = (wanted, "\n".join(text.split("\n")[-rows:]))
             self._frame_seconds = max(_FRAME_SECONDS, 4 * (time.monotonic() - began))
         return ANSI(self._drawn[1])
@@ -374,4 +375,4 @@ def _elapsed(since: float) -> str:
 async def _warm_up() -> None:
     """Load what draws answers while the person types the first line."""
     await asyncio.sleep(0.2)
-    await asyncio.to_thread(__import__, "nanoclaw.channels.terminal.markdown")
+    await asyncio.to_thread(__import__, "nanoclaw.markdown.terminal")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.channels.markup import telegram
 from nanoclaw.core.events import Event, Notice, Settled
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.markdown.text import to_telegram
 from nanoclaw.plugins.approvals.approvals import Approvals, exactly
 from nanoclaw.plugins.approvals.commands import approval_reaction
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -225,7 +225,7 @@ HARMLESS = "second [bank.com](http://evil.example/x) **bold** https://a.example 
     "text", [HARMLESS, f"```\n```\n{HARMLESS}\n`````", f"~~~\n> {HARMLESS}\n    - x\n\n\n{HARMLESS}"]
 )
 def test_the_text_to_be_judged_is_shown_letter_by_letter(text: str) -> None:
-    shown, entities = telegram(f"May I?\n\n{exactly(text)}\n\n(so)")
+    shown, entities = to_telegram(f"May I?\n\n{exactly(text)}\n\n(so)")
     assert text in shown
     assert [entity["type"] for entity in entities] == ["pre"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.channels.terminal.blocks import Blocks
+from nanoclaw.markdown.blocks import Blocks
 
 
 def cut(text: str, size: int = 1) -> list[str]:

@@ -1,4 +1,4 @@
-"""Markdown to lines for a terminal: nothing is lost at any width, and no control byte passes."""
+"""Markdown as lines for a terminal: nothing is lost at any width, and no control byte passes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import re
 from typing import ClassVar
 
-from markdown_it import MarkdownIt
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, MarkdownElement, TableElement
@@ -17,22 +16,26 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from nanoclaw.channels.text import printable
+from nanoclaw.markdown.parse import make_parser, tokens
 
 _INDENT = 2  # of code
 _CELL = 6  # columns of the screen a table column needs to be readable
 _HIGHLIGHTED_CHARACTERS = 20_000
-_NESTING = 60
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"})
 
 
-def render(text: str, width: int, colour: bool) -> str:
+def to_terminal(text: str, width: int, colour: bool) -> str:
     """Lines joined by newlines, without one at the end; SGR codes are in it only with `colour`."""
-    text = printable(text).strip("\n")
+    text = _printable(text).strip("\n")
     try:
         return _draw(_Answer(text, max(width, 4)), width, colour)
     except Exception:  # a parser's or renderer's fault must not cost the person the words
         return text
+
+
+def _printable(text: str) -> str:
+    return text.translate(_CONTROLS)
 
 
 def _draw(renderable: RenderableType, width: int, colour: bool) -> str:
@@ -62,7 +65,7 @@ class _Clean:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._inner, options):
             if not segment.control:
-                yield Segment(printable(segment.text), segment.style)
+                yield Segment(_printable(segment.text), segment.style)
 
 
 class _Heading(Heading):
@@ -131,11 +134,8 @@ class _Answer(Markdown):
 
     def __init__(self, markup: str, width: int) -> None:
         super().__init__("", hyperlinks=False)
-        parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
-        self.parsed = parser.enable(["strikethrough", "table"]).disable("reference").parse(markup)
-        depth = max((token.level for token in self.parsed), default=0)
-        if depth * 2 > width or depth > _NESTING - 4:  # what is nested deeper has no columns left, or no tokens
-            raise ValueError("nested too deep")
+        # two columns a level; what is deeper has no columns left
+        self.parsed = tokens(make_parser(all_links=True), markup, deepest=width // 2)
         for token in self.parsed:
             for child in token.children or ():
                 if child.type == "softbreak":

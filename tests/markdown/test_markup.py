@@ -10,7 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nanoclaw.channels.markup import SCHEMES, html, plain, telegram
+from nanoclaw.markdown.html import to_html
+from nanoclaw.markdown.parse import SCHEMES
+from nanoclaw.markdown.text import to_plain, to_telegram
 from nanoclaw.message_split import pieces, size
 
 _PARTS = (
@@ -110,7 +112,7 @@ class Tags(HTMLParser):
 
 def safe(text: str) -> Tags:
     read = Tags()
-    read.feed(html(text))
+    read.feed(to_html(text))
     read.close()
     assert read.open == []
     return read
@@ -124,18 +126,18 @@ def safe(text: str) -> Tags:
 @example("**[a `b` c](http://x.y)**")
 @settings(max_examples=400)
 def test_any_text_is_rendered_and_never_longer_than_it_was(text: str) -> None:
-    shown, entities = telegram(text)
+    shown, entities = to_telegram(text)
     assert_legal(shown, entities)
     source = text.encode("utf-8", "replace").decode()
     assert size(shown, "utf-16") <= size(source, "utf-16")
-    assert len(plain(text)) <= len(source)
+    assert len(to_plain(text)) <= len(source)
     safe(text)
 
 
 @given(st.lists(st.sampled_from(["eins ", "zwei\n", "drei\n\n", *_PARTS]), max_size=40).map("".join))
 def test_every_word_is_kept(text: str) -> None:
     told = [word for line in text.splitlines() if not re.search("[`~]{3}", line) for word in re.findall(WORD, line)]
-    for shown in (telegram(text)[0], plain(text), safe(text).words):
+    for shown in (to_telegram(text)[0], to_plain(text), safe(text).words):
         assert len(re.findall(WORD, shown)) >= len(told), shown
 
 
@@ -150,7 +152,7 @@ Do *this*, ~~not that~~ and **all of `it`**, see [the 😀 page](https://x.y/z) 
   - two
 3. three
 """
-    shown, entities = telegram(text)
+    shown, entities = to_telegram(text)
     assert shown == (
         "Plan A\n\nDo this, not that and all of it, see the 😀 page a map.\n\nsaid she\n\n• one\n  • two\n3. three"
     )
@@ -168,18 +170,18 @@ Do *this*, ~~not that~~ and **all of `it`**, see [the 😀 page](https://x.y/z) 
 
 
 def test_code_keeps_its_language_and_its_indentation() -> None:
-    shown, entities = telegram("Run:\n```python title=x\n  if a:\n      b()\n\n```\nDone.")
+    shown, entities = to_telegram("Run:\n```python title=x\n  if a:\n      b()\n\n```\nDone.")
     assert shown == "Run:\n  if a:\n      b()\nDone."
     assert entities == [{"type": "pre", "offset": 5, "length": 17, "language": "python"}]
 
 
 def test_a_table_is_aligned_where_there_is_room_and_else_as_it_was_written() -> None:
     roomy = "|  name   |  age  |\n|---------|-------|\n| Ann | 7 |\n| 你好   |  12    |"
-    shown, entities = telegram(roomy)
+    shown, entities = to_telegram(roomy)
     assert shown == "name | age\n-----+----\nAnn  | 7\n你好 | 12"
     assert [one["type"] for one in entities] == ["pre"]
     tight = "|a|b|\n|-|-|\n|a long cell|2|\n|3|4|\n|5|6|"
-    assert telegram(tight) == (tight, [{"type": "pre", "offset": 0, "length": len(tight)}])
+    assert to_telegram(tight) == (tight, [{"type": "pre", "offset": 0, "length": len(tight)}])
 
 
 @pytest.mark.parametrize(
@@ -187,26 +189,26 @@ def test_a_table_is_aligned_where_there_is_room_and_else_as_it_was_written() -> 
 )
 def test_a_link_to_elsewhere_is_shown_as_it_is_written(url: str) -> None:
     text = f"see [this]({url})"
-    assert telegram(text) == (text, [])
-    assert "<a" not in html(text)
-    assert plain(text) == text
+    assert to_telegram(text) == (text, [])
+    assert "<a" not in to_html(text)
+    assert to_plain(text) == text
 
 
 def test_html_in_a_text_is_text() -> None:
     text = '<img src=x onerror="alert(1)"> a < b & c <!-- no -->'
-    assert telegram(text) == (text, [])
-    assert plain(text) == text
+    assert to_telegram(text) == (text, [])
+    assert to_plain(text) == text
     assert safe(text).words.strip() == text
 
 
 def test_plain_text_says_where_links_go() -> None:
     text = "## News\n**Read** [it](https://x.y) or <https://x.y/z> or [me@x.y](mailto:me@x.y):\n> - `a`\n> - b\n"
-    assert plain(text) == "News\nRead it (https://x.y) or https://x.y/z or me@x.y:\n> • a\n> • b"
+    assert to_plain(text) == "News\nRead it (https://x.y) or https://x.y/z or me@x.y:\n> • a\n> • b"
 
 
 def test_html_for_matrix_and_mail() -> None:
     text = 'a\nb ![pic](https://x.y/"p.png)\n\n3. c\n\n```py x\nd < e\n```\n'
-    assert html(text) == (
+    assert to_html(text) == (
         '<p>a<br />\nb <a href="https://x.y/%22p.png">pic</a></p>\n<ol start="3">\n<li>c</li>\n</ol>\n'
         '<pre><code class="language-py">d &lt; e\n</code></pre>'
     )
@@ -215,19 +217,19 @@ def test_html_for_matrix_and_mail() -> None:
 def test_what_was_cut_out_of_a_list_is_no_code() -> None:
     text = "- a\n  - b\n\n    ```sh\n" + "    ls\n" * 40 + "    ```\n\n    more **words**\n"
     for piece in pieces(text, 120)[1:]:
-        shown, entities = telegram(piece)
+        shown, entities = to_telegram(piece)
         assert "```" not in shown
         assert [one["type"] for one in entities] in (["pre"], ["pre", "bold"], ["bold"])
 
 
 def test_what_is_nested_too_deep_is_shown_as_it_is() -> None:
     text = ">" * 5000 + " x"
-    assert telegram(text) == (text, [])
-    assert plain(text) == text
+    assert to_telegram(text) == (text, [])
+    assert to_plain(text) == text
     assert safe(text).words == text
 
 
 def test_a_text_without_anything_to_show_is_shown_as_it_is() -> None:
-    assert telegram("```\n```") == ("```\n```", [])
-    assert telegram("") == ("", [])
-    assert (plain(""), html("")) == ("", "")
+    assert to_telegram("```\n```") == ("```\n```", [])
+    assert to_telegram("") == ("", [])
+    assert (to_plain(""), to_html("")) == ("", "")

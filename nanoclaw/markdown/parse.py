@@ -1,0 +1,57 @@
+"""The one Markdown parser: CommonMark with tables and strikethrough, without HTML."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+SCHEMES = ("http://", "https://", "mailto:", "matrix:")
+"""Links to anything else are shown as they are written."""
+
+_NESTING = 60
+_DEEPEST = _NESTING - 4  # what is nested deeper is lost by the parser
+
+
+class TooDeep(ValueError):
+    """The source is nested deeper than the parser reads: show it as it is."""
+
+
+def normalized(text: str) -> str:
+    """Text with \\n between lines and U+FFFD for halves of characters, which cannot be sent."""
+    return text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def make_parser(source: str = "", *, all_links: bool = False) -> MarkdownIt:
+    """A parser for this text. A line break is kept; a text that begins with an indented line is the rest of a list, not
+    code."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _NESTING})
+    parser.enable(["strikethrough", "table"]).disable("reference")
+    if re.match(r"(?:[ \t]*\n)*(?: {4}|\t)", source):
+        parser.disable("code")
+    if not all_links:
+        parser.validateLink = _is_allowed  # type: ignore[method-assign]
+    return parser
+
+
+def tokens(parser: MarkdownIt, source: str, deepest: int = _DEEPEST) -> list[Any]:
+    """Raises TooDeep, and whatever a fault of the parser raises."""
+    found = parser.parse(source)
+    inner = (child.level for token in found for child in token.children or ())
+    if max((*(token.level for token in found), *inner), default=0) > min(deepest, _DEEPEST):
+        raise TooDeep
+    return found
+
+
+def language(info: str) -> str:
+    """The first word of a fence's info, if it looks like the name of a language."""
+    word = info.strip().split(maxsplit=1)[0] if info.strip() else ""
+    return word if re.fullmatch(r"[\w+#.-]{1,32}", word) else ""
+
+
+def _is_allowed(url: str) -> bool:
+    return url.strip().lower().startswith(SCHEMES)
