@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,9 +58,6 @@ def size(text: str, units: Units) -> int:
 _LEAST = 4
 """A border is good when the piece before it is at least so manieth a part of the limit."""
 
-_LONGEST_SIGN = 256
-"""What is made of more characters than this may be cut in two."""
-
 # patterns as texts: compiled when first used
 _GAP = r"\r?\n(?:[ \t\r]*\n)*"
 _FENCE = (
@@ -116,14 +112,14 @@ class _Cutter:
                 or self._gap(self._map.code_lines, low, code_end)
                 or self._last(_SENTENCE, low, end, code_end)
                 or self._last(_WORD, low, end, code_end)
-                or self._sign(start, low, end, code_end)
+                or self._sign(low, end, code_end)
             )
             if found:
                 return found
             span = self._span_at(end)
             if span and size(self._text[slice(*span)], self._units) > self._limit:  # it must be cut in two anyway
                 break
-        return self._sign(start, start + 1, end, code_end, cuts_spans=True) or max(start + 1, min(end, code_end))
+        return self._sign(start + 1, end, code_end, cuts_spans=True) or max(start + 1, min(end, code_end))
 
     def _gap(self, gaps: list[tuple[int, int]], low: int, high: int) -> int:
         """The end of the last gap that begins within the bounds; 0 for none."""
@@ -145,18 +141,21 @@ class _Cutter:
                 return at
         return 0
 
-    def _sign(self, start: int, low: int, end: int, code_end: int, *, cuts_spans: bool = False) -> int:
-        """The last place between two signs within the bounds; 0 for none."""
-        at, steps = end, 0
-        while at >= low and steps < _LONGEST_SIGN:
+    def _sign(self, low: int, end: int, code_end: int, *, cuts_spans: bool = False) -> int:
+        """The last place between two signs as a person sees them within the bounds; 0 for none."""
+        from wcwidth import grapheme_boundary_before
+
+        at = end
+        while at >= low:
             if not self._is_good(at, code_end):
                 at = min(code_end, at - 1)
             elif not cuts_spans and (span := self._span_at(at)):
                 at = span[0]
-            elif is_border(self._text, at, start):
-                return at
             else:
-                at, steps = at - 1, steps + 1
+                border = grapheme_boundary_before(self._text, at + 1)
+                if border == at:
+                    return at
+                at = border
         return 0
 
     def _is_good(self, at: int, code_end: int) -> bool:
@@ -353,64 +352,3 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
-
-
-# --- signs as a person sees them -------------------------------------------------------------------------------------
-
-
-def is_border(text: str, at: int, start: int = 0) -> bool:
-    """Whether a sign ends there and another one begins, with no look at what stands before `start`. In doubt there is
-    no border: flags, families of emoji, letters with their marks and syllables stay whole."""
-    if at <= start or at >= len(text):
-        return True
-    before, after = text[at - 1], text[at]
-    if before < "\u0300" and after < "\u0300":
-        return before != "\r" or after != "\n"
-    if _is_mark(after) or before in _JOINERS[:1] or before in _BEFORE:
-        return False
-    if _is_bound(text, at, start):
-        return False
-    if _is_flag_letter(before) and _is_flag_letter(after):
-        letters = 1
-        while at - letters > start and _is_flag_letter(text[at - letters - 1]):
-            letters += 1
-        return letters % 2 == 0
-    return (_hangul(before) + _hangul(after)) not in ("LL", "LV", "LA", "LB", "VV", "VT", "AV", "AT", "BT", "TT")
-
-
-_JOINERS = "\u200d\u200c\u0e33\u0eb3\uff9e\uff9f"
-"""The first binds both neighbours, the others only what stands before."""
-_BEFORE = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U000110bd\U000110cd"
-"""Signs that stand before what they belong to."""
-
-
-def _is_bound(text: str, at: int, start: int) -> bool:
-    """A virama binds the next consonant, also with other marks between."""
-    for back in range(at - 1, max(start, at - 9) - 1, -1):
-        if unicodedata.combining(text[back]) == 9:
-            return True
-        if not _is_mark(text[back]):
-            return False
-    return False
-
-
-def _is_mark(sign: str) -> bool:
-    """Whether it belongs to what stands before: accents and vowels, joiners, colours of skin, tags."""
-    if sign in _JOINERS or unicodedata.category(sign) in ("Mn", "Me", "Mc"):
-        return True
-    return "\U0001f3fb" <= sign <= "\U0001f3ff" or "\U000e0020" <= sign <= "\U000e007f"
-
-
-def _is_flag_letter(sign: str) -> bool:
-    return "\U0001f1e6" <= sign <= "\U0001f1ff"
-
-
-def _hangul(sign: str) -> str:
-    """L, V and T for parts of a syllable, A for one that may get an end, B for one that has it, else -."""
-    if "\uac00" <= sign <= "\ud7a3":
-        return "B" if (ord(sign) - 0xAC00) % 28 else "A"
-    if "\u1100" <= sign <= "\u115f" or "\ua960" <= sign <= "\ua97c":
-        return "L"
-    if "\u1160" <= sign <= "\u11a7" or "\ud7b0" <= sign <= "\ud7c6":
-        return "V"
-    return "T" if "\u11a8" <= sign <= "\u11ff" or "\ud7cb" <= sign <= "\ud7fb" else "-"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from wcwidth import iter_graphemes
 
-from nanoclaw.message_split import Units, cut, is_border, pieces, size
+from nanoclaw.message_split import Units, cut, pieces, size
 
 UNITS: tuple[Units, ...] = ("characters", "utf-16", "bytes")
 FAMILY, FLAG, THUMB = "👨‍👩‍👧‍👦", "🇩🇪", "👍🏽"
@@ -89,17 +89,6 @@ def test_no_sign_that_a_person_sees_as_one_is_cut_in_two(signs: list[str]) -> No
     for piece in cut(text, limit, "bytes"):
         at += len(piece.body)
         assert at in whole, (text, piece)
-
-
-@given(
-    st.text(alphabet=st.sampled_from("a1 \r\n\u0301\u200d🇩🇪👍🏽👩\u1112\u1161\u11ab각가क्षิำ\u0600नि\ufe0f⃣"), max_size=12)
-)
-def test_borders_between_signs_are_those_of_unicode_or_fewer(text: str) -> None:
-    whole, at = set[int](), 0
-    for sign in iter_graphemes(text):
-        at += len(sign)
-        whole.add(at)
-    assert {at for at in range(1, len(text)) if is_border(text, at)} <= whole
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=60).filter(str.strip), min_size=1), st.integers(61, 200))
