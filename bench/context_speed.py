@@ -32,10 +32,9 @@ def main(root: Path) -> None:
 
 def measure(root: Path, what: str) -> None:
     from nanoclaw.core.context import ContextBuilder
-    from nanoclaw.core.parts import shipped
+    from nanoclaw.core.parts import open_image, shipped
     from nanoclaw.core.workspace import Workspace
     from nanoclaw.plugins.memory.search import NoteSearch
-    from nanoclaw.providers.images import open_image
 
     before, begun = memory_megabytes(), time.process_time()
     notes = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)

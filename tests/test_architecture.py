@@ -21,7 +21,7 @@ DEBTS = Path(__file__).with_name("architecture_debts.txt")
 
 LIBRARIES_OF_OURS = frozenset(
     {"time_words", "markdown", "documents", "net", "beneath", "spawn", "atomic_write", "message_split"}
-    | {"shell_words", "escapes"}
+    | {"shell_words", "escapes", "pictures"}
 )
 """Pure: they import nothing of ours, and know nothing of an assistant."""
 
@@ -42,7 +42,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "litellm": ("providers.litellm_provider",),
     "loguru": ("core.log",),
     "xllamacpp": ("providers.local",),
-    "PIL": ("providers.images",),
+    "PIL": ("pictures",),
     "pypdf": ("documents",),
     "docx": ("documents",),
     "openpyxl": ("documents",),
@@ -74,7 +74,7 @@ NEVER_AT_THE_TOP = frozenset(
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
-WHOLE = frozenset({"markdown.terminal", "providers.images", "channels.matrix.client"})
+WHOLE = frozenset({"markdown.terminal", "channels.matrix.client"})
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""
 
 CORE_FILE_LINES, PARAMETERS, CALLABLES = 400, 8, 2

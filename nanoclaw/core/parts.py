@@ -16,7 +16,7 @@ from nanoclaw.core.clock import Clock, clock
 from nanoclaw.core.commands import Answer, Said
 from nanoclaw.core.config import Config
 from nanoclaw.core.context import ContextBuilder
-from nanoclaw.core.errors import ConfigError, WorkspaceError
+from nanoclaw.core.errors import ConfigError, ImageError, WorkspaceError
 from nanoclaw.core.messages import Address, Image
 from nanoclaw.core.redact import Redactor, clean_environment
 from nanoclaw.core.sections import IDS, Extension
@@ -291,15 +291,18 @@ def setting(config: Config, name: str) -> object:
 
 
 def open_image(source: bytes | Path, name: str) -> Image:
-    from nanoclaw.providers import images
+    from nanoclaw.pictures import pictures
 
-    return images.open_image(source, name)
+    try:
+        return Image(*pictures.open_picture(source, name))
+    except pictures.PictureError as error:
+        raise ImageError(str(error)) from None
 
 
 def image_type(data: bytes) -> str:
-    from nanoclaw.providers import images
+    from nanoclaw.pictures import pictures
 
-    return images.image_type(data)
+    return pictures.picture_type(data)
 
 
 def shipped(name: str) -> Path:

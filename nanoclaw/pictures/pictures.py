@@ -1,4 +1,4 @@
-"""Opens what a person or a tool shows: bounded, upright, small, without metadata. Pillow is imported on first use."""
+"""Opens pictures for a model: bounded, upright, small, without metadata."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import logging
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from nanoclaw.core.errors import ImageError
-from nanoclaw.core.messages import Image
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -23,13 +20,25 @@ PIXEL_LIMIT = 50_000_000
 """Pixels of a picture before it is decoded: 50 million take 150 MB."""
 
 JPEG_QUALITY = 85
-# What is opened at all. Other decoders are old or can be led into endless work.
+# other decoders are old or can be led into endless work
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 _SCALED = frozenset({"JPEG"})  # decoded at a fraction of its size
 
 
-def open_image(source: str | Path | bytes, name: str = "") -> Image:
-    """A picture ready for a model. Raises ImageError with a sentence for whatever cannot be one."""
+class PictureError(ValueError):
+    """Nothing that can be shown; its text is a sentence for a person."""
+
+
+class Opened(NamedTuple):
+    """A picture ready for a model, as a JPEG or PNG file."""
+
+    mime: str
+    data: bytes
+    name: str
+
+
+def open_picture(source: str | Path | bytes, name: str = "") -> Opened:
+    """A picture from a file or its bytes. Raises PictureError."""
     if not name and not isinstance(source, bytes):
         name = Path(source).name
     data = _read(source, name)
@@ -46,18 +55,18 @@ def open_image(source: str | Path | bytes, name: str = "") -> Image:
                 _check_size(picture, shown)
                 return _encoded(_upright(picture), name)
     except UnidentifiedImageError:
-        raise ImageError(f"{shown} is no picture that can be opened. Convert it to PNG or JPEG.") from None
+        raise PictureError(f"{shown} is no picture that can be opened. Convert it to PNG or JPEG.") from None
     except pillow.DecompressionBombError:
         raise _too_large(shown) from None
-    except ImageError:
+    except PictureError:
         raise
     except MemoryError:
         raise _too_large(shown) from None
     except Exception as error:  # damaged files make decoders raise almost anything: SyntaxError, struct.error, …
-        raise ImageError(f"{shown} is damaged and cannot be opened ({_reason(error)}). Save it again.") from None
+        raise PictureError(f"{shown} is damaged and cannot be opened ({_reason(error)}). Save it again.") from None
 
 
-def image_type(data: bytes) -> str:
+def picture_type(data: bytes) -> str:
     """The type of a picture that can be opened, such as "image/png", by its content; '' for anything else."""
     from PIL import Image as pillow
 
@@ -77,15 +86,15 @@ def _read(source: str | Path | bytes, name: str) -> bytes:
         try:
             path = Path(source)
             if not path.is_file():  # a pipe or device would block or never end
-                raise ImageError(f"{name!r} is not a file. Check the path {str(source)!r}.")
+                raise PictureError(f"{name!r} is not a file. Check the path {str(source)!r}.")
             with path.open("rb") as file:
                 data = file.read(FILE_LIMIT + 1)
         except (OSError, ValueError) as error:
-            raise ImageError(f"{name!r} cannot be read ({_reason(error)}). Check the path {str(source)!r}.") from None
+            raise PictureError(f"{name!r} cannot be read ({_reason(error)}). Check the path {str(source)!r}.") from None
     if len(data) > FILE_LIMIT:
-        raise ImageError(f"{name!r} has more than {FILE_LIMIT >> 20} MB. Make it smaller first.")
+        raise PictureError(f"{name!r} has more than {FILE_LIMIT >> 20} MB. Make it smaller first.")
     if not data:
-        raise ImageError(f"{name!r} is empty. Save it again.")
+        raise PictureError(f"{name!r} is empty. Save it again.")
     return data
 
 
@@ -93,14 +102,14 @@ def _refuse_others(data: bytes, shown: str) -> None:
     """Name what people often take for a picture, so that the sentence can say what to do."""
     head = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if data.startswith(b"%PDF"):
-        raise ImageError(f"{shown} is a PDF, not a picture. Show a screenshot or export the page as PNG.")
+        raise PictureError(f"{shown} is a PDF, not a picture. Show a screenshot or export the page as PNG.")
     if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"hevc", b"heim", b"mif1", b"msf1", b"avif", b"avis"):
         kind = "AVIF" if data[8:12].startswith(b"avi") else "HEIC"
-        raise ImageError(f"{shown} is in the {kind} format, which cannot be opened here. Convert it to JPEG.")
+        raise PictureError(f"{shown} is in the {kind} format, which cannot be opened here. Convert it to JPEG.")
     if head.startswith(b"<") and b"<svg" in data[:4096].lower():
-        raise ImageError(f"{shown} is an SVG drawing, not pixels. Export it as PNG.")
+        raise PictureError(f"{shown} is an SVG drawing, not pixels. Export it as PNG.")
     if head.startswith((b"<!DOCTYPE", b"<!doctype", b"<html", b"<HTML")):
-        raise ImageError(f"{shown} is a web page, not a picture. Download the picture itself.")
+        raise PictureError(f"{shown} is a web page, not a picture. Download the picture itself.")
 
 
 def _check_size(picture: Picture, shown: str) -> None:
@@ -108,7 +117,7 @@ def _check_size(picture: Picture, shown: str) -> None:
     if width * height > PIXEL_LIMIT or max(width, height) > 65_000:
         raise _too_large(shown)
     if not width or not height:
-        raise ImageError(f"{shown} has no pixels. Save it again.")
+        raise PictureError(f"{shown} has no pixels. Save it again.")
     if picture.format in _SCALED:
         picture.draft("RGB", (LONG_SIDE, LONG_SIDE))
 
@@ -156,7 +165,7 @@ def _eight_bits(picture: Picture) -> Picture:
     return wide.point(lambda value: value * scale - low * scale).convert("L")
 
 
-def _encoded(pixels: Picture, name: str) -> Image:
+def _encoded(pixels: Picture, name: str) -> Opened:
     """As JPEG on white or as PNG, whichever is smaller. New bytes hold no metadata."""
     from PIL import Image as pillow
 
@@ -172,12 +181,12 @@ def _encoded(pixels: Picture, name: str) -> Image:
     flat.save(jpeg, "JPEG", quality=JPEG_QUALITY)
     pixels.save(png, "PNG")
     if png.tell() < jpeg.tell():
-        return Image("image/png", png.getvalue(), name)
-    return Image("image/jpeg", jpeg.getvalue(), name)
+        return Opened("image/png", png.getvalue(), name)
+    return Opened("image/jpeg", jpeg.getvalue(), name)
 
 
-def _too_large(shown: str) -> ImageError:
-    return ImageError(f"{shown} has more than {PIXEL_LIMIT // 10**6} million pixels. Make it smaller first.")
+def _too_large(shown: str) -> PictureError:
+    return PictureError(f"{shown} has more than {PIXEL_LIMIT // 10**6} million pixels. Make it smaller first.")
 
 
 def _reason(error: Exception) -> str:

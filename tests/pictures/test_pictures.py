@@ -14,8 +14,7 @@ import pytest
 from PIL import Image as pillow
 from PIL import PngImagePlugin
 
-from nanoclaw.core.errors import ImageError
-from nanoclaw.providers.images import LONG_SIDE, open_image
+from nanoclaw.pictures.pictures import LONG_SIDE, PictureError, open_picture
 
 
 def encoded(picture: pillow.Image, format: str = "PNG", **options: Any) -> bytes:
@@ -36,26 +35,26 @@ def decoded(data: bytes) -> pillow.Image:
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
 def test_common_formats_open(format: str) -> None:
-    image = open_image(encoded(pillow.new("RGB", (40, 20), "red"), format), "a picture")
+    image = open_picture(encoded(pillow.new("RGB", (40, 20), "red"), format), "a picture")
     picture = decoded(image.data)
     assert picture.size == (40, 20) and pillow.MIME[str(picture.format)] == image.mime and image.name == "a picture"
 
 
 def test_photos_become_jpeg_and_drawings_png() -> None:
-    assert open_image(encoded(noise(200, 200))).mime == "image/jpeg"
-    assert open_image(encoded(pillow.new("RGB", (200, 200), "white"), "JPEG")).mime == "image/png"
+    assert open_picture(encoded(noise(200, 200))).mime == "image/jpeg"
+    assert open_picture(encoded(pillow.new("RGB", (200, 200), "white"), "JPEG")).mime == "image/png"
 
 
 @pytest.mark.parametrize("size", [(4000, 1000), (1000, 4000), (3000, 3000)])
 @pytest.mark.parametrize("format", ["PNG", "JPEG"])
 def test_large_pictures_shrink_in_proportion(size: tuple[int, int], format: str) -> None:
-    picture = decoded(open_image(encoded(pillow.new("RGB", size, "blue"), format)).data)
+    picture = decoded(open_picture(encoded(pillow.new("RGB", size, "blue"), format)).data)
     assert max(picture.size) <= LONG_SIDE < max(picture.size) + 3
     assert abs(picture.width / picture.height - size[0] / size[1]) < 0.02
 
 
 def test_small_pictures_keep_their_size() -> None:
-    assert decoded(open_image(encoded(pillow.new("RGB", (3, 5), "blue"))).data).size == (3, 5)
+    assert decoded(open_picture(encoded(pillow.new("RGB", (3, 5), "blue"))).data).size == (3, 5)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -70,7 +69,7 @@ def test_pictures_are_turned_upright(orientation: int) -> None:
     stored = upright.transpose(back[orientation]) if orientation in back else upright
     exif = pillow.Exif()
     exif[0x0112] = orientation
-    picture = decoded(open_image(encoded(stored, "JPEG", exif=exif, quality=95)).data).convert("RGB")
+    picture = decoded(open_picture(encoded(stored, "JPEG", exif=exif, quality=95)).data).convert("RGB")
     assert picture.size == (40, 20)
     corner, other = picture.getpixel((3, 3)), picture.getpixel((36, 16))
     assert isinstance(corner, tuple) and isinstance(other, tuple)
@@ -87,29 +86,29 @@ def test_metadata_is_gone() -> None:
         encoded(pillow.new("RGB", (50, 50)), "PNG", pnginfo=info, exif=exif),
         encoded(pillow.new("RGB", (50, 50)), "JPEG", exif=exif, icc_profile=b"SECRET profile"),
     ):
-        assert b"SECRET" in data and b"SECRET" not in open_image(data).data
+        assert b"SECRET" in data and b"SECRET" not in open_picture(data).data
 
 
 def test_transparency_is_kept_in_drawings_and_white_in_photos() -> None:
     drawing = pillow.new("RGBA", (100, 100), (255, 0, 0, 0))
     drawing.paste((0, 0, 255, 255), (0, 0, 50, 50))
-    kept = decoded(open_image(encoded(drawing)).data)
+    kept = decoded(open_picture(encoded(drawing)).data)
     assert (kept.mode, kept.getpixel((80, 80))) == ("RGBA", (255, 0, 0, 0))
     photo = noise(200, 200, "RGBA")
     photo.putalpha(0)
-    flat = open_image(encoded(photo))
+    flat = open_picture(encoded(photo))
     assert min(low for low, _ in decoded(flat.data).convert("RGB").getextrema()) > 250  # type: ignore[misc]
 
 
 def test_the_first_frame_of_an_animation_is_shown() -> None:
     frames = [pillow.new("RGB", (20, 20), colour) for colour in ("red", "blue")]
     data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    assert decoded(open_image(data).data).convert("RGB").getpixel((5, 5)) == (255, 0, 0)
+    assert decoded(open_picture(data).data).convert("RGB").getpixel((5, 5)) == (255, 0, 0)
 
 
 def test_deep_greys_keep_their_shades() -> None:
     deep = pillow.frombytes("I;16", (256, 1), b"".join(struct.pack("<H", i * 100) for i in range(256)))
-    low, high = decoded(open_image(encoded(deep)).data).convert("L").getextrema()
+    low, high = decoded(open_picture(encoded(deep)).data).convert("L").getextrema()
     assert (low, high) == (0, 255)
 
 
@@ -141,8 +140,8 @@ def png_of(width: int, height: int, data: bytes = b"") -> bytes:
     ],
 )
 def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes, words: str) -> None:
-    with pytest.raises(ImageError) as caught:
-        open_image(data, "it")
+    with pytest.raises(PictureError) as caught:
+        open_picture(data, "it")
     assert words in str(caught.value) and str(caught.value).endswith(".")
 
 
@@ -153,18 +152,18 @@ def test_random_damage_never_escapes_as_another_error() -> None:
             damaged = bytearray(whole)
             for step in range(5):
                 damaged[(seed * 7919 + step * 104_729) % len(damaged)] = (seed * 31 + step) % 256
-            with contextlib.suppress(ImageError):
-                open_image(bytes(damaged))
+            with contextlib.suppress(PictureError):
+                open_picture(bytes(damaged))
 
 
 def test_files_are_read_by_path_and_named(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(encoded(pillow.new("RGB", (5, 5))))
-    assert open_image(path).name == "cat.png" == open_image(str(path)).name
+    assert open_picture(path).name == "cat.png" == open_picture(str(path)).name
     os.mkfifo(tmp_path / "pipe.png")
     for name, words in (("gone.png", "not a file"), ("pipe.png", "not a file"), ("a\0b", "NUL"), ("", "not a file")):
-        with pytest.raises(ImageError) as caught:
-            open_image(f"{tmp_path}/{name}")
+        with pytest.raises(PictureError) as caught:
+            open_picture(f"{tmp_path}/{name}")
         assert words in str(caught.value) or "not a file" in str(caught.value) or "null" in str(caught.value)
 
 
@@ -172,5 +171,5 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.png"
     with path.open("wb") as file:
         file.truncate(3 * 2**30)
-    with pytest.raises(ImageError, match="more than 50 MB"):
-        open_image(path)
+    with pytest.raises(PictureError, match="more than 50 MB"):
+        open_picture(path)

@@ -1,0 +1,1 @@
+"""Pictures made ready for a model: opened safely, turned upright, shrunk, without metadata."""
