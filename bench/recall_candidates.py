@@ -15,7 +15,7 @@ from recall_speed import vocabulary, write_notes
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.index import Index, entries
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
-from nanoclaw.plugins.memory.tokens import tokens
+from nanoclaw.tokenizer import tokens
 
 CANDIDATES = 100
 
@@ -43,7 +43,7 @@ def ours(workspace: Workspace, file: Path, queries: list[list[str]]) -> None:
     def ask(query: list[str]) -> int:
         return sum(len(index.postings(term)) for word in query for term in tokens(word))
 
-    note = workspace.notes / "2020-05-05.md"
+    note = workspace.notes / "2025-12-28.md"
     old = note.read_text()
     note.write_text(old + "- 23:00 the quagga came\n")
     update = timed(index.refresh)
@@ -70,12 +70,12 @@ def fts5(workspace: Workspace, file: Path, queries: list[list[str]]) -> None:
         return len(db.execute(sql, (wanted, CANDIDATES)).fetchall())
 
     built = timed(build)
-    first = db.execute("SELECT rowid FROM lines WHERE file = 'memory/2020-05-05.md' LIMIT 1").fetchone()[0]
+    first = db.execute("SELECT rowid FROM lines WHERE file = 'memory/2025-12-28.md' LIMIT 1").fetchone()[0]
 
     def update() -> None:
         with db:
             db.execute("DELETE FROM lines WHERE rowid BETWEEN ? AND ?", (first, first + 27))
-        take_up("memory/2020-05-05.md")
+        take_up("memory/2025-12-28.md")
 
     report("FTS5", built, queries, ask, timed(update), file)
 

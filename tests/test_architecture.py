@@ -21,7 +21,7 @@ DEBTS = Path(__file__).with_name("architecture_debts.txt")
 
 LIBRARIES_OF_OURS = frozenset(
     {"time_words", "markdown", "documents", "net", "beneath", "spawn", "atomic_write", "message_split"}
-    | {"shell_words", "escapes", "pictures"}
+    | {"shell_words", "escapes", "pictures", "tokenizer"}
 )
 """Pure: they import nothing of ours, and know nothing of an assistant."""
 
@@ -47,7 +47,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "docx": ("documents",),
     "openpyxl": ("documents",),
     "pptx": ("documents",),
-    "rank_bm25": ("plugins.memory",),
+    "Stemmer": ("tokenizer",),
     "yaml": ("plugins.skills.front_matter",),
     "croniter": ("time_words.cron",),
     "dateparser": ("time_words",),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nanoclaw.plugins.memory.tokens import tokens
+from nanoclaw.tokenizer import tokens
 
 STANDING, OPEN, CARRIED = "Standing instructions", "Open tasks", "From before, not mentioned since"
 """Headings of a summary whose lines are carried on."""

@@ -23,10 +23,9 @@ from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.dates import find_dates
 from nanoclaw.plugins.memory.notes import lines_of, memory_files, read_memory_file
-from nanoclaw.plugins.memory.tokens import fold, tokens
-from nanoclaw.plugins.memory.watch import Watch
+from nanoclaw.tokenizer import fold, tokens
 
-FORMAT = 2
+FORMAT = 3
 """Raised when an index of before means something else; another number is thrown away and built anew."""
 
 PIECE_LINES = 64
@@ -45,6 +44,13 @@ MOST_AT_ONCE = 32_000
 
 MOST_GONE_AT_ONCE = 8
 """Files that are no longer there, the same."""
+
+LOOKED_AT = 100
+"""The newest notes are looked at for each question, as all of ten years would take 10 ms."""
+
+LOOK_AGAIN_SECONDS = 60
+"""All are looked at so often, and as soon as one was made, renamed or deleted. Only an old note that an editor writes
+in place waits that long."""
 
 
 class Line(NamedTuple):
@@ -96,7 +102,9 @@ class Index:
         self._handed_over = False
         self.lock = threading.RLock()
         self.lines, self.average, self.pieces = 0, 1.0, 0
-        self._watch = Watch(workspace.notes)
+        self._names: list[str] = []
+        self._folder: tuple[int, int] | None = None
+        self._looked = 0.0
         self._db: sqlite3.Connection | None = None
         self._stamps: dict[str, tuple[int, int]] = {}
         self._cache: OrderedDict[int, Piece] = OrderedDict()
@@ -109,7 +117,6 @@ class Index:
 
     def close(self) -> None:
         with self.lock:
-            self._watch.close()
             self._disconnect()
 
     def discard(self) -> None:
@@ -125,14 +132,10 @@ class Index:
         db = self._connected()
         if self._handed_over:
             return
-        names = self._watch.changed()
-        if names is None:
-            found = {name: stamp for name in memory_files(self.workspace) if (stamp := self._stamp(name))}
-        else:
-            found = {name: stamp for name in {*names, "MEMORY.md"} if (stamp := self._stamp(name))}
+        names, is_all = self._looked_at()
+        found = {name: stamp for name in names if (stamp := self._stamp(name))}
         stale = [name for name, stamp in found.items() if self._stamps.get(name) != stamp]
-        within = self._stamps if names is None else {*names, "MEMORY.md"} & self._stamps.keys()
-        gone = [name for name in within if name not in found]
+        gone = [name for name in (self._stamps if is_all else names) if name in self._stamps and name not in found]
         if not stale and not gone:
             return
         newest_last = sorted(stale, key=lambda name: ("/" not in name, name))
@@ -142,10 +145,19 @@ class Index:
         self._cache.clear()
         self._measure()
         if later or many_gone:
-            self._watch.forget()
+            self._looked = 0.0
             if self._elsewhere and self._inode:
                 self._handed_over = True
                 self._elsewhere()
+
+    def _looked_at(self) -> tuple[Sequence[str], bool]:
+        """The files to look at now, and whether these are all."""
+        folder = self._stamp(self.workspace.notes.name)
+        is_all = not folder or folder[0] == 0 or folder != self._folder
+        is_all = is_all or len(self._names) <= LOOKED_AT or time.monotonic() - self._looked > LOOK_AGAIN_SECONDS
+        if is_all:
+            self._names, self._folder, self._looked = memory_files(self.workspace), folder, time.monotonic()
+        return (self._names if is_all else ["MEMORY.md", *self._names[-LOOKED_AT:]]), is_all
 
     def _later(self, files: Sequence[tuple[str, int]]) -> int:
         """How many of the files, the newest last, are too much for now."""
@@ -166,7 +178,7 @@ class Index:
             try:
                 db.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError:  # another is at it: what is there will do
-                self._watch.forget()
+                self._looked = 0.0
                 return
             with db:
                 changes = _Changes(db, self._between)
@@ -270,7 +282,7 @@ class Index:
         self._inode = _inode(self.path)
         if self._elsewhere:
             self._db.execute("PRAGMA busy_timeout = 20")  # who asks does not wait for who writes
-        self._watch.forget()
+        self._looked = 0.0
         self._load(self._db)
         return self._db
 

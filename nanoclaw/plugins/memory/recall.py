@@ -17,7 +17,7 @@ from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.dates import Span, find_dates
 from nanoclaw.plugins.memory.index import Index, Line, Piece, clean
 from nanoclaw.plugins.memory.notes import lines_of, read_memory_file
-from nanoclaw.plugins.memory.tokens import FRAME, PHATIC, STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
+from nanoclaw.tokenizer import FRAME, PHATIC, STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 
 @dataclass(frozen=True, slots=True)

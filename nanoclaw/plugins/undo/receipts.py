@@ -337,7 +337,7 @@ def _text(changes: Changes, name: str) -> str:
 
 def _tell_of(lines: Iterable[str], words: str) -> bool:
     """Whether the words of some line are among these."""
-    from nanoclaw.plugins.memory.tokens import tokens
+    from nanoclaw.tokenizer import tokens
 
     said = set(tokens(words))
     for line in lines:

@@ -14,7 +14,7 @@ from nanoclaw.plugins.memory import recall as recalling
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.notes import MemoryStore
 from nanoclaw.plugins.memory.recall import Hit
-from nanoclaw.plugins.memory.tokens import tokens
+from nanoclaw.tokenizer import tokens
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.recall import Hit
 from nanoclaw.plugins.memory.recall import search as search_index
 from nanoclaw.plugins.memory.search import LONGEST_NOTE, NoteSearch
-from nanoclaw.plugins.memory.tokens import stem
+from nanoclaw.tokenizer import stem
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 

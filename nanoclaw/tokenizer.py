@@ -1,12 +1,13 @@
-"""Words as recall compares them: folded, stemmed, without the commonest; CJK text as characters and pairs."""
+"""Tokenizer of notes and queries: case folding, stop words, stemming; CJK text as characters and bigrams."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
-from types import MappingProxyType
+
+from Stemmer import Stemmer  # two million instructions to import
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -40,96 +41,13 @@ def is_cjk(term: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """An English word's stem (Porter's second stemmer, an irregular form as its root); other words as they are."""
+    """The stem of an English word, for an irregular form that of its root; other words as they are."""
     word = word.removesuffix("'s").replace("'", "")
     word = _IRREGULAR.get(word, word)
-    if len(word) < 3 or not word.isascii() or not word.isalpha() or word in _KEPT:
-        return word
-    word = _CONSONANT_Y.sub("Y", word)
-    if match := _PREFIX.match(word) or _REGION.match(word):
-        first = match.end()
-        second = again.end() if (again := _REGION.match(word, first)) else len(word)
-    else:
-        first = second = len(word)
-    word = _without_plural(word)
-    if word not in _KEPT_SINGULAR:
-        word = _without_tense(word, first)
-        word = _Y_AT_END.sub("i", word)
-        word = _without_suffix(word, first, second)
-    return word.lower()
+    return _STEMMER.stemWord(word) if len(word) > 2 and word.isascii() and word.isalpha() else word
 
 
-def _without_plural(word: str) -> str:
-    if word.endswith("sses"):
-        return word[:-2]
-    if word.endswith(("ied", "ies")):
-        return word[:-2] if len(word) > 4 else word[:-1]
-    if word.endswith("s") and not word.endswith(("us", "ss")) and _VOWEL.search(word, 0, len(word) - 2):
-        return word[:-1]
-    return word
-
-
-def _without_tense(word: str, first: int) -> str:
-    match = _TENSE.search(word)
-    if not match:
-        return word
-    if match[0].startswith("eed"):
-        return word[: match.start() + 2] if match.start() >= first else word
-    root = word[: match.start()]
-    if not _VOWEL.search(root):
-        return word
-    if root.endswith(("at", "bl", "iz")):
-        return root + "e"
-    if _DOUBLE.search(root):
-        return root[:-1]
-    return root + "e" if first >= len(root) and _SHORT.search(root) else root
-
-
-def _without_suffix(word: str, first: int, second: int) -> str:
-    for endings, pattern in _STEPS:
-        if (match := pattern.search(word)) and match.start() >= first:
-            word = word[: match.start()] + endings[match[0]]
-    if word.endswith("ative") and len(word) - 5 >= second:
-        word = word[:-5]
-    if (match := _LAST.search(word)) and match.start() >= second:
-        word = word[: match.start()]
-    end = len(word) - 1
-    if word.endswith("e") and (end >= second or (end >= first and not _SHORT.search(word, 0, end))):
-        return word[:-1]
-    return word[:-1] if word.endswith("ll") and end >= second else word
-
-
-_CONSONANT_Y = re.compile(r"^y|(?<=[aeiouy])y")
-_PREFIX = re.compile("gener|commun|arsen|univers|emerg|organ|inter")  # would run into words of another meaning
-_REGION = re.compile("[^aeiouy]*[aeiouy]+[^aeiouy]")
-_VOWEL = re.compile("[aeiouy]")
-_TENSE = re.compile("(?:eedly|eed|ingly|edly|ing|ed)$")
-_DOUBLE = re.compile("(?<=..)(?:bb|dd|ff|gg|mm|nn|pp|rr|tt)$")
-_SHORT = re.compile("(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy])$")
-_Y_AT_END = re.compile("(?<=.[^aeiouy])[yY]$")
-_KEPT = frozenset(["sky", "news", "howe", "atlas", "cosmos", "bias", "andes", "early", "only"])
-_KEPT_SINGULAR = frozenset(
-    ["inning", "outing", "canning", "herring", "earring", "evening", "proceed", "exceed", "succeed"]
-)
-
-
-def _step(endings: str, after: Mapping[str, str] = MappingProxyType({})) -> tuple[dict[str, str], re.Pattern[str]]:
-    """Endings with what takes their place; `after` are patterns of those that only count after certain letters."""
-    pairs = dict(ending.partition(":")[::2] for ending in endings.split())
-    longest_first = sorted(pairs, key=len, reverse=True)
-    return pairs, re.compile(f"(?:{'|'.join(after.get(ending, ending) for ending in longest_first)})$")
-
-
-_STEPS = (
-    _step(
-        "tional:tion enci:ence anci:ance abli:able entli:ent izer:ize ization:ize ational:ate ation:ate ator:ate "
-        "alism:al aliti:al alli:al fulness:ful ousli:ous ousness:ous iveness:ive iviti:ive biliti:ble bli:ble "
-        "fulli:ful lessli:less li: ogi:og",
-        {"li": "(?<=[cdeghkmnrt])li", "ogi": "(?<=l)ogi"},
-    ),
-    _step("tional:tion ational:ate alize:al icate:ic iciti:ic ical:ic ful: ness:"),
-)
-_LAST = re.compile("(?:ance|ence|able|ible|ement|ment|ant|ent|ism|ate|iti|ous|ive|ize|(?<=[st])ion|al|er|ic)$")
+_STEMMER = Stemmer("english", 0)  # lru_cache is the cache
 _CJK_FIRST = "\u3040"
 _CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
