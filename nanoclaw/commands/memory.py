@@ -88,8 +88,9 @@ def forget(config: Config, options: argparse.Namespace) -> int:
         if not numbers:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
-        print(printable(told(forgetter.forget(query, numbers))))
-        print("For 10 minutes `nanoclaw memory undo` brings it back; then it is gone for good.")
+        forgotten = forgetter.forget(query, numbers)
+        print(printable(told(forgotten)))
+        print(printable(forgotten.way_back("nanoclaw memory undo")))
         return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.core.house import MAIN, FakeChannel, assert_legal
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 
+UNDO_FILE = "forgotten.json"
 SECRET = "Zebulon"
 FACT = f"The parrot is called {SECRET}, it bites"
 
@@ -33,10 +35,10 @@ def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
 
 
 def holding(home: Home, words: str = SECRET) -> list[str]:
-    """Files of the home that have the words in their bytes, in any case."""
+    """Files of the home that have the words in their bytes, in any case, besides the one that can bring them back."""
     found = []
     for path in sorted(home.root.rglob("*")):
-        if path.is_file() and words.lower().encode() in path.read_bytes().lower():
+        if path.is_file() and path.name != UNDO_FILE and words.lower().encode() in path.read_bytes().lower():
             found.append(path.relative_to(home.root).as_posix())
     return found
 
@@ -129,13 +131,18 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
 def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: Home, server: ModelServer) -> None:
     facts, said = (home.workspace / "MEMORY.md").read_bytes(), home.run("sessions", "show").out
     done = home.run("memory", "forget", SECRET, "--yes")
-    assert done.out.splitlines()[-1].startswith("For 10 minutes `nanoclaw memory undo` brings it back")
+    last = done.out.splitlines()[-1]
+    assert last.startswith("For 10 minutes `nanoclaw memory undo` can bring it back, from the private file ")
+    kept = home.root / UNDO_FILE
+    assert str(kept) in last
+    assert SECRET in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert holding(home) == holding(home, "bites") == []
     assert "something was forgotten (undo until" in home.run("memory", "log").out
     assert "of your notes and" in home.run("memory", "undo").out
     assert (home.workspace / "MEMORY.md").read_bytes() == facts
     assert home.run("sessions", "show").out == said
-    assert list(home.root.glob("forgotten*")) == []
+    assert not kept.exists()
     home.run("memory", "forget", SECRET, "--yes")
     assert "of your notes and" in home.run("-m", "/memory undo").out
     assert (home.workspace / "MEMORY.md").read_bytes() == facts
@@ -161,13 +168,21 @@ def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, serve
     assert after(9).undoable_since
     ((seconds, call),) = timers
     call()
-    assert len(list(home.root.glob("forgotten*"))) == 2
+    assert (home.root / UNDO_FILE).exists()
     assert 600 < seconds < 610
     assert after(11).undoable_since is None
     assert len(timers) == 1
-    assert list(home.root.glob("forgotten*")) == []
+    assert not (home.root / UNDO_FILE).exists()
     assert "something was forgotten" not in home.run("memory", "log").out
     assert holding(home) == []
+
+
+def test_what_an_earlier_version_kept_in_two_files_is_deleted(home: Home) -> None:
+    home.run("init")
+    for half in ("forgotten.1.1", "forgotten.1.2"):
+        (home.root / half).write_bytes(b"\x17")
+    home.run("memory", "log")
+    assert list(home.root.glob("forgotten*")) == []
 
 
 def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home: Home) -> None:
@@ -189,10 +204,10 @@ def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home
     )
     forgetter.find("Zebulon")
     forgetter.forget("Zebulon", [1])
-    assert len(list(home.root.glob("forgotten*"))) == 2
+    assert (home.root / UNDO_FILE).exists()
     minutes[0] = 11
     timers[0]()
-    assert list(home.root.glob("forgotten*")) == []
+    assert not (home.root / UNDO_FILE).exists()
 
 
 @pytest.mark.usefixtures("told")

@@ -1,7 +1,7 @@
 """Forgetting for good: shows what has the words, then takes it out of every file of the home, with ten minutes to undo.
 
-For so long what was taken out lies in two files of which neither holds a word of it (see `halves`). They are deleted
-by a running program when the time is over, else by the next that starts.
+For so long what was taken out lies in one private file, which the answer names. It is deleted by a running program when
+the time is over, else by the next that starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +25,8 @@ from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.forget import scrub
-from nanoclaw.plugins.forget.halves import Halves
 from nanoclaw.plugins.forget.scrub import Cell
+from nanoclaw.plugins.forget.undo_file import KEEP_FOR, UndoFile
 from nanoclaw.plugins.memory.notes import change_lines, insert_lines, lines_of, memory_files, read_memory_file
 from nanoclaw.plugins.memory.words import Words, plain_text, tokens, words_of
 from nanoclaw.plugins.undo.changes import Changes
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.recall import Hit
 
 TOOL = "memory_forget"
-UNDO_FOR = timedelta(minutes=10)
 MOST_HITS = 20
 MOST_SIMILAR = 5
 LARGEST_OTHER_BYTES = 1_000_000
@@ -94,8 +93,16 @@ class Forgotten(NamedTuple):
     messages: int
     texts: int
     still_in: tuple[str, ...]
-    deleted: int = 0
+    deleted: int
     """Copies that were kept aside (of a damaged state, of what was there before a restore) and had the words."""
+    undo_file: Path
+    """The file that still has them, for ten minutes."""
+
+    def way_back(self, command: str) -> str:
+        return (
+            f"For 10 minutes `{command}` can bring it back, from the private file {self.undo_file}; then that is "
+            "deleted and it is gone for good."
+        )
 
 
 def later(seconds: float, call: Callable[[], object]) -> None:
@@ -121,7 +128,9 @@ class Forgetter:
         self._home, self._changes, self._clock = home, changes, clock
         self._search, self._drop_index, self._store, self._sessions = search, drop_index, store, sessions
         self._listings: dict[str, Listing] = {}
-        self._later, self._taken_out = later, Halves(home, clock, UNDO_FOR)
+        self._later, self._undo_file = later, UndoFile(home / "forgotten.json", clock)
+        for old in home.glob("forgotten.*.?"):  # earlier versions kept it in two files
+            old.unlink(missing_ok=True)
         if self.undoable_since:
             self._delete_in_time()
 
@@ -180,42 +189,38 @@ class Forgetter:
             (self._home / name).unlink(missing_ok=True)
         has_query = _has_words(query)
         messages = sum(cell.table == "messages" and has_query(cell.before) for cell in cells)
-        return Forgotten(
-            places, messages, len(cells) - messages, tuple(name for name in held if name not in aside), len(aside)
-        )
+        still_in = tuple(name for name in held if name not in aside)
+        return Forgotten(places, messages, len(cells) - messages, still_in, len(aside), self._undo_file.path)
 
     @property
     def undoable_since(self) -> datetime | None:
         """When the last forgetting was, while it can be undone."""
-        found = self._taken_out.read()
-        return found[0] if found else None
+        return self._undo_file.since()
 
     def undo(self) -> str:
         """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
-        found = self._taken_out.read()
-        if not found:
+        undo = self._undo_file.newest()
+        if not undo:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
-        undo = json.loads(found[1])
         for name, lines in undo["lines"].items():
             insert_lines(self.workspace, name, {int(number): line for number, line in lines.items()})
         texts = scrub.restore(self._store, (Cell(*cell) for cell in undo["cells"])) if self._store else 0
-        self._changes.bring_back(undo.get("changes", {}))
+        self._changes.bring_back(undo["changes"])
         if self._sessions:
             self._sessions.reload()
-        self._taken_out.drop()
+        self._undo_file.drop_newest()
         count = sum(map(len, undo["lines"].values()))
         return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
 
     def _keep(self, lines: Mapping[str, Mapping[int, str]], cells: Sequence[Cell], changes: Mapping[str, Any]) -> None:
-        kept = {"lines": lines, "cells": cells, "changes": changes}
         try:
-            self._taken_out.keep(json.dumps(kept))
+            self._undo_file.keep({"lines": lines, "cells": cells, "changes": changes})
         except WorkspaceError as error:
             raise WorkspaceError(f"it is forgotten, and cannot be brought back: {error}") from None
         self._delete_in_time()
 
     def _delete_in_time(self) -> None:
-        self._later(UNDO_FOR.total_seconds() + 1, lambda: self._taken_out.read())
+        self._later(KEEP_FOR.total_seconds() + 1, self._undo_file.newest)
 
     # -- finding
 
@@ -297,6 +302,8 @@ class Forgetter:
         root = self.workspace.root
         for top in (self._home,) if root.is_relative_to(self._home) else (self._home, root):
             for path in _files_below(top, besides="models"):
+                if path == self._undo_file.path:
+                    continue
                 with suppress(OSError):
                     content = path.read_bytes() if path.stat().st_size < LARGEST_SEARCHED_BYTES else b""
                     content = content.lower()
@@ -315,8 +322,8 @@ def forget_tool(forgetter: Forgetter) -> Tool:
         if numbers:
             if context.origin != "person":
                 raise Refused("only the person can have something forgotten: tell them, they can ask for it.")
-            done = told(forgetter.forget(query, numbers, context.address))
-            return f"{done} For 10 minutes the person can undo it with /memory undo."
+            forgotten = forgetter.forget(query, numbers, context.address)
+            return f"{told(forgotten)} Tell the person: {forgotten.way_back('/memory undo')}"
         listing = forgetter.find(query)
         if not listing.count:
             return "[nothing in notes or conversations has these words]"
@@ -376,7 +383,7 @@ def _log(changes: Changes, forgetter: Forgetter | None) -> str:
     for change in changes.last():
         lines.append(f"- {change.at:%Y-%m-%d %H:%M} {change.target}: {change.text} ({change.tool})")
     if since:
-        lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {since + UNDO_FOR:%H:%M})")
+        lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {since + KEEP_FOR:%H:%M})")
     return "\n".join(lines)
 
 
