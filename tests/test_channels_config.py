@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
+from nanoclaw.core import channels
+from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.chats import chat_channels, rules
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.parts import person_clock
+from nanoclaw.core.parts import person_clock, secrets
 
 MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'
 EMAIL = (
@@ -66,3 +70,22 @@ def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install(
 def test_a_key_that_a_chat_app_needs_is_named(tmp_path: Path, text: str, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         made(tmp_path, text)
+
+
+def test_no_secret_of_a_channel_shows_also_of_one_that_a_package_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ChannelSpec(lambda settings, host: None, Brought, needed=("place",), secrets=("pin",))  # type: ignore[arg-type, return-value]
+    points = {"brought": SimpleNamespace(load=lambda: spec), "plain": SimpleNamespace(load=lambda: len)}
+    monkeypatch.setattr(channels, "_installed", lambda: points)
+    (tmp_path / "config.toml").write_text(
+        f'{MATRIX}[channels.brought]\nplace = "here"\n[channels.plain]\nbot_token = "plain-secret"\nplace = "open"\n'
+    )
+    config = load({"NANOCLAW_HOME": str(tmp_path), "NANOCLAW_BROUGHT_PIN": "brought-secret"})
+    assert set(secrets(config)) == {"secret12", "brought-secret", "plain-secret"}
+    assert config.channels["brought"].settings == Brought("here", "brought-secret")
+
+
+class Brought(NamedTuple):
+    place: str = ""
+    pin: str = ""

@@ -40,7 +40,7 @@ class Plain:
     ) -> None:
         """Unless it `takes_up` what earlier runs left of the conversation, that waits on."""
         self.name = "terminal"
-        self.hints = Hints(stays=False)
+        self.hints = Hints(stays=False, bursts=False)
         self.alive: datetime | None = None
         self.reason: Reason = "answered"
         self._address = Address(self.name, chat)

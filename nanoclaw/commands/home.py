@@ -51,7 +51,8 @@ def save(config: Config, options: argparse.Namespace) -> int:
     print(f"{made.files:,} files ({made.size / 1e6:,.1f} MB) are in {options.file}, checked by restoring it.")
     for name in made.left_out:
         print(printable(f"Left out: {name}").encode("utf-8", "replace").decode())
-    if options.with_secrets or config.model.api_key or config.channels.telegram.token:
+    kept = [config.model.api_key, *(one for table in config.channels.values() for one in table.secrets)]
+    if options.with_secrets or any(kept):
         attach.say("your keys are in it: keep it where only you can read it")
     return 0
 

@@ -11,15 +11,14 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from nanoclaw import attach
 from nanoclaw.atomic_write import NotSaved, write_atomically
-from nanoclaw.core import chats, parts
+from nanoclaw.core import channels, chats, parts
 from nanoclaw.core import config as configuration
-from nanoclaw.core.channel import UNVERIFIED
+from nanoclaw.core.channel import UNVERIFIED, LinkHelp
 from nanoclaw.core.config import Config
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
@@ -33,34 +32,6 @@ from nanoclaw.plugins.access.access import AccessRules, creator
 from nanoclaw.plugins.access.accounts import Accounts, LinkCode, code_in, shown
 from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 from nanoclaw.plugins.schedule.jobs import Jobs
-
-TOKEN = "NANOCLAW_TELEGRAM_TOKEN"
-BOTFATHER = """\
-Telegram gives a bot of your own a token:
-  1. In Telegram open a chat with @BotFather (https://t.me/BotFather) and send /newbot
-  2. Give it a name, such as Anna's assistant, and a user name that ends in "bot"
-  3. BotFather answers with a token, such as 123456789:AAE…: copy it
-  4. Paste it here; it goes into secrets.env, which only you can read"""
-
-HOW = {
-    "telegram": "telegram has no token yet. Run nanoclaw link telegram in a terminal, which says how to get one, or "
-    f"put {TOKEN}=… into secrets.env (chmod 600).",
-    "matrix": """\
-matrix is not configured yet. Make an account for the assistant on your homeserver, then put into config.toml
-  [channels.matrix]
-  homeserver = "https://matrix.example.org"
-  user = "@assistant:example.org"
-and NANOCLAW_MATRIX_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link matrix again.""",
-    "email": """\
-email is not configured yet. Make a mailbox for the assistant alone, then put into config.toml
-  [channels.email]
-  address = "assistant@example.org"
-  imap_host = "imap.example.org"
-  smtp_host = "smtp.example.org"
-  trusts = "mx.example.org"      # how its own server signs Authentication-Results
-and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link email again.""",
-}
-"""What is to be done where a channel is not configured."""
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
@@ -84,13 +55,11 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     _check(config, channel)
     parts.make_home(config)
     if not _is_configured(config, channel):
-        config = _with_token(config, environ, channel)
-    if channel == "email" and not config.channels.email.trusts:
-        raise ConfigError(
-            f"{config.file}: [channels.email] lacks trusts, the name by which your mail server signs "
-            "Authentication-Results (look into a mail that it has received): without it you cannot be told from a "
-            "forger, so nobody can be linked."
-        )
+        config = _with_secret(config, environ, channel)
+    table = config.channels[channel]
+    for key, why in _help(channel).needed.items():
+        if not getattr(table.settings, key):
+            raise ConfigError(f"{config.file}: [channels.{channel}] lacks {key}, {why}.")
     parts.start_logging(config)
     chats.rules(config)
     if live := attach.status(str(config.home)):
@@ -120,7 +89,7 @@ def listed(config: Config) -> list[str]:
     for one in asking:
         how = f"nanoclaw link {one.address.channel} --approve {shown(one.code)}"
         lines.append(_line(one.address.channel, one.sender, "asks", f"{one.name or 'no name'}: {how}"))
-    return lines or [f"Nobody yet: nanoclaw link CHANNEL ({', '.join([*HOW, *config.channels.others])}) links you."]
+    return lines or [f"Nobody yet: nanoclaw link CHANNEL ({', '.join(channels.names())}) links you."]
 
 
 def _line(channel: str, sender: str, what: str, more: str) -> str:
@@ -168,7 +137,7 @@ def remove(config: Config, account: str, channel: str = "") -> str:
 
 
 def _check(config: Config, channel: str) -> None:
-    known = [*HOW, *config.channels.others]
+    known = channels.names()
     if channel in known:
         return
     near = difflib.get_close_matches(channel, known, 1)
@@ -180,21 +149,27 @@ def _is_configured(config: Config, channel: str) -> bool:
     return channel in chats.configured(config)
 
 
-def _with_token(config: Config, environ: Mapping[str, str], channel: str) -> Config:
-    """The configuration with a token that the person pastes. Raises ConfigError where nobody can, or it is none."""
-    if channel != "telegram" or sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(HOW[channel])
-    print(BOTFATHER)
-    token = getpass.getpass("Token (it is not shown): ").strip()
-    if not re.fullmatch(r"\d{5,20}:[A-Za-z0-9_-]{20,100}", token):
-        raise ConfigError(
-            "that is no token: it is a number, a colon and some 35 letters and digits. Nothing was saved."
-        )
-    channels = replace(config.channels, telegram=replace(config.channels.telegram, token=token))
-    who = asyncio.run(chats.logged_in(replace(config, channels=channels), "telegram"))
-    _keep_secret(config, TOKEN, token)
-    print(f"This is {printable(who)}; its token is kept in {config.home / 'secrets.env'}.")
-    return configuration.load({**environ, "NANOCLAW_HOME": str(config.home)})
+def _help(channel: str) -> LinkHelp:
+    """Texts about a channel, general ones where it has none of its own."""
+    spec = channels.find(channel)
+    general = LinkHelp(f"{channel} is not configured yet: see what its package says.", f"the assistant on {channel}")
+    return (spec and spec.link) or general
+
+
+def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Config:
+    """The configuration with a secret that the person pastes. Raises ConfigError where nobody can, or it is none."""
+    told = _help(channel)
+    if not told.asks or sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(told.missing)
+    print(told.steps)
+    secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
+    if not re.fullmatch(told.looks, secret):
+        raise ConfigError(f"that is no {told.asks}: it is {told.shape}. Nothing was saved.")
+    name, given = configuration.secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
+    who = asyncio.run(chats.logged_in(configuration.load({**given, name: secret}), channel))
+    _keep_secret(config, name, secret)
+    print(f"This is {printable(who)}; its {told.asks} is kept in {config.home / 'secrets.env'}.")
+    return configuration.load(given)
 
 
 def _keep_secret(config: Config, name: str, value: str) -> None:
@@ -211,16 +186,10 @@ def _keep_secret(config: Config, name: str, value: str) -> None:
 def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
     """Whom the code is to be written to. Raises ChannelError where the login does not work; that of a gateway which
     serves the channel is not tried again, except for the name of a bot."""
-    who = asyncio.run(chats.logged_in(config, channel)) if channel == "telegram" or not is_served else ""
-    match channel:
-        case "telegram":
-            return f"{printable(who)} in Telegram"
-        case "matrix":
-            return f"{config.channels.matrix.user}, which you invite to a room where you two are alone"
-        case "email":
-            return f"{config.channels.email.address}, by mail"
-        case _:
-            return f"the assistant on {channel}"
+    settings, where = config.channels[channel].settings, _help(channel).where
+    who = "" if is_served and "{who}" not in where else asyncio.run(chats.logged_in(config, channel))
+    names = settings._asdict() if hasattr(settings, "_asdict") else {}
+    return where.format(**names, who=printable(who))
 
 
 # --- waiting for the code --------------------------------------------------------------------------------------------

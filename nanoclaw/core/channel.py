@@ -1,12 +1,13 @@
-"""What a channel promises: one class per platform, made known in chats.py."""
+"""The channel protocol: one class per platform, known to the configuration by a `ChannelSpec`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from nanoclaw.core.events import Event, Queued, Settled
@@ -50,6 +51,7 @@ class Hints:
     reactions: bool = False
     remark: str = ""
     stays: bool = True
+    bursts: bool = True
 
     def can_show(self, event: Event) -> bool:
         """What only some platforms have a sign for."""
@@ -128,3 +130,55 @@ class Holds(Protocol):
         """The file, of at most so many bytes. Raises Undeliverable for one that is larger, or gone, and ChannelError
         where another try may help."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelHost:
+    """What a channel is given besides its settings. `folder` is its own, not made yet; `most_bytes` of a file are taken
+    or sent; `menu` are the commands with their help; `is_known(sender)` tells whose invitations are accepted."""
+
+    folder: Path
+    clock: Callable[[], datetime]
+    most_bytes: int = 20_000_000
+    menu: Mapping[str, str] = field(default_factory=dict)
+    is_known: Callable[[str], bool] = lambda sender: False
+
+
+class LinkHelp(NamedTuple):
+    """Texts of `nanoclaw link NAME`. In `where`, {who} is the login of the channel, other names are settings."""
+
+    missing: str
+    """What to do where the channel is not configured."""
+    where: str
+    """To whom the code is to be written."""
+    steps: str = ""
+    """How to get the secret that is then asked for."""
+    asks: str = ""
+    """The setting with that secret, '' where none is asked for."""
+    looks: str = ""
+    """Pattern of the secret, which `shape` says in words."""
+    shape: str = ""
+    needed: Mapping[str, str] = {}
+    """Settings without which nobody can be linked, each with why."""
+
+
+class ChannelSpec(NamedTuple):
+    """A channel as the configuration knows it, before it is made; an entry point "nanoclaw.channels" can be one.
+
+    Each of its `secrets` can also come from the environment, as NANOCLAW_NAME_KEY.
+    """
+
+    make: Callable[[Any, ChannelHost], Channel]
+    """Raises ConfigError for settings that cannot be right. Connects to nothing."""
+    settings: type | None = None
+    """A NamedTuple with defaults: the keys of [channels.NAME] besides those that say who is let in. None: the channel
+    is given the table as it stands there."""
+    needed: tuple[str, ...] = ()
+    """Settings without which it is not served; without the first of them it counts as not configured."""
+    secrets: tuple[str, ...] = ()
+    """Settings that must never show; without `settings` all whose names say so."""
+    libraries: tuple[str, ...] = ()
+    """Libraries that are there when the package's extra NAME is installed."""
+    ids: Literal["any", "numbers", "addresses"] = "any"
+    """The stable ids of people; of addresses small and large letters are the same."""
+    link: LinkHelp | None = None

@@ -1,16 +1,16 @@
-"""The chat apps that are configured: who makes their channels, keeps them running, and says who is let in by each."""
+"""The chat apps that are configured: makes their channels, keeps them running, and says who is let in by each."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 
-from nanoclaw.core.channel import Channel, Checks, Deliver
+from nanoclaw.core.channel import Channel, ChannelHost, Checks, Deliver
+from nanoclaw.core.channels import BUILT_IN
 from nanoclaw.core.clock import Clock
 from nanoclaw.core.commands import COMMANDS
-from nanoclaw.core.config import Channels, Config, entry
+from nanoclaw.core.config import ChannelAccess, Config, channel_access, secret_variable
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.parts import person_clock
@@ -21,24 +21,21 @@ RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
 
 
-NEEDED = {"telegram": "token", "matrix": "homeserver", "email": "address"}
-"""The key without which a chat app is not configured."""
-
-
 def configured(config: Config) -> list[str]:
     """The names of the chat apps that are configured."""
-    needed = (name for name, key in NEEDED.items() if getattr(getattr(config.channels, name), key))
-    return [*needed, *config.channels.others]
+    return [name for name, table in config.channels.items() if table.is_configured]
 
 
 def incomplete(config: Config) -> dict[str, str]:
     """Chat apps that have a table in the config without the key that all else needs, and what to do about each."""
     found = dict[str, str]()
-    for name, key in NEEDED.items():
-        one, empty = getattr(config.channels, name), getattr(Channels(), name)
-        given = [item.name for item in fields(one) if getattr(one, item.name) != getattr(empty, item.name)]
-        if given not in ([], ["password"]) and not getattr(one, key):
-            secret = f" (or NANOCLAW_{name.upper()}_TOKEN to secrets.env)" if key == "token" else ""
+    for name, table in config.channels.items():
+        if table.is_configured or not table.spec.settings:
+            continue
+        key, secrets = table.lacks, table.spec.secrets
+        empty = table.spec.settings()
+        if table.access != ChannelAccess() or table.settings._replace(**dict.fromkeys(secrets, "")) != empty:
+            secret = f" (or {secret_variable(name, key)} to secrets.env)" if key in secrets else ""
             found[name] = (
                 f"{config.file}: [channels.{name}] lacks {key}, so {name} is not served: add it{secret}, or take the "
                 "table out."
@@ -71,48 +68,25 @@ def chat_channels(
 ) -> Iterator[Channel]:
     """The chat apps that are configured, or the one that is named. `is_known(channel, sender)` tells whose invitations
     are accepted. Raises ConfigError for what is missing, or not installed."""
-    most, wanted = config.media.most_bytes, [only] if only else configured(config)
-    if (telegram := config.channels.telegram).token and "telegram" in wanted:
-        from nanoclaw.channels.telegram import Telegram
+    menu = {name: command.help for name, command in COMMANDS.items()}
+    for name in configured(config):
+        if only in ("", name):
+            known = partial(is_known, name)
+            yield make(config, name, ChannelHost(config.home / name, now, config.media.most_bytes, menu, known))
 
-        menu = {name: command.help for name, command in COMMANDS.items()}
-        yield Telegram(
-            *(telegram.token, telegram.api_base, now), menu=menu, most_bytes=most, reactions=telegram.reactions
-        )
-    if (matrix := config.channels.matrix).homeserver and "matrix" in wanted:
-        _check_extra("matrix", "nio")
-        _check_keys(config, "matrix", user=matrix.user)
-        from nanoclaw.channels.matrix import Matrix
 
-        yield Matrix(
-            *(matrix.homeserver, matrix.user, matrix.password, config.home / "matrix", now),
-            most_bytes=most,
-            is_known=partial(is_known, "matrix"),
-        )
-    if (email := config.channels.email).address and "email" in wanted:
-        _check_extra("email", "imap_tools")
-        _check_keys(config, "email", imap_host=email.imap_host, smtp_host=email.smtp_host, password=email.password)
-        from nanoclaw.channels.email import Email
+def make(config: Config, name: str, host: ChannelHost) -> Channel:
+    """A channel that is configured. Raises ConfigError for what is missing, or not installed."""
+    from importlib.util import find_spec
 
-        yield Email(
-            email.address,
-            email.user or email.address,
-            email.password,
-            (email.imap_host, email.imap_port),
-            (email.smtp_host, email.smtp_port),
-            now,
-            security=email.security,
-            ca_file=email.ca_file,
-            trusts=email.trusts,
-            most_bytes=most,
-            folder=config.home / "email",
-        )
-    if config.channels.others:
-        from importlib.metadata import entry_points
-
-        for point in entry_points(group="nanoclaw.channels"):
-            if point.name in config.channels.others and point.name in wanted:
-                yield point.load()(config.channels.others[point.name], config.home, now)
+    table = config.channels[name]
+    spec, key = table.spec, table.lacks
+    if not all(map(find_spec, spec.libraries)):
+        raise ConfigError(f"[channels.{name}] needs more libraries: pip install 'nanoclaw-assistant[{name}]'.")
+    if key:
+        secret = f", or {secret_variable(name, key)} into secrets.env" if key in spec.secrets else ""
+        raise ConfigError(f"{config.file}: [channels.{name}] lacks {key}: put it there{secret}.")
+    return spec.make(table.settings, host)
 
 
 async def keep_running(channel: Channel, deliver: Deliver, broke_off: Callable[[Exception, float], None]) -> None:
@@ -135,30 +109,15 @@ async def keep_running(channel: Channel, deliver: Deliver, broke_off: Callable[[
 def rules(config: Config) -> dict[str, ChannelRules]:
     """Who is let in by each channel, as the config says. Raises ConfigError."""
     found = {}
-    for name in (*(item.name for item in fields(Channels) if item.name != "others"), *config.channels.others):
-        one = entry(config, name)
-        people = frozenset(map(str.lower, one.allow_from) if name == "email" else one.allow_from)
-        found[name] = ChannelRules(people, one.policy, one.groups, frozenset(one.allow_groups), one.per_hour)
+    for name in dict.fromkeys([*BUILT_IN, *config.channels]):
+        one = channel_access(config, name)
+        found[name] = ChannelRules(
+            frozenset(one.allow_from), one.policy, one.groups, frozenset(one.allow_groups), one.per_hour
+        )
     return found
 
 
 def is_listed(config: Config, address: Address, *lists: str) -> bool:
     """Whether a chat is in one of the lists of its channel's configuration."""
-    if address.channel not in rules(config):
-        return False
-    one = entry(config, address.channel)
+    one = channel_access(config, address.channel)
     return any(address.chat in getattr(one, name) for name in lists)
-
-
-def _check_extra(extra: str, library: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(library) is None:
-        raise ConfigError(f"[channels.{extra}] needs more libraries: pip install 'nanoclaw-assistant[{extra}]'.")
-
-
-def _check_keys(config: Config, channel: str, **keys: str) -> None:
-    for key, value in keys.items():
-        if not value:
-            secret = f", or NANOCLAW_{channel.upper()}_PASSWORD into secrets.env" if key == "password" else ""
-            raise ConfigError(f"{config.file}: [channels.{channel}] lacks {key}: put it there{secret}.")

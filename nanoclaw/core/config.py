@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.redact import smells_of_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,48 +133,28 @@ class ChannelAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Telegram(ChannelAccess):
-    """With `reactions` a message that has to wait gets one."""
+class ChannelTable:
+    """[channels.NAME]: who is let in, and the channel's own `settings`, or its table where it declares none."""
 
-    token: str = field(default="", repr=False)
-    api_base: str = "https://api.telegram.org"
-    reactions: bool = True
+    spec: ChannelSpec
+    settings: Any = field(repr=False)
+    access: ChannelAccess = field(default_factory=ChannelAccess)
 
+    @property
+    def lacks(self) -> str:
+        """The first setting without which it is not served, '' for none."""
+        return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
 
-@dataclass(frozen=True, slots=True)
-class Matrix(ChannelAccess):
-    """`user` is such as @bot:example.org; a `password` is needed for the first login only."""
+    @property
+    def is_configured(self) -> bool:
+        return not self.lacks or self.lacks != self.spec.needed[0]
 
-    homeserver: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Email(ChannelAccess):
-    """A mailbox of the assistant's own. `trusts` is the name under which its own server writes
-    Authentication-Results."""
-
-    address: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    imap_host: str = ""
-    imap_port: int = 993
-    smtp_host: str = ""
-    smtp_port: int = 465
-    security: Literal["tls", "starttls", "none"] = "tls"
-    ca_file: str = ""
-    trusts: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Channels:
-    """`others` are the tables of channels that installed packages bring (entry points "nanoclaw.channels")."""
-
-    telegram: Telegram = field(default_factory=Telegram)
-    matrix: Matrix = field(default_factory=Matrix)
-    email: Email = field(default_factory=Email)
-    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    @property
+    def secrets(self) -> list[str]:
+        """Values that must never show."""
+        if self.spec.settings:
+            return [getattr(self.settings, key) for key in self.spec.secrets]
+        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +172,7 @@ class Config:
     session: Session = field(default_factory=Session)
     undo: Undo = field(default_factory=Undo)
     media: Media = field(default_factory=Media)
-    channels: Channels = field(default_factory=Channels)
+    channels: Mapping[str, ChannelTable] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
@@ -210,60 +192,63 @@ def load(environ: Mapping[str, str]) -> Config:
     environment = {**_secrets(home / "secrets.env"), **environ}
     path = home / "config.toml"
     table = _read(path)
-    values = {"home": home, "environment": environment, "warnings": tuple(_warnings(path, table))}
+    channels = _channels(table.pop("channels", {}), environment, str(path))
+    values = {"home": home, "environment": environment, "warnings": tuple(_warnings(path, table)), "channels": channels}
     given = {name: value for name, value in table.items() if name not in values}
     if len(given) < len(table):
         raise ConfigError(f"{path}: unknown key {next(name for name in table if name in values)!r}.")
-    given, others = _without_others(given)
     config: Config = _fill(Config, given, str(path), "", values)
-    config = replace(config, channels=replace(_with_secrets(config.channels, environment), others=others))
     _check_positive(path, config)
     _check_money(path, config.limits)
     return config
 
 
-def _without_others(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The file's table without, and only, the channels that installed packages bring."""
-    channels = table.get("channels")
-    strange = set(channels) - {item.name for item in fields(Channels)} if isinstance(channels, dict) else set[str]()
-    if not strange:
-        return dict(table), {}
-    from importlib.metadata import entry_points
+def _channels(tables: Any, environment: Mapping[str, str], where: str) -> dict[str, ChannelTable]:
+    """The channels that have a table, or a variable in the environment."""
+    from nanoclaw.core import channels
 
-    brought = strange & {point.name for point in entry_points(group="nanoclaw.channels")}
-    assert isinstance(channels, dict)
-    known = {name: value for name, value in channels.items() if name not in brought}
-    return {**table, "channels": known}, {name: channels[name] for name in brought}
-
-
-def _with_secrets(channels: Channels, environment: Mapping[str, str]) -> Channels:
-    """What the environment says goes before the file."""
-    token = environment.get("NANOCLAW_TELEGRAM_TOKEN") or channels.telegram.token
-    matrix = environment.get("NANOCLAW_MATRIX_PASSWORD") or channels.matrix.password
-    email = environment.get("NANOCLAW_EMAIL_PASSWORD") or channels.email.password
-    return replace(
-        channels,
-        telegram=replace(channels.telegram, token=token),
-        matrix=replace(channels.matrix, password=matrix),
-        email=replace(channels.email, password=email),
-    )
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{where}: 'channels' is a table: write [channels.NAME] and its keys below.")
+    found = {}
+    for name in dict.fromkeys([*channels.BUILT_IN, *tables]):
+        if name in tables or any(variable.startswith(f"NANOCLAW_{name.upper()}_") for variable in environment):
+            spec, table = channels.find(name), tables.get(name, {})
+            if spec is None:
+                raise _unknown(where, "channels.", name, channels.names())
+            if not isinstance(table, dict):
+                raise ConfigError(f"{where}: 'channels.{name}' is a table: write [channels.{name}] and its keys below.")
+            found[name] = _channel(spec, name, table, environment, where)
+    return found
 
 
-def entry(config: Config, channel: str) -> ChannelAccess:
+def _channel(
+    spec: ChannelSpec, name: str, table: dict[str, Any], environment: Mapping[str, str], where: str
+) -> ChannelTable:
+    keys, prefix = [item.name for item in fields(ChannelAccess)], f"channels.{name}."
+    access = _fill(ChannelAccess, {key: table[key] for key in keys if key in table}, where, prefix, {})
+    if spec.settings is None:
+        return ChannelTable(spec, table, access)
+    own = {key: value for key, value in table.items() if key not in keys}
+    settings = _fill(spec.settings, own, where, prefix, {}, keys)
+    given = {key: environment.get(secret_variable(name, key)) for key in spec.secrets}
+    return ChannelTable(spec, settings._replace(**{key: text for key, text in given.items() if text}), access)
+
+
+def secret_variable(channel: str, key: str) -> str:
+    """The environment variable, or line of secrets.env, with a secret of a channel."""
+    return f"NANOCLAW_{channel.upper()}_{key.upper()}"
+
+
+def channel_access(config: Config, channel: str) -> ChannelAccess:
     """How a channel lets people in. Raises ConfigError for a list of names in place of stable ids, or other values that
     cannot be meant."""
+    if channel not in config.channels:
+        return ChannelAccess()
     where, prefix = str(config.file), f"channels.{channel}."
-    if channel in config.channels.others:
-        table = config.channels.others[channel]
-        known = {item.name for item in fields(ChannelAccess)}
-        found = cast(
-            ChannelAccess, _fill(ChannelAccess, {key: table[key] for key in table if key in known}, where, prefix, {})
-        )
-    else:
-        found = getattr(config.channels, channel)
+    found, ids = config.channels[channel].access, config.channels[channel].spec.ids
     if found.per_hour < 0:
         raise ConfigError(f"{where}: {prefix}per_hour must be a number of messages, 0 for no limit.")
-    if channel == "telegram":
+    if ids == "numbers":
         for one in (*found.allow_from, *found.allow_groups):
             if not one.removeprefix("-").isdecimal():
                 raise ConfigError(
@@ -273,7 +258,7 @@ def entry(config: Config, channel: str) -> ChannelAccess:
         for one in found.send_to:
             if not one.partition("/")[0].removeprefix("-").isdecimal():
                 raise ConfigError(f"{where}: {prefix}send_to takes chats such as 555 or -100200, not {one!r}.")
-    return found
+    return replace(found, allow_from=tuple(map(str.lower, found.allow_from))) if ids == "addresses" else found
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
@@ -374,23 +359,27 @@ def _warnings(path: Path, table: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _fill(kind: Any, table: Mapping[str, Any], where: str, prefix: str, values: Mapping[str, Any]) -> Any:
-    """One table as one dataclass; `values` are given by the caller, not by the file."""
+def _fill(
+    kind: Any, table: Mapping[str, Any], where: str, prefix: str, values: Mapping[str, Any], others: Iterable[str] = ()
+) -> Any:
+    """One table as one dataclass or NamedTuple with defaults; `values` are given by the caller, not by the file, and
+    `others` are keys that are read elsewhere."""
     hints = get_type_hints(kind)
-    known = {item.name: item for item in fields(kind) if item.name not in values}
+    known = [name for name in (kind._fields if hasattr(kind, "_fields") else hints) if name not in values]
     filled = dict(values)
     for name, value in table.items():
         if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, 1, 0.4)
-            hint = (
-                f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(prefix + key for key in known)}."
-            )
-            raise ConfigError(f"{where}: unknown key {prefix + name!r}; {hint}")
+            raise _unknown(where, prefix, name, [*known, *others])
         filled[name] = _value(hints[name], value, where, prefix + name)
-    assert all(item.default is not MISSING or item.default_factory is not MISSING for item in known.values())
     return kind(**filled)
+
+
+def _unknown(where: str, prefix: str, name: str, known: Sequence[str]) -> ConfigError:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1, 0.4)
+    hint = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(prefix + key for key in known)}."
+    return ConfigError(f"{where}: unknown key {prefix + name!r}; {hint}")
 
 
 def _value(hint: Any, value: Any, where: str, key: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from nanoclaw.core import bootstrap
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.clock import Clock, clock
 from nanoclaw.core.commands import Answer, Said
-from nanoclaw.core.config import Config
+from nanoclaw.core.config import ChannelTable, Config
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import ConfigError, ImageError, WorkspaceError
 from nanoclaw.core.messages import Address, Image
@@ -285,7 +285,12 @@ def setting(config: Config, name: str) -> object:
     """The value of a dotted key; None for an unknown one and for a table that is as it was shipped."""
     value: object = config
     for part in name.split("."):
-        value = getattr(value, part) if part in getattr(value, "__dataclass_fields__", ()) else None
+        if isinstance(value, ChannelTable):
+            value = value.settings
+        known = getattr(value, "_fields", getattr(value, "__dataclass_fields__", ()))
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part) if part in known else None
+    if isinstance(value, ChannelTable):
+        return value if value.is_configured else None
     is_table = is_dataclass(value) and not isinstance(value, type)
     return None if is_table and value == type(value)() else value
 
@@ -315,9 +320,8 @@ def shipped(name: str) -> Path:
 def secrets(config: Config) -> tuple[str, ...]:
     """Values that must never show: keys in the config and in the environment."""
     named = (value for name, value in config.environment.items() if name.upper().endswith(_SECRET_ENDINGS))
-    chats = config.channels
-    kept = (config.model.api_key, chats.telegram.token, chats.matrix.password, chats.email.password)
-    return tuple(value for value in (*kept, *named) if len(value) >= 8)
+    kept = (value for table in config.channels.values() for value in table.secrets)
+    return tuple(value for value in (config.model.api_key, *kept, *named) if len(value) >= 8)
 
 
 def granted(config: Config) -> dict[str, str]:

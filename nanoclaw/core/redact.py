@@ -31,10 +31,15 @@ def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -
     return {
         name: value
         for name, value in environ.items()
-        if not re.search(_SMELLS, name.upper())
+        if not smells_of_secret(name)
         and not re.search(_PASSWORD_IN_ADDRESS, value)
         and not any(secret in value for secret in known)
     }
+
+
+def smells_of_secret(name: str) -> bool:
+    """Whether a variable or setting of this name holds a secret."""
+    return re.search(_SMELLS, name.upper()) is not None
 
 
 _SHORTEST = 4  # a shorter "secret" would blank out ordinary words

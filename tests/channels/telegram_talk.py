@@ -8,11 +8,14 @@ import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from nanoclaw.channels.telegram import Telegram
+from nanoclaw.channels.telegram.channel import Telegram
+from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
@@ -77,11 +80,8 @@ async def opened(token: str = "", menu: dict[str, str] | None = None, api_base: 
     """A server and a channel for it, or for what is at `api_base`; it is not running yet."""
     async with TelegramServer() as server:
         channel = Telegram(
-            token or server.token,
-            api_base or server.api_base,
-            lambda: datetime.now(UTC),
-            menu={"help": "what there is"} if menu is None else menu,
-            most_bytes=20_000_000,
+            TelegramSettings(token or server.token, api_base or server.api_base),
+            ChannelHost(Path(), lambda: datetime.now(UTC), menu={"help": "what there is"} if menu is None else menu),
         )
         try:
             yield Talk(server, channel)

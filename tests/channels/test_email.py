@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.email import Email, mailbox
-from nanoclaw.channels.email.channel import MAILS_AN_HOUR
-from nanoclaw.core.channel import Holds, Place
+from nanoclaw.channels.email import mailbox
+from nanoclaw.channels.email.channel import MAILS_AN_HOUR, Email
+from nanoclaw.channels.email.settings import EmailSettings
+from nanoclaw.core.channel import ChannelHost, Holds, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.mail_server import PASSWORD, USER, MailServer
@@ -53,11 +54,9 @@ class Post:
         self.channel = self.make()
 
     def make(self, **options: Any) -> Email:
-        given = {"security": "none", "ca_file": "", "trusts": "lab.test", "most_bytes": 100_000, "folder": self.folder}
-        return Email(
-            *(USER, USER, options.pop("password", PASSWORD), self.server.imap, self.server.smtp, lambda: self.now),
-            **{**given, **options},
-        )
+        most, (imap, smtp) = options.pop("most_bytes", 100_000), (self.server.imap, self.server.smtp)
+        settings = EmailSettings(USER, "", PASSWORD, *imap, *smtp, "none", trusts="lab.test")
+        return Email(settings._replace(**options), ChannelHost(self.folder, lambda: self.now, most))
 
     @asynccontextmanager
     async def runs(
@@ -618,20 +617,16 @@ async def test_no_mail_stops_those_after_it(post: Post) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"imap": ("mail.example.org", 143)}, "on this machine only"),
-        ({"smtp": ("mail.example.org", 25)}, "on this machine only"),
-        ({"imap": ("", 993)}, "imap_host is missing"),
+        ({"imap_host": "mail.example.org"}, "on this machine only"),
+        ({"smtp_host": "mail.example.org"}, "on this machine only"),
         ({"address": "bot"}, "such as bot@example.org"),
-        ({"password": ""}, "NANOCLAW_EMAIL_PASSWORD"),
         ({"ca_file": "/none.pem"}, "no file /none.pem"),
     ],
 )
 def test_what_is_wrong_with_the_configuration_is_said(options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
-    local = ("127.0.0.1", 1)
-    given = {"address": USER, "user": USER, "password": "p", "imap": local, "smtp": local, "clock": lambda: NOON}
-    more = {"security": "none", "ca_file": "", "trusts": "", "most_bytes": 1, "folder": tmp_path}
+    given = EmailSettings(USER, "", "p", "127.0.0.1", 1, "127.0.0.1", 1, "none")._replace(**options)
     with pytest.raises(ConfigError, match=sentence):
-        Email(**{**given, **more, **options})
+        Email(given, ChannelHost(tmp_path, lambda: NOON))
 
 
 @in_loop

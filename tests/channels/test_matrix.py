@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.channels.matrix import Matrix, channel
+from nanoclaw.channels.matrix import channel
+from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.events import (
     Held,
     addressed,
@@ -24,8 +25,9 @@ from nanoclaw.channels.matrix.events import (
     when,
     without_fallback,
 )
+from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.channels.matrix.signing import Seeds, cross_sign, public, signed
-from nanoclaw.core.channel import Place
+from nanoclaw.core.channel import ChannelHost, Place
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Outbound
 
@@ -263,7 +265,7 @@ def test_a_configuration_that_cannot_work_is_refused(
     tmp_path: Path, homeserver: str, user: str, password: str, wrong: str
 ) -> None:
     with pytest.raises(ConfigError, match=wrong):
-        Matrix(homeserver, user, password, tmp_path, lambda: NOW, most_bytes=1)
+        Matrix(MatrixSettings(homeserver, user, password), ChannelHost(tmp_path, lambda: NOW))
     assert list(tmp_path.iterdir()) == []
 
 

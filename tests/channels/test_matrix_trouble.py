@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.matrix import Matrix, client
+from nanoclaw.channels.matrix import client
+from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.events import Held
+from nanoclaw.channels.matrix.settings import MatrixSettings
+from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
@@ -38,7 +41,8 @@ UNKNOWN_TOKEN = (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access to
 
 
 def make(server: Homeserver, folder: Path, password: str = "right", knows: tuple[str, ...] = (ANNA,)) -> Matrix:
-    return Matrix(server.url, BOT, password, folder, lambda: NOW, most_bytes=1_000, is_known=knows.__contains__)
+    host = ChannelHost(folder, lambda: NOW, 1_000, is_known=knows.__contains__)
+    return Matrix(MatrixSettings(server.url, BOT, password), host)
 
 
 async def ignore(inbound: Inbound) -> None:
@@ -358,7 +362,7 @@ async def test_a_thousand_invitations_of_strangers_cost_nothing(tmp_path: Path, 
 async def test_an_invitation_that_stays_is_told_once(tmp_path: Path, log: list[str]) -> None:
     async with homeserver() as server:
         now = NOW
-        channel = Matrix(server.url, BOT, "right", tmp_path, lambda: now, most_bytes=1)
+        channel = Matrix(MatrixSettings(server.url, BOT, "right"), ChannelHost(tmp_path, lambda: now))
         for _ in range(2):
             server.news = [{"rooms": {"invite": invitation(1, "@stranger:evil")}}, {}] if not server.asked else [{}, {}]
             async with running(server, channel):
@@ -435,7 +439,8 @@ async def test_an_invitation_that_fails_is_tried_again_later(tmp_path: Path) -> 
     async with homeserver() as server:
         server.refusals["/join/"] = [(502, {}), (404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
         now = NOW
-        channel = Matrix(server.url, BOT, "right", tmp_path, lambda: now, most_bytes=1, is_known=lambda sender: True)
+        host = ChannelHost(tmp_path, lambda: now, is_known=lambda sender: True)
+        channel = Matrix(MatrixSettings(server.url, BOT, "right"), host)
         server.news = [{"rooms": {"invite": invitation(1, ANNA)}}, {}]
         async with running(server, channel):
             await server.until("/sync", 3)

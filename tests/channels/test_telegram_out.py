@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.telegram import Telegram
 from nanoclaw.channels.telegram import channel as module
-from nanoclaw.core.channel import Hints
+from nanoclaw.channels.telegram.channel import Telegram
+from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.core.channel import ChannelHost, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
@@ -36,7 +37,7 @@ async def test_links_show_no_preview(talk: Talk) -> None:
 @talking
 async def test_markup_that_telegram_refuses_is_left_away(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     beyond = [{"type": "bold", "offset": 0, "length": 999}]
-    monkeypatch.setattr(module, "telegram", lambda text: (text, beyond))
+    monkeypatch.setattr(module, "to_telegram", lambda text: (text, beyond))
     await talk.send("A heron.")
     assert [(message.text, message.entities) for message in talk.server.sent(talk.anna)] == [("A heron.", [])]
 
@@ -480,7 +481,7 @@ async def test_buttons_go_when_what_they_ask_is_settled_elsewhere(talk: Talk) ->
 
 
 def test_what_a_channel_has_no_sign_for_it_is_not_asked_to_show() -> None:
-    shy = Telegram("1:a", "http://127.0.0.1:1", lambda: NOON, menu={}, most_bytes=1, reactions=False).hints
+    shy = Telegram(TelegramSettings("1:a", reactions=False), ChannelHost(Path(), lambda: NOON)).hints
     assert [shy.can_show(event) for event in (Queued("1:2"), Settled("1:2"), TextDelta("x"))] == [False, True, True]
     assert [Hints().can_show(event) for event in (Queued("1:2"), Settled("1:2"))] == [False, False]
 

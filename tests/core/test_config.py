@@ -48,8 +48,8 @@ def test_every_key_of_the_contract_is_read(tmp_path: Path) -> None:
     assert loaded.person.timezone == "Europe/Berlin"
     assert (loaded.heartbeat.every, loaded.heartbeat.active) == ("30m", "08:00-22:00")
     assert (loaded.limits.rounds, loaded.limits.day_usd) == (32, 0.0)
-    assert loaded.channels.telegram.token == "123:abc"
-    assert loaded.channels.telegram.allow_from == ("anna", "42")
+    assert loaded.channels["telegram"].settings.token == "123:abc"
+    assert loaded.channels["telegram"].access.allow_from == ("anna", "42")
     assert loaded.warnings == ()
 
 
@@ -174,7 +174,7 @@ def test_the_environment_wins_over_the_files(tmp_path: Path) -> None:
     secrets(tmp_path, "OPENAI_API_KEY=from-file\nNANOCLAW_TELEGRAM_TOKEN=from-file")
     loaded = load(tmp_path, CONTRACT, {"OPENAI_API_KEY": "from-env", "NANOCLAW_TELEGRAM_TOKEN": "from-env"})
     assert loaded.environment["OPENAI_API_KEY"] == "from-env"
-    assert loaded.channels.telegram.token == "from-env"
+    assert loaded.channels["telegram"].settings.token == "from-env"
 
 
 def test_a_key_in_a_config_that_others_can_read_is_warned_of(tmp_path: Path) -> None:

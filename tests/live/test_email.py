@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 import imap_tools
 import pytest
 
-from nanoclaw.channels.email import Email
-from nanoclaw.channels.email.mailbox import Security
+from nanoclaw.channels.email.channel import Email
+from nanoclaw.channels.email.settings import EmailSettings, Security
+from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
@@ -473,9 +474,9 @@ def test_it_ends_at_once_while_it_waits_for_mail(one: Journey) -> None:
 
 
 def make(folder: Path, ca_file: str, security: Security, smtp: int, imap: int) -> Email:
-    ports = ("localhost", PORT + imap), ("localhost", PORT + smtp)
-    more = {"ca_file": ca_file, "trusts": "lab.test", "most_bytes": 1000, "folder": folder}
-    return Email(BOT, BOT, "botpass1", *ports, now, security=security, **more)  # type: ignore[arg-type]
+    ports = ("localhost", PORT + imap, "localhost", PORT + smtp)
+    settings = EmailSettings(BOT, "", "botpass1", *ports, security, ca_file, "lab.test")
+    return Email(settings, ChannelHost(folder, now, 1000))
 
 
 @pytest.mark.parametrize(("security", "smtp", "imap"), [("tls", 2, 4), ("starttls", 1, 3)])

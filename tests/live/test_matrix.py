@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.matrix import Matrix
+from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.client import Client
-from nanoclaw.core.channel import Place
+from nanoclaw.channels.matrix.settings import MatrixSettings
+from nanoclaw.core.channel import ChannelHost, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
@@ -85,7 +86,7 @@ def make(server: str, user: str, folder: Path, knows: Callable[[str], bool], pas
     def now() -> datetime:
         return datetime.now(UTC)
 
-    return Assistant(Matrix(server, user, password, folder, now, most_bytes=1_000_000, is_known=knows))
+    return Assistant(Matrix(MatrixSettings(server, user, password), ChannelHost(folder, now, is_known=knows)))
 
 
 @asynccontextmanager

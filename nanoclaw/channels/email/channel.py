@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, TypeVar
 from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
 from nanoclaw.channels.email import quotes, threads, words
-from nanoclaw.channels.email.mailbox import Mailbox, Security, Server, Skipped
+from nanoclaw.channels.email.mailbox import Mailbox, Server, Skipped
 from nanoclaw.channels.email.reading import Letter, as_message
+from nanoclaw.channels.email.settings import EmailSettings
 from nanoclaw.channels.email.threads import Conversation, Threads
 from nanoclaw.channels.email.trust import Headers, is_address
-from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
@@ -31,7 +32,6 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 if TYPE_CHECKING:
     import ssl
 
-INSTALL = "pip install 'nanoclaw-assistant[email]'"
 MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
 last."""
@@ -64,30 +64,17 @@ class Email:
 
     name = "email"
 
-    def __init__(
-        self,
-        address: str,
-        user: str,
-        password: str,
-        imap: tuple[str, int],
-        smtp: tuple[str, int],
-        clock: Callable[[], datetime],
-        *,
-        security: Security,
-        ca_file: str,
-        trusts: str,
-        most_bytes: int,
-        folder: Path,
-    ) -> None:
-        """`trusts` is whose Authentication-Results are believed. Raises ConfigError."""
-        _check(address, password, imap[0], smtp[0], security, ca_file)
-        self._address, self._domain = address.lower(), address.lower().rpartition("@")[2]
-        self._user, self._password = user, password
-        context = partial(_tls_context, ca_file)
-        self._imap, self._smtp = Server(*imap, security, context), Server(*smtp, security, context)
-        self._clock, self._trusts, self._most_bytes = clock, trusts.strip(), most_bytes
-        self._mark_file = folder / "mailbox.json"
-        self._threads = Threads(folder / "threads")
+    def __init__(self, settings: EmailSettings, host: ChannelHost) -> None:
+        """Raises ConfigError."""
+        _check(settings)
+        self._address, self._domain = settings.address.lower(), settings.address.lower().rpartition("@")[2]
+        self._user, self._password = settings.user or settings.address, settings.password
+        security, context = settings.security, partial(_tls_context, settings.ca_file)
+        self._imap = Server(settings.imap_host, settings.imap_port, security, context)
+        self._smtp = Server(settings.smtp_host, settings.smtp_port, security, context)
+        self._clock, self._trusts, self._most_bytes = host.clock, settings.trusts.strip(), host.most_bytes
+        self._mark_file = host.folder / "mailbox.json"
+        self._threads = Threads(host.folder / "threads")
         self._taken: deque[tuple[datetime, str]] = deque()
         self._over: dict[str, datetime] = {}
         self._alive: datetime | None = None
@@ -96,7 +83,7 @@ class Email:
             markup="markdown",
             caption=_LENGTH,
             files=_FILES,
-            file_bytes=most_bytes,
+            file_bytes=host.most_bytes,
             threads=True,
             remark="This is e-mail: write a letter, not chat. Each answer is one mail, read later, so ask all at once.",
         )
@@ -324,23 +311,17 @@ class Email:
         return f"{self._user} {self._imap}"
 
 
-def _check(address: str, password: str, imap_host: str, smtp_host: str, security: Security, ca_file: str) -> None:
-    import importlib.util
-
-    if missing := [name for name in ("imap_tools", "aiosmtplib", "inscriptis") if not importlib.util.find_spec(name)]:
-        raise ConfigError(f"E-mail needs {', '.join(missing)}: {INSTALL}")
+def _check(settings: EmailSettings) -> None:
+    """Raises ConfigError for what cannot be meant."""
+    address, ca_file, security = settings.address, settings.ca_file, settings.security
     if not is_address(address):
         raise ConfigError(f"channels.email.address must be an address such as bot@example.org, not {address!r}.")
-    for key, host in (("imap_host", imap_host), ("smtp_host", smtp_host)):
-        if not host:
-            raise ConfigError(f"channels.email.{key} is missing: the mail server's name, such as mail.example.org.")
+    for host in (settings.imap_host, settings.smtp_host):
         if security == "none" and not _is_loopback(host):
             raise ConfigError(
                 f"channels.email.security is 'none', which is for servers on this machine only, not for {host}. "
                 "Use 'tls' or 'starttls'."
             )
-    if not password:
-        raise ConfigError("The mailbox's password is missing: put NANOCLAW_EMAIL_PASSWORD=… into secrets.env.")
     if ca_file and not Path(ca_file).expanduser().is_file():
         raise ConfigError(f"channels.email.ca_file: there is no file {ca_file}.")
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels.email import reading, structure
 from nanoclaw.channels.email.reading import Letter
+from nanoclaw.channels.email.settings import Security
 from nanoclaw.channels.email.trust import Headers, author, machine
 from nanoclaw.core.errors import ChannelError
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     import ssl
 
     from imap_tools import BaseMailBox
-
-Security = Literal["tls", "starttls", "none"]
 
 IDLE_SECONDS = 120.0
 """So long a server may be silent until it is asked for a sign of life; some end an IDLE of half an hour."""

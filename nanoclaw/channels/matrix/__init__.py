@@ -1,5 +1,1 @@
-"""Matrix, with encryption; nio is imported when the channel runs."""
-
-from nanoclaw.channels.matrix.channel import Matrix
-
-__all__ = ["Matrix"]
+"""Matrix, with end-to-end encryption."""

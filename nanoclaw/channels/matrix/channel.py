@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib.util
 import mimetypes
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,9 +19,10 @@ from nanoclaw.channels.live import Live
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
 from nanoclaw.channels.matrix.events import Held
+from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
-from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
@@ -63,21 +63,10 @@ class Matrix:
 
     name = "matrix"
 
-    def __init__(
-        self,
-        homeserver: str,
-        user: str,
-        password: str,
-        folder: Path,
-        clock: Callable[[], datetime],
-        *,
-        most_bytes: int,
-        is_known: Callable[[str], bool] = lambda sender: False,
-    ) -> None:
-        """`folder` holds the keys and the login; the password is needed until there is one. `is_known` tells whose
-        invitations are accepted. Raises ConfigError for what is missing."""
-        if importlib.util.find_spec("nio") is None or importlib.util.find_spec("vodozemac") is None:
-            raise ConfigError("Matrix needs more packages: pip install 'nanoclaw-assistant[matrix]'")
+    def __init__(self, settings: MatrixSettings, host: ChannelHost) -> None:
+        """`host.folder` holds the keys and the login; the password is needed until there is one. Raises ConfigError for
+        what is missing."""
+        homeserver, user, password = settings
         if not re.fullmatch(r"https?://[^/\s]+/?", homeserver):
             raise ConfigError(
                 f"channels.matrix.homeserver must be an address such as https://matrix.example.org, not {homeserver!r}."
@@ -85,7 +74,8 @@ class Matrix:
         if not re.fullmatch(r"@[^:\s]+:\S+", user):
             raise ConfigError(f"channels.matrix.user must be a whole id such as @bot:example.org, not {user!r}.")
         self._homeserver, self._user, self._password = homeserver.rstrip("/"), user, password
-        self._folder, self._clock, self._most, self._is_known = Folder(folder), clock, most_bytes, is_known
+        self._folder, self._clock = Folder(host.folder), host.clock
+        self._most, self._is_known = host.most_bytes, host.is_known
         if not password and not self._folder.has_login(user):
             raise ConfigError(
                 f"the first login of {user} needs its password: set NANOCLAW_MATRIX_PASSWORD, "
@@ -95,7 +85,7 @@ class Matrix:
         self._ready, self._is_over = asyncio.Event(), False
         self._alive: datetime | None = None
         self._progress = Progress()
-        self._timeline = Timeline(self.name, user, clock, self._remark)
+        self._timeline = Timeline(self.name, user, host.clock, self._remark)
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
         self._typing: set[str] = set()

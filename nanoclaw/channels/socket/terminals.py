@@ -71,7 +71,7 @@ class Terminals:
 
     def __init__(self, home: Path, desk: Desk, clock: Callable[[], datetime], own: Channel | None = None) -> None:
         self.name = "terminal"
-        self.hints = Hints(markup="markdown")
+        self.hints = Hints(markup="markdown", bursts=False)
         self.alive: datetime | None = None
         self._home, self._desk, self._clock, self._own = home, desk, clock, own
         self._faces: list[Face] = [own] if own else []

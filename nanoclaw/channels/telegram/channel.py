@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +15,8 @@ from typing import Any
 from nanoclaw.channels.live import Live
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
-from nanoclaw.core.channel import Deliver, Hints, Place
+from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
@@ -73,18 +74,8 @@ class _Draft:
 class Telegram:
     """One bot. Posts of channels and what other bots say are not delivered."""
 
-    def __init__(
-        self,
-        token: str,
-        api_base: str,
-        clock: Callable[[], datetime],
-        *,
-        menu: Mapping[str, str],
-        most_bytes: int,
-        reactions: bool = True,
-    ) -> None:
-        """`menu` are the commands to be offered, each with its help. Of a photo the largest size of at most
-        `most_bytes` is taken. With `reactions` a message that waits is marked as seen."""
+    def __init__(self, settings: TelegramSettings, host: ChannelHost) -> None:
+        """Of a photo the largest size of at most `host.most_bytes` is taken."""
         self.name = updates.NAME
         self.hints = Hints(
             length=4096,
@@ -95,11 +86,12 @@ class Telegram:
             edits=True,
             threads=True,
             buttons=True,
-            reactions=reactions,
+            reactions=settings.reactions,
         )
         self.alive: datetime | None = None
-        self._api, self._clock, self._most_bytes = Api(token, api_base), clock, most_bytes
-        self._menu: Mapping[str, str] | None = menu  # until it was told
+        self._api = Api(settings.token, settings.api_base)
+        self._clock, self._most_bytes = host.clock, host.most_bytes
+        self._menu: Mapping[str, str] | None = host.menu  # until it was told
         self._offset = 0
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
         self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
@@ -108,7 +100,7 @@ class Telegram:
         self._live_in_groups = Live(self, self.hints, pause_seconds=GROUP_PAUSE_SECONDS)
         self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
         self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
-        self._draft_ids = itertools.count(int(clock().timestamp()) % 2**30 + 1)
+        self._draft_ids = itertools.count(int(host.clock().timestamp()) % 2**30 + 1)
         self._draftless: set[str] = set()  # chats where Telegram takes no drafts
 
     # --- in ----------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Terminal:
         face: Face | None = None,
     ) -> None:
         self.name = "terminal"
-        self.hints = Hints(markup="markdown")
+        self.hints = Hints(markup="markdown", bursts=False)
         self.alive: datetime | None = None
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting

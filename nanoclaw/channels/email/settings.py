@@ -1,0 +1,58 @@
+"""The settings of e-mail, and how a mailbox is linked."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, LinkHelp
+
+Security = Literal["tls", "starttls", "none"]
+
+
+class EmailSettings(NamedTuple):
+    """A mailbox of the assistant's own. `user` is the name to log in with, '' for the address; `trusts` is the name
+    under which its own server writes Authentication-Results."""
+
+    address: str = ""
+    user: str = ""
+    password: str = ""
+    imap_host: str = ""
+    imap_port: int = 993
+    smtp_host: str = ""
+    smtp_port: int = 465
+    security: Security = "tls"
+    ca_file: str = ""
+    trusts: str = ""
+
+
+def make(settings: EmailSettings, host: ChannelHost) -> Channel:
+    from nanoclaw.channels.email.channel import Email
+
+    return Email(settings, host)
+
+
+LINK = LinkHelp(
+    missing="""\
+email is not configured yet. Make a mailbox for the assistant alone, then put into config.toml
+  [channels.email]
+  address = "assistant@example.org"
+  imap_host = "imap.example.org"
+  smtp_host = "smtp.example.org"
+  trusts = "mx.example.org"      # how its own server signs Authentication-Results
+and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link email again.""",
+    where="{address}, by mail",
+    needed={
+        "trusts": "the name by which your mail server signs Authentication-Results (look into a mail that it has "
+        "received): without it you cannot be told from a forger, so nobody can be linked"
+    },
+)
+
+SPEC = ChannelSpec(
+    make,
+    EmailSettings,
+    needed=("address", "imap_host", "smtp_host", "password"),
+    secrets=("password",),
+    libraries=("imap_tools", "aiosmtplib", "inscriptis"),
+    ids="addresses",
+    link=LINK,
+)
