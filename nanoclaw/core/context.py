@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.core import bootstrap, sections
 from nanoclaw.core import prompt_snapshot as openings
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.errors import DocumentError, ImageError, WorkspaceError
+from nanoclaw.core.errors import ImageError, WorkspaceError
 from nanoclaw.core.messages import (
     AssistantMessage,
     Attachment,
@@ -260,7 +260,7 @@ class ContextBuilder:
                 if _is_document(file):
                     budget = int(self._document_limit * share)
                     texts.append(self._read_document(Path(file.path), budget, stopped, in_part))
-            except (ImageError, DocumentError, OSError) as error:
+            except (ImageError, documents.DocumentError, OSError) as error:
                 verb = "shown" if is_image else "read"
                 remarks.append(f"{file.name} could not be {verb}{'' if mode == 'guest' else f': {error}'}")
                 tell(str(error))

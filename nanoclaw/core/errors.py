@@ -14,7 +14,6 @@ NanoclawError
 │   └── Refused            the guard said no
 ├── SkillError             a skill that is broken, unknown or lacks something
 ├── ImageError             a picture that cannot be shown to a model
-├── DocumentError          a document whose text cannot be read
 ├── ChannelError           a chat platform that cannot be reached, or does not do what it was asked
 │   └── Undeliverable      asking again cannot help: no such chat, blocked by the person
 └── ScheduleError          a time, interval or cron expression that no job can have
@@ -84,10 +83,6 @@ class SkillError(NanoclawError):
 
 
 class ImageError(NanoclawError):
-    pass
-
-
-class DocumentError(NanoclawError):
     pass
 
 

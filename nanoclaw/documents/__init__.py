@@ -1,0 +1,1 @@
+"""The text of documents that anybody may have sent; a library, see README.md."""

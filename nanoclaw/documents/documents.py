@@ -1,4 +1,4 @@
-"""Documents that a person attaches: which there are, and their text for the model, read by a process that can be ended.
+"""The text of documents, between marks that it cannot forge, read by a child process that can be ended.
 
 [attached file report.pdf: PDF, 3 pages]
 …
@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from nanoclaw.core.errors import DocumentError
-
 CHARACTERS = 12_000
-"""Of one attached file that reach the model, unless the caller says otherwise."""
+"""Budget for one document, unless the caller gives another."""
 
 SECONDS = 8.0
-"""For one document; what was read until then is used."""
+"""Time limit for one document; what was read until then is used."""
 
 TYPES = {
     ".png": "image/png",
@@ -54,7 +52,11 @@ TYPES = {
     ".htm": "text/html",
     ".json": "application/json",
 }
-"""What people attach, by the endings of names; a system's own list may lack the half of it."""
+"""MIME types of files that people attach, by suffix; a system's own list may lack half of them."""
+
+
+class DocumentError(ValueError):
+    """There is no text to be had; the message is a sentence for a person."""
 
 
 def read_document(
@@ -63,10 +65,9 @@ def read_document(
     stopped: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda remark: None,
 ) -> str:
-    """The text of a document between marks that its own text cannot hold, cut to the budget; `tell` hears why there
-    is no more, if so.
+    """A document's text between marks, cut to the budget; `tell` hears why there is no more, if so.
 
-    Raises DocumentError, with a sentence, when there is no text to be had, and when `stopped()` says to end.
+    Raises DocumentError, also when `stopped()` says to end before there is any text.
     """
     name = _one_line(path.name)
     found = _read(path, name, budget_characters, stopped)
@@ -83,12 +84,12 @@ def read_document(
 
 
 def escape(text: str) -> str:
-    """Text of a document, with marks like ours made harmless."""
+    """A document's text with marks like ours made harmless."""
     return re.sub(_MARK, lambda run: run[0].replace("[", "("), text) if "[" in text else text
 
 
 def without_documents(text: str) -> str:
-    """What a person wrote beside the documents in a message."""
+    """A message without the documents in it."""
     return re.sub(_WHOLE, "", text).strip() if "[attached file " in text else text
 
 
@@ -100,7 +101,7 @@ _WHOLE = r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end o
 
 @dataclass
 class _Found:
-    """What the child has said so far."""
+    """Findings of the child so far."""
 
     kind: str = ""
     parts: str = ""
@@ -140,7 +141,7 @@ def _read(path: Path, name: str, budget: int, stopped: Callable[[], bool]) -> _F
             child = subprocess.Popen(
                 (sys.executable, "-I", "-S", "-c", _CHILD, str(Path(__file__).parents[2]), json.dumps(request)),
                 cwd="/",
-                env={},
+                env={"OPENBLAS_NUM_THREADS": "1"},  # openpyxl imports numpy where there is one
                 stdin=file,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -165,11 +166,11 @@ def _read(path: Path, name: str, budget: int, stopped: Callable[[], bool]) -> _F
     return found
 
 
-# without `site` and what it loads a start takes half the time; the libraries' folders come with the request
+# without `site` a start takes half the time; the libraries' folders come with the request
 _CHILD = """
 import sys
 sys.path.append(sys.argv[1])
-from nanoclaw.documents.document_text import main
+from nanoclaw.documents.reader import main
 main(sys.argv[2])
 """
 
@@ -187,7 +188,7 @@ def _opened(path: Path, name: str) -> BinaryIO:
 
 
 def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:
-    """All that the child says, and whether it had to be cut short."""
+    """The child's output, and whether it had to be cut short."""
     said, deadline = bytearray(), time.monotonic() + SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
@@ -212,7 +213,7 @@ def _tidy(text: str) -> Iterator[str]:
 
 
 def _remark(name: str, text: str, found: _Found) -> str:
-    """Why there is no more, '' when it is all."""
+    """The reason why there is no more, '' when this is all."""
     where = f", up to {found.part} of {found.parts}" if found.part and found.parts else ""
     if found.cut and found.total:
         return f"{name}: the first {len(text):,} of {found.total:,} characters are shown"

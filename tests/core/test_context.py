@@ -20,12 +20,12 @@ import PIL.Image
 import pytest
 
 from nanoclaw.core.context import ContextBuilder, attachment
-from nanoclaw.core.errors import DocumentError
 from nanoclaw.core.manifest import manifest
 from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.metadata import CLOSE, OPEN, escape
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool
+from nanoclaw.documents.documents import DocumentError
 from nanoclaw.plugins.memory.recall import Hit
 from nanoclaw.providers.scripted import ScriptedProvider, Step, call
 from tests.core.house import BERLIN, NOON, HandClock, builder_for, house, new_home

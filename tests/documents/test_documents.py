@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.errors import DocumentError
 from nanoclaw.documents import documents
-from nanoclaw.documents.document_text import MEMORY_BYTES
-from nanoclaw.documents.documents import read_document, without_documents
+from nanoclaw.documents.documents import DocumentError, read_document, without_documents
+from nanoclaw.documents.reader import MEMORY_BYTES
 from tests.documents import office
 
 REPOSITORY = Path(__file__).parents[2]

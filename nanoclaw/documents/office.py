@@ -1,18 +1,16 @@
 """The text of Word, Excel and PowerPoint files, read with python-docx, openpyxl and python-pptx.
 
-Runs in the child process of `documents`, which bounds time and memory. What the archive holds is looked at first:
-the libraries load much of it at once.
+Runs in the child process, like `reader`. The archive is checked first: the libraries load much of it at once.
 """
 
 from __future__ import annotations
 
-import sys
 import zipfile
 from collections.abc import Iterable
 from datetime import datetime, time
 from typing import Any, BinaryIO
 
-from nanoclaw.documents.document_text import INSTALL, Say, Text, Unreadable, counted
+from nanoclaw.documents.reader import INSTALL, Say, Text, Unreadable, counted
 
 UNPACKED_BYTES = 200 * 10**6
 MOST_ENTRIES = 10_000
@@ -96,7 +94,6 @@ _SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "pPr": "", 
 
 
 def _read_workbook(file: BinaryIO, text: Text, say: Say) -> None:
-    sys.modules["numpy"] = None  # type: ignore[assignment]  # openpyxl would load it for types that no file has
     import openpyxl
 
     sheets = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False).worksheets

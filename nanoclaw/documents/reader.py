@@ -1,6 +1,6 @@
-"""The text of a document, piece by piece, whatever its form.
+"""The text of a document, said part by part, whatever its format.
 
-Runs in a child process of `documents`: a document can make any parser hang or grow, and a process can be ended.
+Runs in a child process: a document can make any parser hang or grow, and a process can be ended.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 MEMORY_BYTES = 384 * 2**20
-"""Address space of the child; the interpreter with a library takes a fifth of it."""
+"""Address space of the child; the interpreter with one library takes a fifth of it."""
 
 LARGEST_FILE_BYTES = 200 * 10**6
-"""Of what must be read as a whole; of a plain text of any size only the beginning is read."""
+"""For formats that must be read as a whole; of a plain text only the beginning is read, whatever its size."""
 
 COUNTED_BYTES = 20 * 10**6
-"""How large a text may be for its characters to be counted when only some are shown."""
+"""A larger text is not read on to count its characters when only some are shown."""
 
 Say = Callable[[Mapping[str, Any]], None]
-"""Takes what is found: kind, parts (as "3 pages"), part (the one that follows), text, fault, cut, total characters."""
+"""Takes findings by name: kind, parts ("3 pages"), part (the name of the next one), text, fault, cut, total."""
 
 
 class Unreadable(Exception):
-    """What is wrong with the document, as the end of a sentence that begins with its name."""
+    """The document cannot be read; the text is the end of a sentence that begins with its name."""
 
 
 class Enough(Exception):
@@ -35,7 +35,7 @@ class Enough(Exception):
 
 
 def read(file: BinaryIO, suffix: str, budget: int, say: Say) -> None:
-    """Say what is in a document until `budget` characters are said, the end comes or something is wrong."""
+    """Say a document's text until `budget` characters are said, the end comes or something is wrong."""
     text = Text(budget, say)
     try:
         _read(file, suffix.lower(), text, say)
@@ -67,7 +67,7 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
         _read_pdf(file, text, say)
     elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         _check_size(file)
-        from nanoclaw.documents.office_text import read_office
+        from nanoclaw.documents.office import read_office
 
         read_office(file, text, say)
     elif head.startswith(b"\xd0\xcf\x11\xe0"):
@@ -92,7 +92,7 @@ def reason(error: Exception) -> str:
 
 
 class Text:
-    """What goes out: without signs that nobody sees, in pieces, up to the budget."""
+    """The text on its way out: without invisible characters, up to the budget."""
 
     def __init__(self, budget: int, say: Say) -> None:
         self.left, self.said = budget, False
