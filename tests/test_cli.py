@@ -22,8 +22,8 @@ from tests.model_server import ModelServer, failing
 
 NO_SERVER = """
 import sys
-from nanoclaw.providers import names
-names.PORTS.clear()  # whatever listens on this machine is not asked
+from nanoclaw.providers import local_servers
+local_servers.PORTS.clear()  # whatever listens on this machine is not asked
 from nanoclaw.cli import run
 sys.exit(run(sys.argv[1:]))
 """

@@ -18,5 +18,5 @@ def test_the_wheel_holds_skills_and_the_workspace_template(tmp_path: Path) -> No
     shipped = [*(ROOT / "workspace_template").glob("*.md"), *(ROOT / "skills").glob("*/SKILL.md")]
     assert shipped
     assert {f"nanoclaw/shipped/{path.relative_to(ROOT)}" for path in shipped} <= names
-    assert "nanoclaw/cli.py" in names
+    assert {"nanoclaw/cli.py", "nanoclaw/providers/services.toml", "nanoclaw/providers/local_models.toml"} <= names
     assert "nanoclaw/time_words/languages/en.json" in names

@@ -6,11 +6,11 @@ from nanoclaw import __version__
 from nanoclaw.core import parts
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.models import LOCAL
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.plugins.schedule.jobs import Jobs
 from nanoclaw.plugins.schedule.reminders import important
+from nanoclaw.providers.choose import LOCAL
 
 
 def greeting(config: Config, model: str, first: bool) -> str:

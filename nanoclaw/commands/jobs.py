@@ -63,12 +63,11 @@ def cron(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
-    from nanoclaw.core import models
     from nanoclaw.core.store.flags import Flags
     from nanoclaw.plugins.schedule.rehearsing import rehearse_job
 
     now = parts.person_clock(config)
-    budget = models.make_budget(config, store, Flags(store, now), now)
+    budget = parts.make_budget(config, store, Flags(store, now), now)
     return await rehearse_job(config, store, budget, f"{options.id} {options.at}")
 
 
@@ -82,9 +81,9 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
     options.session, options.model = "main", ""
 
     async def beat() -> int:
-        from nanoclaw.core import models
+        from nanoclaw.providers import choose
 
-        model = await models.choose_model(config)
+        model = await choose.choose_model(config)
         async with serving(config, None, options, model) as running:
             print(printable(await running.beat()))
         return 0

@@ -7,14 +7,15 @@ import asyncio
 import sys
 
 from nanoclaw import attach
-from nanoclaw.core import models
 from nanoclaw.core.config import Config
 from nanoclaw.providers import catalogue
+from nanoclaw.providers.choose import has_model, models_folder
+from nanoclaw.providers.pull import pull as pull_model
 
 
 def listed(config: Config, options: argparse.Namespace) -> int:
-    here = {model.name: model for model in catalogue.installed(models.models_folder(config))}
-    for entry in catalogue.ENTRIES:
+    here = {model.name: model for model in catalogue.installed(models_folder(config))}
+    for entry in catalogue.catalogue():
         state = "on this machine" if here.pop(entry.name, None) else "nanoclaw local pull " + entry.name
         print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
     for model in here.values():
@@ -23,18 +24,18 @@ def listed(config: Config, options: argparse.Namespace) -> int:
 
 
 def pull(config: Config, options: argparse.Namespace) -> int:
-    if options.if_needed and asyncio.run(models.has_model(config)):
+    if options.if_needed and asyncio.run(has_model(config)):
         return 0
     entry = catalogue.find(options.name) if options.name else catalogue.recommended()
     config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     attach.say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
-    path = asyncio.run(catalogue.pull(entry, models.models_folder(config), _Progress().show))
+    path = asyncio.run(pull_model(entry, models_folder(config), _Progress().show))
     print(f"local/{entry.name} is ready: {path}")
     return 0
 
 
 def remove(config: Config, options: argparse.Namespace) -> int:
-    freed = catalogue.remove(options.name, models.models_folder(config))
+    freed = catalogue.remove(options.name, models_folder(config))
     print(f"{freed / 1e6:,.0f} MB freed.")
     return 0
 

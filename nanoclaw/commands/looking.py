@@ -16,7 +16,6 @@ from nanoclaw.core.context import recent_talk
 from nanoclaw.core.errors import ChannelError, ConfigError, ScheduleError, StoreError
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.messages import Address, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.models import choose_model, make_provider
 from nanoclaw.core.parts import (
     all_tools,
     context_builder,
@@ -47,6 +46,7 @@ from nanoclaw.plugins.inspect import xray
 from nanoclaw.plugins.rules.pins import Pins
 from nanoclaw.plugins.schedule.schedule import STALE
 from nanoclaw.plugins.skills.skills import Skill, survey
+from nanoclaw.providers.choose import choose_model, make_provider
 
 
 def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -78,10 +78,10 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
 async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
     """'' where there is none and a command is to be carried out, as most of them need none."""
-    from nanoclaw.core import models
+    from nanoclaw.providers import choose
 
     try:
-        return await models.choose_model(config, options.model)
+        return await choose.choose_model(config, options.model)
     except ConfigError:
         if _is_command(text):
             return ""
@@ -105,8 +105,9 @@ def _only_looks(text: str) -> bool:
 def _talk(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.channels.terminal import Terminal
     from nanoclaw.commands.greeting import greeting
-    from nanoclaw.core import models, parts
+    from nanoclaw.core import parts
     from nanoclaw.core.commands import COMMANDS
+    from nanoclaw.providers import choose
 
     def terminal(hello: str) -> Terminal:
         return Terminal(
@@ -120,7 +121,7 @@ def _talk(config: Config, options: argparse.Namespace) -> int:
 
     async def talk() -> int:
         first = bool(parts.make_home(config)) or not (config.home / "history").exists()
-        model = await models.choose_model(config, options.model)
+        model = await choose.choose_model(config, options.model)
         own = terminal(greeting(config, model, first))
         async with serving(config, own, options, model, listens=True) as running:
             await running.run()
@@ -208,7 +209,8 @@ def run(work: Any) -> int:
 
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core import chats, models, parts
+    from nanoclaw.core import chats, parts
+    from nanoclaw.providers import choose
 
     options.model = ""
     _give_memory_back()
@@ -216,7 +218,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
     async def serve() -> None:
         parts.make_home(config)
         try:
-            model = await models.choose_model(config)
+            model = await choose.choose_model(config)
         except ConfigError as error:  # what needs none works: reminders, notes, commands
             model = ""
             attach.say(str(error))

@@ -22,7 +22,6 @@ from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import ChannelError, ScheduleError
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, Role
-from nanoclaw.core.models import Providers, make_budget, price_in_words, transcriber, window_in_words, window_of
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.parts import (
     all_tools,
@@ -33,6 +32,7 @@ from nanoclaw.core.parts import (
     heartbeat_settings,
     image_type,
     job_commands,
+    make_budget,
     make_forgetter,
     make_home,
     note_search,
@@ -82,6 +82,7 @@ from nanoclaw.plugins.schedule.reminders import Answers, introduce
 from nanoclaw.plugins.schedule.schedule import Schedule
 from nanoclaw.plugins.skills.skills import survey
 from nanoclaw.plugins.undo.receipts import Receipts
+from nanoclaw.providers.choose import Models, transcriber
 from nanoclaw.spawn import end_left_over
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class App:
         self._clock = now = person_clock(config)
         self._began = now()
         self._facts = ModelFacts(self.store)
-        self._providers = Providers(config, model, forced, self._facts)
+        self._models = Models(config, model, forced, self._facts)
         # channels that broke off: the last sign of life before, and the reason
         self._troubles: dict[str, tuple[datetime | None, str]] = {}
         self._remember()
@@ -260,7 +261,7 @@ class App:
         def rehearse(argument: str) -> Awaitable[str]:
             from nanoclaw.plugins.schedule.rehearsing import rehearse_job  # seldom asked for
 
-            return rehearse_job(config, self.store, budget, argument, self._providers)
+            return rehearse_job(config, self.store, budget, argument, self._models)
 
         self._rehearse = rehearse
         report = report_tool(lambda notify, text, urgency: self._heartbeat.report(notify, text, urgency))
@@ -308,7 +309,7 @@ class App:
             role_of=roles.role_of,
             conversation=roles.conversation,
             shows_notices=lambda address: address.channel == MAIN.channel,
-            provider_for=self._providers.of,
+            provider_for=self._models.provider,
             show=self._show,
             status=lambda: f"nanoclaw {__version__}\nHome: {config.home}\nWorkspace: {root}",
             clock=now,
@@ -329,16 +330,16 @@ class App:
                 **self._gatekeeper.commands,
             },
             search=notes.search,
-            cost=partial(price_in_words, config),
+            cost=self._models.price_in_words,
             budget=budget,
             calibration=Calibration(partial(lessons, self.store)),
             skills=lambda: survey(skill_folders(config), skill_means(config, tools)),
             end_left_over=partial(end_left_over, root),
             waits=self._stays,
-            window_of=partial(window_of, config, facts),
+            window_of=self._models.window,
             learned_window=facts.learned_window,
             forget_window=facts.forget_window,
-            window_in_words=partial(window_in_words, config, facts),
+            window_in_words=self._models.window_in_words,
             resumed=schedule.changed,
             reaction=lambda inbound: reacted(inbound) or answered(inbound),
             arrive=arrivals.take,
@@ -351,7 +352,7 @@ class App:
 
     def check_model(self, address: Address) -> None:
         """Raises ConfigError when the model of a conversation cannot be asked as things are."""
-        self._providers.of(self._sessions.of(address).model)
+        self._models.provider(self._sessions.of(address).model)
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:
         """End soon: what runs is left to the next start, unless nobody waits for it then."""
@@ -401,7 +402,7 @@ class App:
         return outcome(beat, told, self._heartbeat.waiting())
 
     async def aclose(self) -> None:
-        await self._providers.aclose()
+        await self._models.aclose()
         self._notes.close()
         self.store.close()
 

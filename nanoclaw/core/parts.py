@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,11 +18,12 @@ from nanoclaw.core.commands import Answer, Said
 from nanoclaw.core.config import ChannelTable, Config
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import ConfigError, ImageError, WorkspaceError
-from nanoclaw.core.messages import Address, Image
+from nanoclaw.core.messages import Address, Image, Usage
 from nanoclaw.core.redact import Redactor, clean_environment
 from nanoclaw.core.sections import IDS, Extension
 from nanoclaw.core.store.audit import Ledger
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.tool import Tool
@@ -29,6 +31,7 @@ from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents import documents
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.access.access import creator
+from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
 from nanoclaw.plugins.files.tools import file_tools
 from nanoclaw.plugins.forget.forgetting import Forgetter, forget_tool
 from nanoclaw.plugins.heartbeat import hours
@@ -262,6 +265,24 @@ def heartbeat_settings(config: Config) -> hours.Settings:
     """Raises ConfigError."""
     chosen = config.heartbeat
     return hours.settings(chosen.every, chosen.active, chosen.timezone, chosen.target)
+
+
+def make_budget(config: Config, store: Store, flags: Flags, now: Clock) -> Budget:
+    from nanoclaw.providers.choose import is_local
+
+    def price(model: str, usage: Usage) -> float | None:
+        from nanoclaw.providers import prices  # for those who set a limit, or ask
+
+        return prices.cost(model, usage)
+
+    def dollars(amount: float) -> str:
+        from nanoclaw.providers import prices
+
+        return prices.dollars(amount)
+
+    limits = config.limits
+    most = SpendingLimits(limits.day_usd, limits.month_usd, limits.heartbeat_share, limits.count_local)
+    return Budget(store, flags, now, price, dollars, most, partial(is_local, config), config.model.fallback)
 
 
 def person_clock(config: Config) -> Clock:

@@ -26,7 +26,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.provider import GO_ON, SIGHTED, OnEvent, Sight, has_images, legal, plain_id, whole
 from nanoclaw.providers.chat_answer import distinct, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
-from nanoclaw.providers.http import Door, Patience, Reply
+from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -58,26 +58,22 @@ class Anthropic:
 
     def __init__(
         self,
-        model: str,
+        endpoint: Endpoint,
         *,
-        api_key: str,
-        api_base: str = API_BASE,
-        wire_model: str = "",
-        key_variable: str = "ANTHROPIC_API_KEY",
         thinking_tokens: int = 0,
-        patience: Patience | None = None,
+        retries: RetryPolicy | None = None,
         sight: Sight = SIGHTED,
     ) -> None:
-        base = api_base.rstrip("/").removesuffix("/v1")
-        headers = {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
-        self._model = model
-        self._wire_model = wire_model or model.removeprefix("anthropic/")
+        self._model = endpoint.model
+        self._wire_model = endpoint.wire_model or endpoint.model.removeprefix("anthropic/")
         self._thinking_tokens = thinking_tokens
         self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=sight.sees)
         self._sight = sight
-        self._door = Door(
-            Endpoint(model, f"{base}/v1/messages", headers, api_key, key_variable), patience or Patience()
-        )
+        headers = {"anthropic-version": VERSION, **({"x-api-key": endpoint.key} if endpoint.key else {})}
+        base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
+        variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
+        endpoint = replace(endpoint, api_base=base, key_variable=variable, path="/v1/messages")
+        self._client = ModelClient(endpoint, headers, retries)
 
     @property
     def model(self) -> str:
@@ -88,13 +84,13 @@ class Anthropic:
         return self._habits.vision
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        async def read(reply: Reply, on_event: OnEvent) -> AssistantMessage:
+        async def read(reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
             return await _read(reply, self._model, on_event)
 
         for _ in range(5):
             body = self._body(request)
             try:
-                return await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+                return await self._client.ask(body, request.limits.timeout_seconds, read, on_event)
             except BadRequest as error:
                 learned = _learn(self._habits, error.words, request)
                 if learned is None:
@@ -112,7 +108,7 @@ class Anthropic:
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
     async def aclose(self) -> None:
-        await self._door.aclose()
+        await self._client.aclose()
 
     def _body(self, request: ModelRequest) -> bytes:
         habits = self._habits
@@ -374,7 +370,7 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-async def _read(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage:
+async def _read(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:
     answer = _Answer(on_event)
     try:
         async for event in reply.events():

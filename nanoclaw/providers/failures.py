@@ -26,14 +26,21 @@ class BadRequest(ProviderRefused):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model lives. `model` is the name as the person wrote it; `key_variable` names the key in sentences."""
+    """Where a model is asked. `model` is the name as the person wrote it and `wire_model` the service's own;
+    `key_variable` names the key in sentences, `hint` says what to do about a model that the service lacks."""
 
     model: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_base: str = ""
+    wire_model: str = ""
     key: str = field(default="", repr=False)
     key_variable: str = ""
-    unknown_model_hint: str = "check the spelling of model.name in config.toml"
+    hint: str = "check the spelling of model.name in config.toml"
+    path: str = ""
+    """What follows the api_base in an address; each adapter sets its own."""
+
+    @property
+    def url(self) -> str:
+        return self.api_base.rstrip("/") + self.path if self.api_base else "its provider"
 
 
 def unknown_form(model: str, error: Exception) -> ProviderError:
@@ -199,8 +206,7 @@ def _is_overflow(status: int, details: str) -> bool:
 
 
 def _sentence(endpoint: Endpoint) -> str:
-    hint = endpoint.unknown_model_hint
-    return hint[:1].upper() + hint[1:] + "."
+    return endpoint.hint[:1].upper() + endpoint.hint[1:] + "."
 
 
 def _quota(details: str, asked: float | None) -> bool:

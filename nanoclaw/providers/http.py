@@ -1,4 +1,4 @@
-"""The one door to the network for models: the client, streams of events, and tries."""
+"""The one way to the network for models: the client, streams of events, and retries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -53,7 +53,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often to try and how to wait. Tests pass their own clock and sleep."""
 
     tries: int = 3
@@ -68,31 +68,31 @@ class Patience:
         return min(2.0 ** (failed - 1) * (1 + 0.25 * self.jitter()), WAIT_LIMIT)
 
 
-class Door:
+class ModelClient:
     """Asks one endpoint over one client, whose connections are kept; made when first used."""
 
-    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
-        self.endpoint = endpoint
-        self._patience = patience
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], retries: RetryPolicy | None) -> None:
+        """`headers` are those that carry the key."""
+        self.endpoint, self._headers, self._retries = endpoint, headers, retries or RetryPolicy()
         self._client: httpx.AsyncClient | None = None
 
     async def ask(
-        self, body: bytes, timeout_seconds: float, read: Callable[[Reply, OnEvent], Awaitable[T]], on_event: OnEvent
+        self, body: bytes, timeout_seconds: float, read: Callable[[HttpReply, OnEvent], Awaitable[T]], on_event: OnEvent
     ) -> T:
         """POST `body` and return what `read` makes of the reply; tries again where that can help."""
-        return await tries(
-            self.endpoint, self._patience, lambda show: self._once(body, timeout_seconds, read, show), on_event
+        return await retried(
+            self.endpoint, self._retries, lambda show: self._once(body, timeout_seconds, read, show), on_event
         )
 
     async def _once(
-        self, body: bytes, timeout_seconds: float, read: Callable[[Reply, OnEvent], Awaitable[T]], on_event: OnEvent
+        self, body: bytes, timeout_seconds: float, read: Callable[[HttpReply, OnEvent], Awaitable[T]], on_event: OnEvent
     ) -> T:
-        headers = {"content-type": "application/json", "accept": "text/event-stream", **self.endpoint.headers}
+        headers = {"content-type": "application/json", "accept": "text/event-stream", **self._headers}
         timeout = httpx.Timeout(timeout_seconds, connect=min(20.0, timeout_seconds))
         client, url = self._open(), self.endpoint.url
         try:
             async with client.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
-                reply = Reply(self.endpoint, response, timeout_seconds)
+                reply = HttpReply(self.endpoint, response, timeout_seconds)
                 if response.status_code != 200:
                     raise await self._failure(reply, response)
                 return await read(reply, on_event)
@@ -100,12 +100,12 @@ class Door:
             # a group: what anyio makes of an impossible port
             raise network_error(self.endpoint, timeout_seconds, error) from None
 
-    async def _failure(self, reply: Reply, response: httpx.Response) -> ProviderError:
+    async def _failure(self, reply: HttpReply, response: httpx.Response) -> ProviderError:
         try:
             body = await reply.head(200_000)
         except ProviderError:  # the status is what matters
             body = b""
-        asked = retry_after(response.headers, self._patience.clock())
+        asked = retry_after(response.headers, self._retries.clock())
         return failure(self.endpoint, response.status_code, body, asked)
 
     def _open(self) -> httpx.AsyncClient:
@@ -125,8 +125,8 @@ class Door:
             self._client = None
 
 
-async def tries(
-    endpoint: Endpoint, patience: Patience, once: Callable[[OnEvent], Awaitable[T]], on_event: OnEvent
+async def retried(
+    endpoint: Endpoint, retries: RetryPolicy, once: Callable[[OnEvent], Awaitable[T]], on_event: OnEvent
 ) -> T:
     """The result of `once`, called again after ProviderUnavailable; a Notice tells the person why it takes longer."""
     shown = False
@@ -142,15 +142,15 @@ async def tries(
             return await once(show)
         except ProviderError as error:
             failed += 1
-            if not isinstance(error, ProviderUnavailable) or failed >= patience.tries or waits_long(error.retry_after):
+            if not isinstance(error, ProviderUnavailable) or failed >= retries.tries or waits_long(error.retry_after):
                 _log(endpoint, error, f"try {failed}, not repeated")
                 raise
-            seconds = patience.wait_seconds(failed, error.retry_after)
-            _log(endpoint, error, f"try {failed} of {patience.tries}, the next in {seconds:.1f} s")
+            seconds = retries.wait_seconds(failed, error.retry_after)
+            _log(endpoint, error, f"try {failed} of {retries.tries}, the next in {seconds:.1f} s")
             model = endpoint.model
             what = f"{model} broke off, its answer starts again" if shown else f"{reason_of(error)}, trying again"
             on_event(Notice(f"{what} in {max(1, round(seconds))} s"))
-            await patience.sleep(seconds)
+            await retries.sleep(seconds)
 
 
 def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
@@ -166,7 +166,7 @@ def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
     logger.debug("{}; {} at {}: {}", why, endpoint.model, host or endpoint.url, what)
 
 
-class Reply:
+class HttpReply:
     """The body of an answer, bounded: one JSON value or a stream of events, whichever the server chose."""
 
     def __init__(self, endpoint: Endpoint, response: httpx.Response, timeout_seconds: float) -> None:

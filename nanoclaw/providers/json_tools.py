@@ -190,32 +190,32 @@ class ReplyReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class JsonReply:
     """What a model's JSON said: words for the person, or one call."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
 
 
-def read_reply(raw: str) -> Reply:
+def read_reply(raw: str) -> JsonReply:
     """The model's JSON; plain words, or JSON cut off in the middle, count as the words they hold."""
     try:
         said = json.loads(raw, strict=False)
     except (ValueError, RecursionError):
         reader = ReplyReader()
         words = reader.feed(raw)
-        return Reply(whole_characters(words if reader.raw.lstrip().startswith("{") else raw.strip()))
+        return JsonReply(whole_characters(words if reader.raw.lstrip().startswith("{") else raw.strip()))
     match said:
         case {"reply": str(text)}:
-            return Reply(whole_characters(text))
+            return JsonReply(whole_characters(text))
         case {"tool": str(name), "args": dict(arguments)}:
-            return Reply("", (_new_call(name, arguments),))
+            return JsonReply("", (_new_call(name, arguments),))
         case str(text):
-            return Reply(whole_characters(text))
-    return Reply(whole_characters(raw.strip()))
+            return JsonReply(whole_characters(text))
+    return JsonReply(whole_characters(raw.strip()))
 
 
-def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = ()) -> Reply:
+def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = ()) -> JsonReply:
     """Calls that a server left in the text: <tool_call> tags, fenced JSON, or a bare object on lines of its own.
 
     What stands in a result or in a message of the `history` is quoted, and no call. Nor is anything that has words
@@ -244,7 +244,7 @@ def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = 
         end = closing.end()
     rest.append(text[end:])
     words = "\n".join(part.strip() for part in rest if part.strip())
-    return Reply(text) if not calls or (words and _calls_natively(history)) else Reply(words, tuple(calls))
+    return JsonReply(text) if not calls or (words and _calls_natively(history)) else JsonReply(words, tuple(calls))
 
 
 def whole_characters(text: str) -> str:

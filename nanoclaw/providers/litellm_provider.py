@@ -17,7 +17,7 @@ from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
-from nanoclaw.providers.http import Patience, tries
+from nanoclaw.providers.http import RetryPolicy, retried
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {
@@ -31,22 +31,12 @@ _SETTINGS = {
 
 
 class LiteLLM:
-    """One model by its litellm name. `api_key` and `api_base` are passed on when given."""
+    """One model by its litellm name. The endpoint's key and address are passed on when given."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str = "",
-        api_base: str = "",
-        key_variable: str = "",
-        patience: Patience | None = None,
-        sight: Sight = SIGHTED,
-    ) -> None:
-        self._model = model
-        self._access = {name: value for name, value in (("api_key", api_key), ("api_base", api_base)) if value}
-        self._endpoint = Endpoint(model, api_base or "its provider", key=api_key, key_variable=key_variable)
-        self._patience = patience or Patience()
+    def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, sight: Sight = SIGHTED) -> None:
+        self._model, self._endpoint, self._retries = endpoint.model, endpoint, retries or RetryPolicy()
+        access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
+        self._access = {name: value for name, value in access.items() if value}
         self._vision, self._sight = sight.sees, sight
         self._litellm: Any = None
 
@@ -80,7 +70,7 @@ class LiteLLM:
             await self._litellm.close_litellm_async_clients()
 
     async def _ask(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        return await tries(self._endpoint, self._patience, lambda show: self._once(request, show), on_event)
+        return await retried(self._endpoint, self._retries, lambda show: self._once(request, show), on_event)
 
     async def _load(self, on_event: OnEvent) -> None:
         if self._litellm is None:
@@ -144,7 +134,7 @@ class LiteLLM:
                 f"{self._model} failed ({type(error).__name__}). It says: {said[:300]!r}. Choose another model."
             )
         headers = getattr(getattr(error, "response", None), "headers", None)
-        asked = retry_after(headers, self._patience.clock()) if isinstance(headers, Mapping) else None
+        asked = retry_after(headers, self._retries.clock()) if isinstance(headers, Mapping) else None
         return failure(self._endpoint, status, said.encode("utf-8", "replace"), asked)
 
 

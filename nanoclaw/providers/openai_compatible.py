@@ -25,7 +25,7 @@ from nanoclaw.core.provider import (
 )
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
-from nanoclaw.providers.http import Door, Patience, Reply
+from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]
@@ -50,35 +50,22 @@ class Dialect:
 
 
 class OpenAICompatible:
-    """One model behind a chat completions endpoint. `api_base` is what /chat/completions is appended to."""
+    """One model behind a chat completions endpoint."""
 
     def __init__(
         self,
-        model: str,
-        api_base: str,
+        endpoint: Endpoint,
         *,
-        wire_model: str = "",
-        api_key: str = "",
-        key_variable: str = "",
         dialect: Dialect | None = None,
-        tool_mode: ToolMode = "native",
-        extra: dict[str, Any] | None = None,
-        unknown_model_hint: str = "",
-        patience: Patience | None = None,
+        retries: RetryPolicy | None = None,
         sight: Sight = SIGHTED,
     ) -> None:
-        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        endpoint = Endpoint(model, api_base.rstrip("/") + "/chat/completions", headers, api_key, key_variable)
-        if unknown_model_hint:
-            endpoint = replace(endpoint, unknown_model_hint=unknown_model_hint)
-        self._model = model
-        self._api_base = api_base
-        self._wire_model = wire_model or model
+        self._model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
-        self._dialect = replace(dialect, tool_mode=tool_mode, vision=dialect.vision and sight.sees)
-        self._sight = sight
-        self._extra = extra or {}
-        self._door = Door(endpoint, patience or Patience())
+        self._dialect, self._sight = replace(dialect, vision=dialect.vision and sight.sees), sight
+        self._endpoint = replace(endpoint, path="/chat/completions")
+        headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+        self._client = ModelClient(self._endpoint, headers, retries)
 
     @property
     def model(self) -> str:
@@ -94,7 +81,7 @@ class OpenAICompatible:
             body = self._body(request, dialect)
             read = _reader(self._model, request, dialect)
             try:
-                answer: AssistantMessage = await self._door.ask(body, request.limits.timeout_seconds, read, on_event)
+                answer: AssistantMessage = await self._client.ask(body, request.limits.timeout_seconds, read, on_event)
                 await self._check_length(request, answer, on_event)
                 return answer
             except BadRequest as error:
@@ -110,7 +97,7 @@ class OpenAICompatible:
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
     async def aclose(self) -> None:
-        await self._door.aclose()
+        await self._client.aclose()
 
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
         """Raises ContextTooLong where the server read only a part, and answered as if that had been all."""
@@ -121,7 +108,7 @@ class OpenAICompatible:
         texts = [message.text for message in request.history]
         read, is_empty = answer.usage.input_tokens, not (answer.text or answer.tool_calls)
         if is_empty or was_cut(texts, read, 0):
-            window = await served_window(self._model, self._api_base)
+            window = await served_window(self._model, self._endpoint.api_base)
             if was_cut(texts, read, window) or (is_empty and window and read >= window):
                 if answer.text:
                     on_event(Notice(f"{self._model} had read only a part, so this answer does not count"))
@@ -142,7 +129,7 @@ class OpenAICompatible:
             body["stream_options"] = {"include_usage": True}
         if dialect.limit_field:
             body[dialect.limit_field] = request.limits.output_tokens
-        return json.dumps(body | self._extra, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def wire_messages(request: ModelRequest, dialect: Dialect, model: str) -> list[dict[str, Any]]:
@@ -228,8 +215,8 @@ def _other_limit(field: LimitField, said: str) -> LimitField:
     return "max_tokens" if unknown and field == "max_completion_tokens" else ""
 
 
-def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[Reply, OnEvent], Any]:
-    async def read(reply: Reply, on_event: OnEvent) -> AssistantMessage:
+def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[HttpReply, OnEvent], Any]:
+    async def read(reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
         if dialect.tool_mode == "json":
             return await _read_json_mode(reply, model, on_event)
         answer = ChatAnswer(on_event, request)
@@ -239,7 +226,7 @@ def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[Re
     return read
 
 
-async def _feed(answer: ChatAnswer, reply: Reply, model: str) -> None:
+async def _feed(answer: ChatAnswer, reply: HttpReply, model: str) -> None:
     try:
         async for chunk in reply.events():
             answer.feed(chunk)
@@ -266,7 +253,7 @@ def _json_mode(request: ModelRequest) -> dict[str, Any]:
     return {"response_format": form, "messages": messages, "temperature": 0}
 
 
-async def _read_json_mode(reply: Reply, model: str, on_event: OnEvent) -> AssistantMessage:
+async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:
     from nanoclaw.providers.json_tools import ReplyReader, read_reply
 
     reader = ReplyReader()

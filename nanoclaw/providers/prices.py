@@ -30,7 +30,7 @@ class Rates(NamedTuple):
     cached: float
 
 
-class Model(NamedTuple):
+class PricedModel(NamedTuple):
     """`rates` stand from the cheapest tier on; none: the price is unknown."""
 
     rates: tuple[Rates, ...]
@@ -72,7 +72,7 @@ def _prefix(model: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _model(name: str) -> Model | None:
+def _model(name: str) -> PricedModel | None:
     text = _table()
     prefix, _, bare = name.partition("/")
     prefix = _LITELLM_NAMES.get(prefix, prefix)
@@ -102,11 +102,11 @@ def _entry(text: str, name: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _read(entry: dict[str, Any]) -> Model:
+def _read(entry: dict[str, Any]) -> PricedModel:
     tiers = {"": 0} | {found[1]: int(found[2]) * 1000 for key in entry if (found := re.fullmatch(_TIER, key))}
     rates = [one for tier, above in tiers.items() if (one := _rates(entry, tier, above))]
     size = entry.get("max_input_tokens") or entry.get("max_tokens")
-    return Model(tuple(sorted(rates, key=lambda one: one.above)), size if isinstance(size, int) else None)
+    return PricedModel(tuple(sorted(rates, key=lambda one: one.above)), size if isinstance(size, int) else None)
 
 
 def _rates(entry: dict[str, Any], tier: str, above: int) -> Rates | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
@@ -14,18 +15,13 @@ SECONDS = 100.0
 
 
 class Transcription:
-    """One model. `wire_model` is its name for litellm, `api_base` '' for the provider's own address."""
+    """One model; `endpoint.wire_model` is its name for litellm."""
 
-    def __init__(
-        self, model: str, *, wire_model: str, api_base: str = "", api_key: str = "", key_variable: str = ""
-    ) -> None:
-        self._model, self._wire_model = model, wire_model
-        access = {"api_base": api_base, "api_key": api_key or ("none" if api_base else "")}
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._model = endpoint.model
+        access = {"api_base": endpoint.api_base, "api_key": endpoint.key or ("none" if endpoint.api_base else "")}
         self._access = {name: value for name, value in access.items() if value}
-        hint = "check the spelling of media.transcription in config.toml"
-        self._endpoint = Endpoint(
-            model, api_base or "its provider", key=api_key, key_variable=key_variable, unknown_model_hint=hint
-        )
+        self._endpoint = replace(endpoint, hint="check the spelling of media.transcription in config.toml")
 
     async def __call__(self, path: Path) -> str:
         """What is said in a sound file. Raises ProviderError."""
@@ -37,7 +33,11 @@ class Transcription:
         try:
             async with asyncio.timeout(SECONDS):
                 heard = await litellm.atranscription(
-                    model=self._wire_model, file=(path.name, data), timeout=SECONDS, max_retries=1, **self._access
+                    model=self._endpoint.wire_model,
+                    file=(path.name, data),
+                    timeout=SECONDS,
+                    max_retries=1,
+                    **self._access,
                 )
         except TimeoutError:
             raise ProviderUnavailable(f"{self._model} took more than {SECONDS:.0f} s. Try again later.") from None

@@ -10,7 +10,7 @@ import pytest
 
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
-from nanoclaw.providers.http import Patience
+from nanoclaw.providers.http import RetryPolicy
 from tests.model_server import ModelServer
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -53,8 +53,8 @@ class Waits:
         self.seconds.append(seconds)
 
     @property
-    def patience(self) -> Patience:
-        return Patience(sleep=self.sleep, clock=lambda: NOW.timestamp(), jitter=lambda: 0.0)
+    def retries(self) -> RetryPolicy:
+        return RetryPolicy(sleep=self.sleep, clock=lambda: NOW.timestamp(), jitter=lambda: 0.0)
 
 
 def request(*history: Message, tools: tuple[ToolSpec, ...] = (), system: str = "Be brief.") -> ModelRequest:

@@ -24,6 +24,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.providers.anthropic import REFUSED, Anthropic
+from nanoclaw.providers.failures import Endpoint
 from tests.model_server import ModelServer, Scripted, anthropic, failing
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 
@@ -50,7 +51,7 @@ def ask(
 
 def make(server: ModelServer, waits: Waits, thinking: int = 0) -> Anthropic:
     return Anthropic(
-        "anthropic/claude-x", api_key=KEY, api_base=server.root, thinking_tokens=thinking, patience=waits.patience
+        Endpoint("anthropic/claude-x", server.root, key=KEY), thinking_tokens=thinking, retries=waits.retries
     )
 
 

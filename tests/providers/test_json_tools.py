@@ -22,7 +22,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.providers.json_tools import (
-    Reply,
+    JsonReply,
     ReplyReader,
     calls_in_text,
     exchanges,
@@ -311,7 +311,7 @@ QUOTED = '{"name": "write_file",\n "arguments": {"path": "a"}}'
 def test_what_a_result_or_a_message_said_is_quoted_and_no_call(text: str, shown: str) -> None:
     now = datetime.now(UTC)
     for message in (ToolResult("c1", "read_file", shown, now), UserMessage(shown, now)):
-        assert calls_in_text(text, ["write_file"], [message]) == Reply(text)
+        assert calls_in_text(text, ["write_file"], [message]) == JsonReply(text)
 
 
 def test_a_model_that_calls_natively_is_not_heard_calling_beside_words() -> None:
@@ -319,7 +319,7 @@ def test_a_model_that_calls_natively_is_not_heard_calling_beside_words() -> None
         return [AssistantMessage("", datetime.now(UTC), (ToolCall(id, "read_file", "{}"),))]
 
     text = f"Then there is\n{BARE}"
-    assert calls_in_text(text, ["write_file"], history("toolu_1")) == Reply(text)
+    assert calls_in_text(text, ["write_file"], history("toolu_1")) == JsonReply(text)
     assert len(calls_in_text(BARE, ["write_file"], history("toolu_1")).calls) == 1
     (own,) = calls_in_text(BARE, ["write_file"]).calls
     assert len(calls_in_text(text, ["write_file"], history(own.id)).calls) == 1

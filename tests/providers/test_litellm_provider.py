@@ -11,6 +11,7 @@ import pytest
 
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
@@ -19,9 +20,7 @@ from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 def ask(server: ModelServer, waits: Waits, heard: Heard, model: str, asked: ModelRequest) -> AssistantMessage:
     async def run() -> AssistantMessage:
         base = server.root if model.startswith("gemini") else server.base
-        provider = LiteLLM(
-            model, api_key="k-secret", api_base=base, key_variable="SOME_API_KEY", patience=waits.patience
-        )
+        provider = LiteLLM(Endpoint(model, base, key="k-secret", key_variable="SOME_API_KEY"), retries=waits.retries)
         try:
             return await provider.complete(asked, heard)
         finally:
@@ -99,7 +98,7 @@ def test_images_become_a_note_for_a_model_that_cannot_see(server: ModelServer, w
 
 
 def test_an_unknown_provider_is_a_sentence(waits: Waits, heard: Heard) -> None:
-    provider = LiteLLM("nosuch/model", patience=waits.patience)
+    provider = LiteLLM(Endpoint("nosuch/model"), retries=waits.retries)
     with pytest.raises(ProviderRefused, match="litellm knows no such provider as 'nosuch'") as caught:
         asyncio.run(provider.complete(request(), heard))
     assert "404" not in str(caught.value)

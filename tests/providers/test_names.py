@@ -13,7 +13,8 @@ import pytest
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.litellm_provider import LiteLLM
-from nanoclaw.providers.names import SERVICES, LocalServer, detect_local_server, provider_for
+from nanoclaw.providers.local_servers import LocalServer, detect_local_server
+from nanoclaw.providers.names import provider_for, services
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from tests.model_server import ModelServer, Scripted, says
 from tests.providers.conftest import Heard, Waits, request
@@ -21,7 +22,7 @@ from tests.providers.conftest import Heard, Waits, request
 
 def wire(provider: Any) -> tuple[str, str]:
     """Where a provider sends its requests, and the model's name there."""
-    return provider._door.endpoint.url, provider._wire_model
+    return provider._client.endpoint.url, provider._wire_model
 
 
 @pytest.mark.parametrize(
@@ -60,9 +61,9 @@ def test_everything_else_goes_through_litellm() -> None:
     assert isinstance(provider_for("bedrock/anthropic.claude-x"), LiteLLM)
 
 
-@pytest.mark.parametrize("prefix", [name for name, service in SERVICES.items() if service.key_variables])
+@pytest.mark.parametrize("prefix", [name for name, service in services().items() if service.keys])
 def test_a_missing_key_names_its_variable(prefix: str) -> None:
-    variable = SERVICES[prefix].key_variables[0]
+    variable = services()[prefix].keys[0]
     with pytest.raises(ConfigError) as caught:
         provider_for(f"{prefix}/x", env={variable: " "})
     assert str(caught.value) == f"{prefix}/x needs a key: set {variable}, or model.api_key in config.toml."
@@ -115,7 +116,7 @@ def test_no_provider_of_litellm_is_taken_for_a_slip() -> None:
     from litellm.types.utils import LlmProviders
 
     for provider in LlmProviders:
-        if provider.value not in (*SERVICES, "anthropic"):
+        if provider.value not in (*services(), "anthropic"):
             assert isinstance(provider_for(f"{provider.value}/x", api_key="k"), LiteLLM)
 
 
@@ -136,7 +137,7 @@ def test_a_model_that_ollama_lacks_gets_the_command(server: ModelServer, waits: 
     server.script(Scripted((b'{"error":{"message":"model not found"}}',), 404))
 
     async def run() -> None:
-        provider = provider_for("ollama/llama3.2", server.base, patience=waits.patience)
+        provider = provider_for("ollama/llama3.2", server.base, retries=waits.retries)
         try:
             await provider.complete(request(), heard)
         finally:
@@ -150,7 +151,7 @@ def test_a_chosen_provider_answers(server: ModelServer, waits: Waits, heard: Hea
     server.script(says("hello"))
 
     async def run() -> str:
-        provider = provider_for("openai/x", server.base, patience=waits.patience)
+        provider = provider_for("openai/x", server.base, retries=waits.retries)
         answer = await provider.complete(request(), heard)
         await provider.aclose()
         return answer.text
@@ -163,7 +164,7 @@ def test_an_unusable_proxy_is_a_sentence(
     waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch, proxy: str
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    provider = provider_for("openai/x", api_key="k", patience=waits.patience)
+    provider = provider_for("openai/x", api_key="k", retries=waits.retries)
     with pytest.raises(ProviderError):
         asyncio.run(provider.complete(request(), heard))
 
@@ -176,7 +177,7 @@ def test_a_proxy_never_stands_before_a_server_on_this_machine(
     server.script(says("hello"))
 
     async def run() -> str:
-        provider = provider_for("openai/x", server.base, patience=waits.patience)
+        provider = provider_for("openai/x", server.base, retries=waits.retries)
         answer = await provider.complete(request(), heard)
         await provider.aclose()
         return answer.text

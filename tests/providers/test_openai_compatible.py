@@ -29,7 +29,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.providers import anthropic, openai_compatible
 from nanoclaw.providers.chat_answer import FILTERED
 from nanoclaw.providers.failures import Endpoint
-from nanoclaw.providers.http import Reply
+from nanoclaw.providers.http import HttpReply
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
@@ -66,13 +66,9 @@ def make(
     server: ModelServer, waits: Waits, dialect: Dialect | None = None, model: str = "openai/gpt-5"
 ) -> OpenAICompatible:
     return OpenAICompatible(
-        model,
-        server.base,
-        wire_model=model.partition("/")[2],
-        api_key=KEY,
-        key_variable="OPENAI_API_KEY",
+        Endpoint(model, server.base, model.partition("/")[2], KEY, "OPENAI_API_KEY"),
         dialect=dialect,
-        patience=waits.patience,
+        retries=waits.retries,
     )
 
 
@@ -591,7 +587,7 @@ _JSON = st.recursive(
 def test_whatever_a_server_invents_is_an_answer_or_a_sentence(chunks: list[dict[str, Any]]) -> None:
     for model, make_reader in (("openai/x", openai_compatible._reader), ("anthropic/x", anthropic_reader)):
         data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
-        reply = Reply(Endpoint(model, "http://127.0.0.1/"), httpx.Response(200, content=data), 1.0)
+        reply = HttpReply(Endpoint(model, "http://127.0.0.1/"), httpx.Response(200, content=data), 1.0)
         with contextlib.suppress(ProviderError):
             answer = asyncio.run(make_reader(model, request(), Dialect())(reply, Heard()))
             assert isinstance(answer, AssistantMessage)

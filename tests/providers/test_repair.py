@@ -11,6 +11,7 @@ from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
+from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.repair import in_words, told
@@ -37,9 +38,9 @@ RESULTS = "(Result of read_file: data)\n\n(Result of ls: x)\n\nand?"
 
 def providers(server: ModelServer, waits: Waits) -> dict[str, Provider]:
     return {
-        "openai": OpenAICompatible("openai/x", server.base, api_key="secret", patience=waits.patience),
-        "anthropic": Anthropic("anthropic/x", api_key="secret", api_base=server.base, patience=waits.patience),
-        "litellm": LiteLLM("openai/x", api_key="secret", api_base=server.base, patience=waits.patience),
+        "openai": OpenAICompatible(Endpoint("openai/x", server.base, key="secret"), retries=waits.retries),
+        "anthropic": Anthropic(Endpoint("anthropic/x", server.base, key="secret"), retries=waits.retries),
+        "litellm": LiteLLM(Endpoint("openai/x", server.base, key="secret"), retries=waits.retries),
     }
 
 

@@ -108,13 +108,13 @@ def overflow(provider: Provider, asked: ModelRequest | None = None, heard: Heard
 
 
 def of(name: str, server: ModelServer, waits: Waits) -> Provider:
-    return provider_for(name, server.base, "key", patience=waits.patience)
+    return provider_for(name, server.base, "key", retries=waits.retries)
 
 
 def test_a_window_that_was_full_before_the_first_word_is_an_overflow(server: ModelServer, waits: Waits) -> None:
     server.script(events(delta("model_context_window_exceeded")), anthropic(stop="model_context_window_exceeded"))
     overflow(of("openai/x", server, waits))
-    overflow(Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience))
+    overflow(Anthropic(Endpoint("anthropic/x", server.base, key="key"), retries=waits.retries))
 
 
 def test_a_window_that_became_full_in_the_answer_is_a_cut_answer(server: ModelServer, waits: Waits) -> None:
@@ -122,7 +122,7 @@ def test_a_window_that_became_full_in_the_answer_is_a_cut_answer(server: ModelSe
     server.script(says("Half of", finish=full), anthropic({"type": "text", "text": "Half of"}, stop=full))
     for provider in (
         of("openai/x", server, waits),
-        Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience),
+        Anthropic(Endpoint("anthropic/x", server.base, key="key"), retries=waits.retries),
     ):
         answer = ask(provider)
         assert (answer.text, answer.finish) == ("Half of", "length")
@@ -226,5 +226,5 @@ def test_garbage_with_status_200_is_a_sentence_for_anthropic_too(
 ) -> None:
     server.script(reply)
     with pytest.raises(ProviderError) as caught:
-        ask(Anthropic("anthropic/x", api_key="key", api_base=server.base, patience=waits.patience))
+        ask(Anthropic(Endpoint("anthropic/x", server.base, key="key"), retries=waits.retries))
     assert not isinstance(caught.value, ProviderUnavailable) and str(caught.value).startswith("anthropic/x ")

@@ -15,6 +15,7 @@ from nanoclaw.core import provider as base
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
+from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
@@ -79,7 +80,7 @@ def chat(name: str, **changes: Any) -> Form:
 
 
 def messages_api(asked: ModelRequest) -> list[dict[str, Any]]:
-    return list(json.loads(Anthropic("anthropic/x", api_key="k")._body(asked))["messages"])
+    return list(json.loads(Anthropic(Endpoint("anthropic/x", key="k"))._body(asked))["messages"])
 
 
 def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
@@ -100,7 +101,7 @@ FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {
     "no system": (chat("llamacpp/x", system_role=False), validators.strict_template),
     "anthropic": (messages_api, validators.anthropic),
     "json": (json_mode, validators.plain_template),
-    "azure": (lambda asked: LiteLLM("azure/x")._arguments(asked)["messages"], validators.openai),
+    "azure": (lambda asked: LiteLLM(Endpoint("azure/x"))._arguments(asked)["messages"], validators.openai),
     "words, blind": (
         in_words(chat("llamacpp/x", strict_roles=True, vision=False)),
         validators.plain_template,
@@ -135,7 +136,7 @@ def empty() -> ModelRequest:
 def test_any_history_is_legal_for_gemini(history: tuple[Message, ...]) -> None:
     """As litellm makes it of what we hand over."""
     asked = request(*history, tools=(READ_FILE,)) if history else empty()
-    validators.gemini(gemini_contents(LiteLLM("gemini/gemini-2.5-flash")._arguments(asked)["messages"]))
+    validators.gemini(gemini_contents(LiteLLM(Endpoint("gemini/gemini-2.5-flash"))._arguments(asked)["messages"]))
 
 
 def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, Limits
-from nanoclaw.core.models import Providers, choose_model, price_in_words
 from nanoclaw.core.parts import all_tools, cleaner, context_builder, cron_desk, note_search, person_clock
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.models import ModelFacts
@@ -21,10 +20,11 @@ from nanoclaw.plugins.schedule import rehearse as words
 from nanoclaw.plugins.schedule.jobs import CHANNEL
 from nanoclaw.plugins.schedule.rehearsal import rehearse
 from nanoclaw.plugins.schedule.schedule import prompt
+from nanoclaw.providers.choose import Models, choose_model, price_in_words
 
 
 async def rehearse_job(
-    config: Config, store: Store, budget: Budget, argument: str, running: Providers | None = None
+    config: Config, store: Store, budget: Budget, argument: str, running: Models | None = None
 ) -> str:
     """What a job would send; `argument` is such as "3", or "3 --at Mon 08:00". The model of the process that is
     `running` plays it, so that one in memory is not loaded twice. Raises ConfigError, and ScheduleError also where it
@@ -39,7 +39,7 @@ async def rehearse_job(
         with store.transaction() as db:
             record(db, [call], now())
 
-    providers = running or Providers(config, await choose_model(config), False, ModelFacts(store))
+    models = running or Models(config, await choose_model(config), False, ModelFacts(store))
     then = replace(now, fixed=moment.astimezone(now().tzinfo))
     notes = note_search(config, then)
     tools = all_tools(config, Workspace(config.workspace_path), then, notes=notes)
@@ -50,7 +50,7 @@ async def rehearse_job(
             builder=context_builder(config, tools, then, notes, Pins(store, then)),
             tools=tools,
             redact=cleaner(config),
-            provider=providers.of(""),
+            provider=models.provider(""),
             clock=then,
             rounds=config.limits.rounds,
             limits=Limits(config.model.output_tokens, config.model.timeout_seconds),
@@ -60,7 +60,7 @@ async def rehearse_job(
     finally:
         notes.close()
         if not running:
-            await providers.aclose()
+            await models.aclose()
     cost = price_in_words(config, played.model, played.usage)
     failed = "" if played.ended.reason == "answered" else played.ended.answer
     said = words.of_task(job, moment, played.ended.answer, failed, played.refused, played.requests, cost)
