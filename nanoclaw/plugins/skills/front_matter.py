@@ -1,7 +1,7 @@
-"""The front matter of a Markdown file: `key: value` entries between two lines of ---, each read for itself.
+"""Front matter of a Markdown file: `key: value` fields between two lines of ---, each parsed alone.
 
-Most entries are one line of text or JSON and are read here. Any other goes to YAML, which costs 90 M instructions to
-import. Reading entries one by one also takes `description: Use when: ...`, which is no YAML but is written a lot.
+Most fields are one line of text or JSON, and need no YAML, which costs 90 M instructions to import. Parsed alone, a
+field may also be `description: Use when: ...`, which is no YAML but often written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"(?:[^\s\"'\[\]{}|>&*!%@`#,?-](?:(?! #).)*)?")
 """Text that means itself in YAML too, but for a colon in it."""
 
 
-class Entry(NamedTuple):
+class Field(NamedTuple):
     """`value` is text, or a list or mapping of such; JSON also brings numbers, true, false and null."""
 
     line: int
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 def split(content: bytes) -> tuple[bytes, bytes]:
-    """The front matter without its fence, and the rest. Raises SkillError when there is none."""
+    """Split a file into its front matter, without the fence, and the rest. Raises SkillError when there is none."""
     if match := _BLOCK.match(content[: LONGEST_BYTES + 8]):
         return match[1], content[match.end() :]
     if not content.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
@@ -40,8 +40,8 @@ def split(content: bytes) -> tuple[bytes, bytes]:
     raise SkillError("line 1: its front matter has no closing line of ---")
 
 
-def parse(block: bytes) -> Mapping[str, Entry]:
-    """The entries of a front matter, with their lines in the file. Raises SkillError with line and reason."""
+def parse(block: bytes) -> Mapping[str, Field]:
+    """Fields by key, with their line in the file. Raises SkillError with line and reason."""
     try:
         lines = block.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -57,7 +57,7 @@ def parse(block: bytes) -> Mapping[str, Entry]:
             raise SkillError(f"line {index + 2}: its front matter has no 'key: value' there")
     ends = [index for index, _ in starts[1:]] + [len(lines)]
     return {
-        match[1]: Entry(index + 2, _value(match[1], (match[2] or "").strip(" \t"), lines[index:end], index + 2))
+        match[1]: Field(index + 2, _value(match[1], (match[2] or "").strip(" \t"), lines[index:end], index + 2))
         for (index, match), end in zip(starts, ends, strict=True)
     }
 
@@ -91,5 +91,5 @@ def _yaml(key: str, text: str, number: int) -> object:
         line = number + min(mark.line, text.count("\n")) if mark else number
         raise SkillError(f"line {line}: {key!r} cannot be read: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(loaded, dict) or list(loaded) != [key]:
-        raise SkillError(f"line {number}: {key!r} is not one YAML entry")
+        raise SkillError(f"line {number}: {key!r} is not one YAML field")
     return loaded[key]

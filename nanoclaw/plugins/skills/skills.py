@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md whose front matter says what it is for. The first folder that has a name wins."""
+"""Skills: folders with a SKILL.md whose front matter says what it is for. The first folder with a name wins."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import front_matter
-from nanoclaw.plugins.skills.front_matter import Entry
+from nanoclaw.plugins.skills.front_matter import Field
 
 NAMESPACES = ("nanoclaw", "openclaw", "clawdbot", "nanobot")
-"""Under one of these `metadata` says what a skill requires; the first one found counts."""
+"""Keys of `metadata` with a skill's requirements; the first one found counts."""
 
 MOST_IN_A_FOLDER = 1_000
 DESCRIPTION_CHARACTERS = 1_024
@@ -28,8 +28,8 @@ BODY_BYTES = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a run offers to skills that require something. `setting` looks a dotted name up in the configuration; what
-    is `withheld` of the environment is there, but commands don't get it."""
+    """Things that a run offers to skills. `setting` looks a dotted name up in the configuration; variables that are
+    `withheld` are in the environment, but commands don't get them."""
 
     tools: frozenset[str] = frozenset()
     setting: Callable[[str], object] = lambda name: None
@@ -39,10 +39,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """`missing` says what this run lacks for it, such as "gh (command)"; `withheld` names keys that it has and commands
-    don't; `problem` why its file cannot be used.
+    """One SKILL.md. `missing` is what this run lacks for it, such as "gh (command)"; `withheld` names variables that the
+    run has and commands don't; `problem` is why its file cannot be used.
 
-    The model never hears of a `hidden` one: it needs a tool that is not there, or is only to be started by hand.
+    A `hidden` one is not listed for the model: it needs a tool that is not there, or is only started by hand.
     """
 
     name: str
@@ -63,14 +63,14 @@ NO_MEANS = Means()
 
 
 def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
-    """The skills a model may hear of, by name. Of a broken one the log is told, once for each state of its file."""
+    """Skills for the model, by name. A broken one is logged, once for each state of its file."""
     return tuple(skill for skill in survey(folders, means, _tell) if not skill.hidden and not skill.problem)
 
 
 def survey(
     folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
 ) -> tuple[Skill, ...]:
-    """All skills by name, also hidden ones, and after its namesake each broken one: it gives way to a whole one."""
+    """All skills by name, hidden ones too, and each broken one after its namesake: it gives way to a whole one."""
     found, broken = dict[str, Skill](), list[Skill]()
     path_of_commands = _search_path(means.environment)
     for folder in folders:
@@ -85,7 +85,7 @@ def survey(
 
 
 def find(skills: Sequence[Skill], name: str) -> Skill:
-    """The skill to be started by hand. Raises SkillError: unknown (with near names), off, or what it lacks."""
+    """Find the skill to start by hand. Raises SkillError for one that is unknown, off, or lacks something."""
     skill = next((skill for skill in skills if skill.name.casefold() == name.casefold()), None)
     if skill is None:
         import difflib
@@ -100,7 +100,7 @@ def find(skills: Sequence[Skill], name: str) -> Skill:
 
 
 def by_hand(skill: Skill, task: str) -> str:
-    """What a message says that starts the skill for `task`, which also stands where its text says $ARGUMENTS."""
+    """Message that starts a skill for `task`, which also replaces $ARGUMENTS in its text."""
     text = body(skill).replace("$ARGUMENTS", task)
     task = task or "(Nothing more was said: begin with what the skill says, and ask for what it needs.)"
     return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{text}\n\n---\n\n{task}"
@@ -125,7 +125,7 @@ def body(skill: Skill) -> str:
 
 
 def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
-    """What a model chooses from: one XML element a skill. Over budget without descriptions, then cut; '' for none."""
+    """Skills as XML, one element each. Over budget, descriptions are left out, then skills; '' for none."""
     listed = list(skills)
     if not listed:
         return ""
@@ -145,7 +145,7 @@ def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path fit for a screen: names of files may hold halves of characters."""
+    """A path fit for a screen: file names may hold lone surrogates."""
     return str(path).encode("utf-8", "replace").decode()
 
 
@@ -158,7 +158,7 @@ _SearchPath = tuple[tuple[str, int], ...]
 
 
 def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
-    """Each SKILL.md, or else skill.md, in the folders of `folder`, with what tells one state of it from another."""
+    """Each SKILL.md, or else skill.md, in the folders of `folder`, with a stamp of its state."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
@@ -189,7 +189,7 @@ def _stamp(path: str) -> _Stamp | None:
 
 @lru_cache(maxsize=8 * MOST_IN_A_FOLDER)  # parsed once for each state of the file
 def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
-    """A skill and what it requires; what is missing for it may change while the file does not."""
+    """A skill and its requirements; whether they are met may change while the file does not."""
     file = Path(path)
     try:
         return _read(file, Path(folder), stamp)
@@ -211,21 +211,23 @@ def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]
         name = file.parent.name
     if len(description) > DESCRIPTION_CHARACTERS:
         description = description[: DESCRIPTION_CHARACTERS - 1] + "…"
-    values = {key: entry.value for key, entry in front.items()}
-    always = _is_true(values.get("always")) or any(_is_true(_ours(values, key).get("always")) for key in _INLINES)
+    values = {key: field.value for key, field in front.items()}
+    always = _is_true(values.get("always")) or any(
+        _is_true(_ours(values, key).get("always")) for key in _ALWAYS_NAMESPACES
+    )
     hidden = _is_true(values.get("disable-model-invocation"))
     return Skill(name, description, file, always, hidden=hidden), _requirements(values)
 
 
-_INLINES = ("nanoclaw", "nanobot")
-"""Whose `always` means what ours does; OpenClaw's says that the skill is listed whatever it lacks, as all are here."""
+_ALWAYS_NAMESPACES = ("nanoclaw", "nanobot")
+"""Namespaces whose `always` means the same as ours; OpenClaw's only lists a skill whatever it lacks, as we do."""
 
 
-def _text(front: Mapping[str, Entry], key: str) -> str:
-    entry = front.get(key)
-    text = " ".join(_clean(entry.value).split()) if entry and isinstance(entry.value, str) else ""
+def _text(front: Mapping[str, Field], key: str) -> str:
+    field = front.get(key)
+    text = " ".join(_clean(field.value).split()) if field and isinstance(field.value, str) else ""
     if not text:
-        raise SkillError(f"line {entry.line if entry else 1}: its front matter lacks {key!r}")
+        raise SkillError(f"line {field.line if field else 1}: its front matter lacks {key!r}")
     return text
 
 
@@ -234,7 +236,7 @@ def _ours(front: Mapping[str, object], namespace: str) -> Mapping[str, object]:
 
 
 def _requirements(front: Mapping[str, object]) -> Requirements:
-    """Written nested or flat, under one of the names, under `metadata` or at the top: a kind's first place counts."""
+    """Requirements by kind. They may be nested or flat, in a namespace, in `metadata` or at the top: the first counts."""
     namespace = next((name for name in NAMESPACES if _ours(front, name)), "")
     ours, metadata = _ours(front, namespace), _mapping(front.get("metadata"))
     places = [_mapping(ours.get("requires")), ours, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
@@ -334,7 +336,7 @@ def _element(skill: Skill, description: str = "") -> str:
 
 
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What XML and screens cannot hold."""
+"""Characters that XML and screens cannot hold."""
 
 
 def _clean(text: str) -> str:
