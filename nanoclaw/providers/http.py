@@ -7,7 +7,6 @@ import json
 import random
 import re
 import ssl
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.provider import OnEvent
+from nanoclaw.net.slim_httpx import httpx as httpx
 from nanoclaw.providers.failures import (
     CHECK_NET,
     WAIT_LIMIT,
@@ -30,17 +30,6 @@ from nanoclaw.providers.failures import (
     unreachable,
     waits_long,
 )
-
-# httpx imports its command line (click, rich, pygments) and httpcore its HTTP/2 (h2) where they happen to be installed:
-# 260 M instructions of 900 at every start. Both packages have a fallback for a missing module, so these are missing
-# while the two are imported, and can be imported as usual afterwards.
-_UNUSED = ("httpx._main", "httpcore._sync.http2", "httpcore._async.http2")
-_hidden = [name for name in _UNUSED if sys.modules.setdefault(name, None) is None]  # type: ignore[arg-type]
-import httpcore  # noqa: E402, F401
-import httpx as httpx  # noqa: E402 (others import it from here)
-
-for _name in _hidden:
-    sys.modules.pop(_name, None)
 
 EVENT_LIMIT = 16 * 2**20
 """Bytes that one event of a stream may have."""

@@ -6,23 +6,13 @@ import asyncio
 import json
 import re
 import ssl
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.escapes import one_line
-
-# httpx imports its command line and httpcore its HTTP/2 where they happen to be installed, 260 M instructions, and do
-# without them as well: so they are missing while the two are imported
-_UNUSED = ("httpx._main", "httpcore._sync.http2", "httpcore._async.http2")
-_hidden = [name for name in _UNUSED if sys.modules.setdefault(name, None) is None]  # type: ignore[arg-type]
-import httpcore  # noqa: E402, F401
-import httpx  # noqa: E402
-
-for _name in _hidden:
-    sys.modules.pop(_name, None)
+from nanoclaw.net.slim_httpx import httpx
 
 CALL_SECONDS = 30.0
 UPLOAD_SECONDS = 600.0

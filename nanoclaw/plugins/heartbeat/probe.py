@@ -116,11 +116,14 @@ class Watched:
         return f"{ended.head.decode('utf-8', 'replace')}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
 
     async def _page(self, address: str) -> str:
-        from nanoclaw.plugins.heartbeat.page import fetch
+        from nanoclaw.net.page import fetch
+        from nanoclaw.net.public import NotPublic
 
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return await fetch(address, PAGE_BYTES, loopback=self._loopback)
+                return (await fetch(address, PAGE_BYTES, loopback=self._loopback)).text
+        except NotPublic as error:
+            raise ToolError(f"{error}{': heartbeat.loopback allows it' if error.is_loopback else ''}") from None
         except TimeoutError:
             raise ToolError(f"it gave no whole answer within {PAGE_SECONDS:.0f} s") from None
 

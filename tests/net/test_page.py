@@ -1,44 +1,16 @@
-"""Pages that the checklist watches: public ones only, bounded, and of HTML only what is to be read."""
+"""Pages of the net: public ones only, bounded, and of HTML only what is to be read."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.errors import Refused, ToolError
-from nanoclaw.plugins.heartbeat.checklist import Watch
-from nanoclaw.plugins.heartbeat.page import fetch
-from nanoclaw.plugins.heartbeat.probe import Watched
+from nanoclaw.net.page import fetch
+from nanoclaw.net.public import NetError, NotPublic
 from tests.dial import story
-
-
-@asynccontextmanager
-async def serving(*replies: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server on loopback that gives these replies one after the other: its address, and what it was asked."""
-    asked: list[bytes] = []
-    left = list(replies)
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(left.pop(0))
-        with suppress(OSError):
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
-    finally:
-        server.close()
-
-
-def reply(body: bytes, kind: str = "text/plain", status: str = "200 OK", more: str = "") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{more}\r\n".encode() + body
+from tests.net.web_server import reply, serving
 
 
 @story
@@ -47,22 +19,10 @@ async def test_a_page_is_asked_for_plainly_and_read() -> None:
         b"<html><head><title>Shop</title><style>a{}</style></head><body><h1>Lamp</h1><p>10 &euro;<script>t=1</script>"
     )
     async with serving(reply(html, "text/html; charset=utf-8")) as (address, asked):
-        assert await fetch(f"{address}/a b?c=ä", 10_000, loopback=True) == "Shop\nLamp\n10 €"
+        assert (await fetch(f"{address}/a b?c=ä", 10_000, loopback=True)).text == "Shop\nLamp\n10 €"
         head = asked[0].decode().split("\r\n")
-        assert head[0] == "GET /a%20b?c=%C3%A4 HTTP/1.0"
+        assert head[0] == "GET /a%20b?c=%C3%A4 HTTP/1.1"
         assert not any(line.lower().startswith(("cookie", "authorization")) for line in head)
-
-
-@story
-async def test_what_changes_without_news_is_not_looked_at(tmp_path: Path) -> None:
-    first = reply(b"<p>10</p><script>nonce='a'</script><!-- 09:00 -->", "text/html")
-    second = reply(b"<p>10</p><script>nonce='b'</script><!-- 09:30 -->", "text/html")
-    third = reply(b"<p>12</p><script>nonce='c'</script>", "text/html")
-    async with serving(first, second, third) as (address, _):
-        watched = Watched(tmp_path, {}, loopback=True)
-        looks = [await watched.look(Watch("url", address)) for _ in range(3)]
-    assert looks[0].sha256 == looks[1].sha256 != looks[2].sha256
-    assert not any(look.problem for look in looks)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +39,7 @@ def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
     @story
     async def ask() -> None:
         async with serving(answer) as (address, asked):
-            with pytest.raises(ToolError) as failed:
+            with pytest.raises(NetError) as failed:
                 await fetch(address, 10_000, loopback=True)
             assert said in str(failed.value)
             assert len(asked) == 1  # no redirect is followed
@@ -88,20 +48,16 @@ def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
 
 
 @story
-async def test_an_endless_page_is_cut_and_a_slow_one_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_page_is_cut() -> None:
     async with serving(reply(b"x" * 3_000_000)) as (address, _):
-        assert len(await fetch(address, 100_000, loopback=True)) == 100_000
-    monkeypatch.setattr("nanoclaw.plugins.heartbeat.probe.PAGE_SECONDS", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = Watch("url", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert "no whole answer" in (await Watched(tmp_path, {}, loopback=True).look(url)).problem
+        assert len((await fetch(address, 100_000, loopback=True)).body) == 100_000
 
 
 @story
 async def test_chunks_that_nobody_asked_for_are_joined() -> None:
     chunked = reply(b"5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n", more="Transfer-Encoding: chunked\r\n")
     async with serving(chunked) as (address, _):
-        assert await fetch(address, 10_000, loopback=True) == "hello!"
+        assert (await fetch(address, 10_000, loopback=True)).text == "hello!"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +71,7 @@ async def test_chunks_that_nobody_asked_for_are_joined() -> None:
 def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
     @story
     async def ask() -> None:
-        with pytest.raises(Refused, match="Only public pages are watched"):
+        with pytest.raises(NotPublic, match="Only public pages are read"):
             await fetch(f"http://{host}:9/", 1_000)
 
     ask()
@@ -129,7 +85,7 @@ def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: py
             return [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 9)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
 
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
-        with pytest.raises(Refused, match=r"this machine: heartbeat\.loopback"):
+        with pytest.raises(NotPublic, match="this machine"):
             await fetch(f"http://{name}:9/", 1_000)
 
     ask()
@@ -141,7 +97,7 @@ def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: py
 def test_what_is_no_plain_address_is_refused(address: str) -> None:
     @story
     async def ask() -> None:
-        with pytest.raises(Refused):
+        with pytest.raises(NotPublic):
             await fetch(address, 1_000, loopback=True)
 
     ask()
