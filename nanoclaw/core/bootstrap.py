@@ -13,7 +13,6 @@ from pathlib import Path
 
 from nanoclaw.atomic_write import reason, sync_folder, write_atomically
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.plugins.memory.notes import is_struck
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
 
@@ -30,8 +29,7 @@ HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
 class BootstrapFile:
     """`problem` is missing_file, file_read_error, file_truncated or total_budget_truncated, '' when the text is whole.
 
-    `sha256` and `characters` are those of the file's own text, however much of it is shown; `struck` lines of MEMORY.md
-    are never shown.
+    `sha256` and `characters` are those of the file's own text, however much of it is shown.
     """
 
     name: str
@@ -39,7 +37,6 @@ class BootstrapFile:
     problem: str = ""
     sha256: str = ""
     characters: int = 0
-    struck: int = 0
 
 
 def seed(root: Path, template: Path) -> list[str]:
@@ -175,19 +172,10 @@ def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode:
         return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
-    shown, struck = without_comments(text), 0
-    if name == "MEMORY.md":
-        shown, struck = _without_struck(shown)
+    shown = without_comments(text)
     if untouched or not says_something(shown):
         shown = ""
-    return BootstrapFile(name, shown, "", sha256, len(text), struck)
-
-
-def _without_struck(text: str) -> tuple[str, int]:
-    """Facts without those that a later one corrects, and how many these are: no model need ever take them for true."""
-    lines = text.split("\n")
-    current = [line for line in lines if not is_struck(line)]
-    return ("\n".join(current) if len(current) < len(lines) else text), len(lines) - len(current)
+    return BootstrapFile(name, shown, "", sha256, len(text))
 
 
 def _template_text(template: Path) -> str:

@@ -1,16 +1,44 @@
-"""The table of chat channels: where the spec of each is."""
+"""The table of chat channels: where the spec of each is, and which of them the configuration wants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
+from nanoclaw.core.config import Config, owned_keys
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.redact import smells_of_secret
 
 BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email")}
 """Modules with a `SPEC`, which are cheap to import."""
+
+
+class ChannelTable(NamedTuple):
+    """[channels.NAME]: the channel's spec and its own `settings`, or its table where it declares none."""
+
+    name: str
+    spec: ChannelSpec
+    settings: Any
+    table: Mapping[str, Any]
+
+    @property
+    def lacks(self) -> str:
+        """The first setting without which it is not served, '' for none."""
+        return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
+
+    @property
+    def is_configured(self) -> bool:
+        return not self.lacks or self.lacks != self.spec.needed[0]
+
+    @property
+    def secrets(self) -> list[str]:
+        """Values that must never show."""
+        if self.spec.settings:
+            return [str(getattr(self.settings, key)) for key in self.spec.secrets]
+        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
 
 
 def names() -> list[str]:
@@ -27,6 +55,74 @@ def find(name: str) -> ChannelSpec | None:
     point = _installed().get(name)
     found = point.load() if point else None
     return found if found is None or isinstance(found, ChannelSpec) else ChannelSpec(partial(_make_plainly, found))
+
+
+def tables(config: Config) -> dict[str, ChannelTable]:
+    """The channels that have a table, or a variable in the environment. Raises ConfigError."""
+    given = config.get("channels", {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{config.file}: 'channels' is a table: write [channels.NAME] and its keys below.")
+    found = {}
+    for name in dict.fromkeys([*BUILT_IN, *given]):
+        if name in given or any(variable.startswith(f"NANOCLAW_{name.upper()}_") for variable in config.environment):
+            found[name] = _table(config, name, given.get(name, {}))
+    return found
+
+
+def _table(config: Config, name: str, table: Any) -> ChannelTable:
+    spec = find(name)
+    if spec is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, names(), 1, 0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}."
+        raise ConfigError(f"{config.file}: unknown key 'channels.{name}'; {hint}")
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{config.file}: 'channels.{name}' is a table: write [channels.{name}] and its keys below.")
+    if spec.settings is None:
+        return ChannelTable(name, spec, table, table)
+    settings: Any = config.settings(spec.settings, f"channels.{name}")
+    given = {key: config.environment.get(secret_variable(name, key)) for key in spec.secrets}
+    return ChannelTable(name, spec, settings._replace(**{key: text for key, text in given.items() if text}), table)
+
+
+def keys_of(table: ChannelTable) -> list[str]:
+    """The dotted keys that a channel owns."""
+    if table.spec.settings is None:
+        return [f"channels.{table.name}.*"]
+    return owned_keys(table.spec.settings, f"channels.{table.name}")
+
+
+def incomplete(config: Config) -> Iterator[str]:
+    """What to do about each chat app that has a table without the key that all else needs."""
+    for name, table in tables(config).items():
+        if table.is_configured or not table.spec.settings:
+            continue
+        key, secrets = table.lacks, table.spec.secrets
+        if any(one not in secrets for one in table.table):
+            secret = f" (or {secret_variable(name, key)} to secrets.env)" if key in secrets else ""
+            yield (
+                f"{config.file}: [channels.{name}] lacks {key}, so {name} is not served: add it{secret}, or take the "
+                "table out."
+            )
+
+
+def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
+    """A channel that is configured. Raises ConfigError for what is missing, or not installed."""
+    from importlib.util import find_spec
+
+    name, key = table.name, table.lacks
+    if not all(map(find_spec, table.spec.libraries)):
+        raise ConfigError(f"[channels.{name}] needs more libraries: pip install 'nanoclaw-assistant[{name}]'.")
+    if key:
+        secret = f", or {secret_variable(name, key)} into secrets.env" if key in table.spec.secrets else ""
+        raise ConfigError(f"{config.file}: [channels.{name}] lacks {key}: put it there{secret}.")
+    return table.spec.make(table.settings, host)
+
+
+def secret_variable(channel: str, key: str) -> str:
+    """The environment variable, or line of secrets.env, with a secret of a channel."""
+    return f"NANOCLAW_{channel.upper()}_{key.upper()}"
 
 
 def _make_plainly(make: Callable[..., Channel], table: Mapping[str, Any], host: ChannelHost) -> Channel:

@@ -1,21 +1,20 @@
 """config.toml and the environment, parsed into frozen values; an unknown key is an error with a suggestion.
 
-Only what builds the assistant (app, parts, models) and the commands read this module; all others receive plain
-arguments.
+The core owns the tables below; every other key has a plugin or a channel as its owner, which reads it by `settings`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.redact import smells_of_secret
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,138 +40,50 @@ class WorkspaceFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Skills:
-    """`environment` names variables that commands get although they look like secrets, for skills that need a key."""
-
-    folders: tuple[str, ...] = ()
-    environment: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Context:
     """`sections` switches sections of the system message on or off by id."""
 
     sections: dict[str, bool] = field(default_factory=dict)
-    extensions: tuple[str, ...] = ()
     file_characters: int = 20_000
     total_characters: int = 60_000
-    document_characters: int = 12_000
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """`target` is a conversation such as "terminal:main", '' the one that was used last; `loopback` lets the checklist
-    watch pages on this machine."""
-
-    every: str = "30m"
-    active: str = "08:00-22:00"
-    timezone: str = ""
-    model: str = ""
-    target: str = ""
-    loopback: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
+class TurnLimits:
     rounds: int = 32
     calls: int = 128
     turn_seconds: float = 1800.0
-    day_usd: float = 0.0
-    month_usd: float = 0.0
-    heartbeat_share: float = 0.2
-    count_local: bool = False
-    exec_seconds: int = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup"). `receipts`: a line
-    after each turn that changed something, in terminals; `chat_receipts`: in chat apps too, below the answer. `owner`
-    "shared" makes one conversation of the terminal's main one and those that the owner has alone with the assistant
-    in chats."""
+    """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup")."""
 
     queue: Literal["steer", "followup"] = "steer"
-    receipts: bool = True
-    chat_receipts: bool = False
-    owner: Literal["separate", "shared"] = "separate"
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
-    """So long and so much is kept of what files were before."""
+class Plugins:
+    """`enabled` are somebody else's that run, `off` built-in ones that do not."""
 
-    days: int = 30
-    megabytes: int = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Media:
-    """`transcription` is the model that writes down voice notes, '' for none; `megabytes` the most of a file that comes
-    with a message, and of one that is sent."""
-
-    transcription: str = ""
-    megabytes: int = 20
-
-    @property
-    def most_bytes(self) -> int:
-        return self.megabytes * 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelAccess:
-    """Who is let in by a channel, besides the owner: `allow_from` are stable ids of people, `allow_groups` of groups.
-    `policy` is what happens to strangers who write to the assistant alone; of what each guest writes so many messages
-    `per_hour` are answered, with 0 all."""
-
-    allow_from: tuple[str, ...] = ()
-    policy: Literal["silent", "pairing", "open"] = "silent"
-    groups: Literal["off", "mention", "all"] = "mention"
-    allow_groups: tuple[str, ...] = ()
-    send_to: tuple[str, ...] = ()
-    per_hour: int = 60
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelTable:
-    """[channels.NAME]: who is let in, and the channel's own `settings`, or its table where it declares none."""
-
-    spec: ChannelSpec
-    settings: Any = field(repr=False)
-    access: ChannelAccess = field(default_factory=ChannelAccess)
-
-    @property
-    def lacks(self) -> str:
-        """The first setting without which it is not served, '' for none."""
-        return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
-
-    @property
-    def is_configured(self) -> bool:
-        return not self.lacks or self.lacks != self.spec.needed[0]
-
-    @property
-    def secrets(self) -> list[str]:
-        """Values that must never show."""
-        if self.spec.settings:
-            return [getattr(self.settings, key) for key in self.spec.secrets]
-        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
+    enabled: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that can be set. `environment` is the process's, completed by the secrets file."""
+    """Everything that can be set. `table` is the whole file; `environment` is the process's, completed by the secrets
+    file."""
 
     home: Path
     model: Model = field(default_factory=Model)
     person: Person = field(default_factory=Person)
     workspace: WorkspaceFolder = field(default_factory=WorkspaceFolder)
-    skills: Skills = field(default_factory=Skills)
     context: Context = field(default_factory=Context)
-    heartbeat: Heartbeat = field(default_factory=Heartbeat)
-    limits: Limits = field(default_factory=Limits)
+    limits: TurnLimits = field(default_factory=TurnLimits)
     session: Session = field(default_factory=Session)
-    undo: Undo = field(default_factory=Undo)
-    media: Media = field(default_factory=Media)
-    channels: Mapping[str, ChannelTable] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=Plugins)
+    table: Mapping[str, Any] = field(default_factory=dict, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
@@ -185,6 +96,47 @@ class Config:
         chosen = self.workspace.path
         return self.home / Path(chosen).expanduser() if chosen else self.home / "workspace"
 
+    def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
+        """The settings of a plugin or channel: a NamedTuple whose fields stand in the table `prefix`, or where `keys`
+        says. Raises ConfigError for values that do not fit."""
+        hints, places = get_type_hints(kind), _places(kind, prefix, keys or {})
+        given = {name: value for name, place in places.items() if (value := self.get(place, MISSING)) is not MISSING}
+        return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value that the file has for a dotted key."""
+        value: Any = self.table
+        for part in key.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                return default
+            value = value[part]
+        return value
+
+    def check(self, owned: Collection[str]) -> None:
+        """Raises ConfigError for a key that nobody owns. A key that ends with ".*" owns a whole table."""
+        known = {*owned, *_own_keys()}
+        whole = tuple(key[:-1] for key in known if key.endswith(".*"))
+        for key in _leaves(self.table):
+            if key in known or key.startswith(whole) or f"{key}.*" in known or key in RETIRED:
+                continue
+            table, _, _ = key.rpartition(".")
+            if not table and any(one.startswith(f"{key}.") for one in known):
+                raise ConfigError(f"{self.file}: {key!r} is a table: write [{key}] and its keys below.")
+            import difflib
+
+            near = difflib.get_close_matches(key, known, 1, 0.6)
+            beside = sorted(one for one in known if one.rpartition(".")[0] == table)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(beside or _tables(known))}."
+            raise ConfigError(f"{self.file}: unknown key {key!r}; {hint}")
+
+
+MISSING = object()
+
+RETIRED = {
+    "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
+}
+"""Keys of earlier versions, and what is said of them."""
+
 
 def load(environ: Mapping[str, str]) -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
@@ -192,73 +144,39 @@ def load(environ: Mapping[str, str]) -> Config:
     environment = {**_secrets(home / "secrets.env"), **environ}
     path = home / "config.toml"
     table = _read(path)
-    channels = _channels(table.pop("channels", {}), environment, str(path))
-    values = {"home": home, "environment": environment, "warnings": tuple(_warnings(path, table)), "channels": channels}
-    given = {name: value for name, value in table.items() if name not in values}
-    if len(given) < len(table):
-        raise ConfigError(f"{path}: unknown key {next(name for name in table if name in values)!r}.")
-    config: Config = _fill(Config, given, str(path), "", values)
+    own = {item.name: item for item in fields(Config) if is_dataclass(_TYPES.get(item.name))}
+    made = {name: _fill(_TYPES[name], table.get(name, {}), str(path), f"{name}.") for name in own}
+    config = Config(home, **made, table=table, environment=environment, warnings=tuple(_warnings(path, table)))
     _check_positive(path, config)
-    _check_money(path, config.limits)
     return config
 
 
-def _channels(tables: Any, environment: Mapping[str, str], where: str) -> dict[str, ChannelTable]:
-    """The channels that have a table, or a variable in the environment."""
-    from nanoclaw.core import channels
-
-    if not isinstance(tables, dict):
-        raise ConfigError(f"{where}: 'channels' is a table: write [channels.NAME] and its keys below.")
-    found = {}
-    for name in dict.fromkeys([*channels.BUILT_IN, *tables]):
-        if name in tables or any(variable.startswith(f"NANOCLAW_{name.upper()}_") for variable in environment):
-            spec, table = channels.find(name), tables.get(name, {})
-            if spec is None:
-                raise _unknown(where, "channels.", name, channels.names())
-            if not isinstance(table, dict):
-                raise ConfigError(f"{where}: 'channels.{name}' is a table: write [channels.{name}] and its keys below.")
-            found[name] = _channel(spec, name, table, environment, where)
-    return found
+def _places(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """By field the dotted key where it stands."""
+    return {name: keys.get(name, f"{prefix}.{name}") for name in kind._fields}
 
 
-def _channel(
-    spec: ChannelSpec, name: str, table: dict[str, Any], environment: Mapping[str, str], where: str
-) -> ChannelTable:
-    keys, prefix = [item.name for item in fields(ChannelAccess)], f"channels.{name}."
-    access = _fill(ChannelAccess, {key: table[key] for key in keys if key in table}, where, prefix, {})
-    if spec.settings is None:
-        return ChannelTable(spec, table, access)
-    own = {key: value for key, value in table.items() if key not in keys}
-    settings = _fill(spec.settings, own, where, prefix, {}, keys)
-    given = {key: environment.get(secret_variable(name, key)) for key in spec.secrets}
-    return ChannelTable(spec, settings._replace(**{key: text for key, text in given.items() if text}), access)
+def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) -> list[str]:
+    """The dotted keys that settings are read from."""
+    return list(_places(kind, prefix, keys or {}).values()) if kind else []
 
 
-def secret_variable(channel: str, key: str) -> str:
-    """The environment variable, or line of secrets.env, with a secret of a channel."""
-    return f"NANOCLAW_{channel.upper()}_{key.upper()}"
+def _own_keys() -> Iterator[str]:
+    for name, kind in _TYPES.items():
+        for item in fields(kind):
+            yield f"{name}.{item.name}" + (".*" if item.name == "sections" else "")
 
 
-def channel_access(config: Config, channel: str) -> ChannelAccess:
-    """How a channel lets people in. Raises ConfigError for a list of names in place of stable ids, or other values that
-    cannot be meant."""
-    if channel not in config.channels:
-        return ChannelAccess()
-    where, prefix = str(config.file), f"channels.{channel}."
-    found, ids = config.channels[channel].access, config.channels[channel].spec.ids
-    if found.per_hour < 0:
-        raise ConfigError(f"{where}: {prefix}per_hour must be a number of messages, 0 for no limit.")
-    if ids == "numbers":
-        for one in (*found.allow_from, *found.allow_groups):
-            if not one.removeprefix("-").isdecimal():
-                raise ConfigError(
-                    f"{where}: {prefix}allow_from and allow_groups take numbers such as 555, not {one!r}: a name can "
-                    "be taken over by somebody else. nanoclaw's log shows the id of who writes."
-                )
-        for one in found.send_to:
-            if not one.partition("/")[0].removeprefix("-").isdecimal():
-                raise ConfigError(f"{where}: {prefix}send_to takes chats such as 555 or -100200, not {one!r}.")
-    return replace(found, allow_from=tuple(map(str.lower, found.allow_from))) if ids == "addresses" else found
+def _tables(known: Collection[str]) -> list[str]:
+    return sorted({key.partition(".")[0] for key in known})
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif not isinstance(value, Mapping):
+            yield f"{prefix}{name}"
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
@@ -278,29 +196,20 @@ def _check_positive(path: Path, config: Config) -> None:
         "model.output_tokens": model.output_tokens,
         "context.file_characters": config.context.file_characters,
         "context.total_characters": config.context.total_characters,
-        "context.document_characters": config.context.document_characters,
         "limits.rounds": limits.rounds,
         "limits.calls": limits.calls,
         "limits.turn_seconds": limits.turn_seconds,
-        "limits.exec_seconds": limits.exec_seconds,
-        "undo.days": config.undo.days,
-        "undo.megabytes": config.undo.megabytes,
-        "media.megabytes": config.media.megabytes,
     }
     for key, value in numbers.items():
-        if not 0 < value < float("inf"):
-            raise ConfigError(f"{path}: {key} must be more than 0, not {value}.")
+        check_positive(str(path), key, value)
     if model.window_tokens < 0:
         raise ConfigError(f"{path}: model.window_tokens must be a number of tokens, 0 for what is known of the model.")
 
 
-def _check_money(path: Path, limits: Limits) -> None:
-    for key, value in (("limits.day_usd", limits.day_usd), ("limits.month_usd", limits.month_usd)):
-        if not 0 <= value < float("inf"):
-            raise ConfigError(f"{path}: {key} must be an amount of US dollars, 0 for no limit, not {value}.")
-    if not 0 <= limits.heartbeat_share <= 1:
-        share = limits.heartbeat_share
-        raise ConfigError(f"{path}: limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")
+def check_positive(where: str, key: str, value: float) -> None:
+    """Raises ConfigError for what is not more than nothing."""
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"{where}: {key} must be more than 0, not {value}.")
 
 
 def _quoted(text: str) -> str:
@@ -352,41 +261,23 @@ def _secrets(path: Path) -> dict[str, str]:
     return secrets
 
 
-def _warnings(path: Path, table: Mapping[str, Any]) -> list[str]:
+def _warnings(path: Path, table: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{path}: {said}" for key, said in RETIRED.items() if key in set(_leaves(table)))
     model = table.get("model")
     if isinstance(model, dict) and model.get("api_key") and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return [f"{path} holds a key and can be read by others: run chmod 600 {path}"]
-    return []
+        yield f"{path} holds a key and can be read by others: run chmod 600 {path}"
 
 
-def _fill(
-    kind: Any, table: Mapping[str, Any], where: str, prefix: str, values: Mapping[str, Any], others: Iterable[str] = ()
-) -> Any:
-    """One table as one dataclass or NamedTuple with defaults; `values` are given by the caller, not by the file, and
-    `others` are keys that are read elsewhere."""
+def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
+    """One of the core's tables; keys of others are left to them."""
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{where}: {prefix[:-1]!r} is a table: write [{prefix[:-1]}] and its keys below.")
     hints = get_type_hints(kind)
-    known = [name for name in (kind._fields if hasattr(kind, "_fields") else hints) if name not in values]
-    filled = dict(values)
-    for name, value in table.items():
-        if name not in known:
-            raise _unknown(where, prefix, name, [*known, *others])
-        filled[name] = _value(hints[name], value, where, prefix + name)
-    return kind(**filled)
-
-
-def _unknown(where: str, prefix: str, name: str, known: Sequence[str]) -> ConfigError:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1, 0.4)
-    hint = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(prefix + key for key in known)}."
-    return ConfigError(f"{where}: unknown key {prefix + name!r}; {hint}")
+    own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: _value(hints[name], table[name], where, prefix + name) for name in table if name in own})
 
 
 def _value(hint: Any, value: Any, where: str, key: str) -> Any:
-    if is_dataclass(hint):
-        if not isinstance(value, dict):
-            raise ConfigError(f"{where}: {key!r} is a table: write [{key}] and its keys below.")
-        return _fill(hint, value, where, key + ".", {})
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise ConfigError(f"{where}: {key!r} must be one of {', '.join(get_args(hint))}, not {value!r}.")
@@ -405,3 +296,14 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
         names = {str: "text in quotes", int: "a whole number", float: "a number"}
         raise ConfigError(f"{where}: {key!r} must be {names[hint]}, not {value!r}.")
     return value
+
+
+_TYPES: dict[str, Any] = {
+    "model": Model,
+    "person": Person,
+    "workspace": WorkspaceFolder,
+    "context": Context,
+    "limits": TurnLimits,
+    "session": Session,
+    "plugins": Plugins,
+}

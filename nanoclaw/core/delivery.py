@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,8 @@ from pathlib import Path
 from nanoclaw.core.channel import Channel, Hints
 from nanoclaw.core.errors import ChannelError, StoreError, Undeliverable
 from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.places import Places
+from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
 from nanoclaw.message_split import pieces, size
 
@@ -26,21 +28,11 @@ FULL_SECONDS = 5.0
 class Delivery:
     """One task per channel, so that a slow or failing channel delays no other."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        channels: Iterable[Channel],
-        clock: Callable[[], datetime],
-        is_served: Callable[[Outbound], bool],
-        frozen_at: Callable[[], int | None] = lambda: None,
-        root: Path | None = None,
-    ) -> None:
-        """`is_served` tells whom the channels reach now; rows for others stay. While `frozen_at()` is the
-        number of a row, only replies to what was said since then go out. Files of `root` can be sent, others not."""
-        self._outbox, self._clock, self._is_served, self._frozen_at = outbox, clock, is_served, frozen_at
-        self._channels = {channel.name: channel for channel in channels}
-        self._news = {name: asyncio.Event() for name in self._channels}
-        self._root = root
+    def __init__(self, outbox: Outbox, places: Places, flags: Flags, clock: Callable[[], datetime], root: Path) -> None:
+        """While everything is frozen only replies to what was said since then go out. Files of `root` can be sent,
+        others not."""
+        self._outbox, self._places, self._flags, self._clock, self._root = outbox, places, flags, clock, root
+        self._news: dict[str, asyncio.Event] = {}
         self._paused: dict[str, datetime] = {}  # until when a platform asked to be left alone
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
@@ -58,7 +50,7 @@ class Delivery:
         """Until cancelled. Raises StoreError when the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
-                for channel in self._channels.values():
+                for channel in self._places.all():
                     group.create_task(self._serve(channel))
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
@@ -70,11 +62,11 @@ class Delivery:
             if self._is_paused(channel):
                 return
             address = row.outbound.address
-            if address in waiting or row.due > self._clock() or not await self._send(self._channels[channel], row):
+            if address in waiting or row.due > self._clock() or not await self._send(self._channel(channel), row):
                 waiting.add(address)
 
     async def _serve(self, channel: Channel) -> None:
-        news = self._news[channel.name]
+        news = self._news.setdefault(channel.name, asyncio.Event())
         while True:
             news.clear()
             await self.flush(channel.name)
@@ -99,12 +91,23 @@ class Delivery:
             del self._paused[channel]
         return channel in self._paused
 
+    def _channel(self, name: str) -> Channel:
+        found = self._places.get(name)
+        assert found
+        return found
+
+    @property
+    def _frozen_at(self) -> int | None:
+        """The last row before /panic; None while nothing is frozen."""
+        value = self._flags.get(PANIC)
+        return None if value is None else int(value)
+
     def _pending(self, channel: str) -> list[Row]:
-        frozen = self._frozen_at()
+        frozen = self._frozen_at
         return [row for row in self._outbox.pending(channel) if self._may_go(row, frozen)]
 
     def _may_go(self, row: Row, frozen: int | None) -> bool:
-        return self._is_served(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
+        return self._places.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
     async def _send(self, channel: Channel, row: Row) -> bool:
         """Whether the row is done with: it is out as a whole, or never will be."""
@@ -127,7 +130,7 @@ class Delivery:
             row = self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
             part = outgoing[len(sent)]
-            if sent and not self._may_go(row, self._frozen_at()):
+            if sent and not self._may_go(row, self._frozen_at):
                 return False
             try:
                 sent.append(await self._identity(channel, part))
@@ -149,7 +152,7 @@ class Delivery:
         return identity
 
     def _failed(self, channel: Channel, row: Row, error: Exception) -> bool:
-        if not self._is_served(row.outbound):  # who was there has left: it waits for them
+        if not self._places.reaches(row.outbound):  # who was there has left: it waits for them
             return False
         from nanoclaw.core.log import logger
 

@@ -182,10 +182,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelRequest:
+    """`model` is filled in for those who judge a request, with the `factor` by which its count of tokens differs from
+    an estimate."""
+
     system: SystemPrompt
     history: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
+    model: str = ""
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.system, str):  # a plugin's plain text
+            object.__setattr__(self, "system", SystemPrompt(self.system))
 
 
 @dataclass(frozen=True, slots=True)

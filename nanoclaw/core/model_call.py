@@ -1,87 +1,122 @@
-"""Asking a model: the one place that every request goes through, and where what it took is written down."""
+"""Model calls: the one place that every request goes through, and where what it took is written down."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
+from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ProviderError
-from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.core.messages import AssistantMessage, ModelRequest, Origin, Usage
+from nanoclaw.core.events import Event, TextDelta
+from nanoclaw.core.messages import AssistantMessage, ModelRequest, Usage
+from nanoclaw.core.plugin import Turn
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.usage import Call
-from nanoclaw.core.token_estimate import Calibration, estimate_request
-from nanoclaw.plugins.budget.budget import Budget, Reservation
+from nanoclaw.core.token_estimate import Calibration
+
+
+@runtime_checkable
+class Models(Protocol):
+    """The models of this run, made when first asked for."""
+
+    def of(self, model: str) -> Provider:
+        """Raises ConfigError for a model that cannot be used as things are; '' is the configured one."""
+        ...
+
+    def window_of(self, model: str) -> int | None:
+        """Tokens that a model takes in, None when nobody knows."""
+        ...
+
+    def learned_window(self, model: str, tokens: int) -> None:
+        """Keep what an overflow told."""
+        ...
+
+    def forget_window(self, model: str) -> bool:
+        """Forget what was learned; False when nothing was."""
+        ...
+
+    def window_in_words(self, model: str) -> str: ...
+
+    def cost_in_words(self, model: str, usage: Usage) -> str: ...
+
+    def is_local(self, model: str) -> bool:
+        """True: a server on this machine answers, so it costs nothing."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Book(Protocol):
+    """Writes down what a request took."""
+
+    def called(self, call: Call) -> None: ...
 
 
 def silence(event: Event) -> None:
     """Shows nothing of an answer that is not for the person."""
 
 
-@dataclass(slots=True)
-class Asking:
+class ModelCalls:
+    """Makes the model calls of this run; `calibration` learns from each how models count."""
+
+    def __init__(self, models: Models, chain: Chain, calibration: Calibration) -> None:
+        self.models, self.chain, self.calibration = models, chain, calibration
+
+    def of(self, model: str, book: Book, turn: Turn | None = None) -> ModelCall:
+        """The calls of one conversation for one purpose. Raises ConfigError."""
+        return ModelCall(self, self.models.of(model), book, turn)
+
+
+class ModelCall:
     """What one conversation asks of its model for one purpose: a turn, or making room by hand.
 
-    `model` is the one that answered last. `book` takes each request that was made; `said` is what came of the answer
-    under way, `usage` the sum of all. `budget` holds the money for each request of this `origin`, and may refuse it.
+    `model` is the one that answered last; `said` is what came of the answer under way, `usage` the sum of all.
     """
 
-    provider: Provider
-    calibration: Calibration
-    book: Callable[[Call], None]
-    budget: Budget | None = None
-    origin: Origin = "person"
-    said: str = ""
-    usage: Usage = Usage()
-    model: str = field(init=False)
+    def __init__(self, calls: ModelCalls, provider: Provider, book: Book, turn: Turn | None) -> None:
+        self._calls, self.provider, self._book, self._turn = calls, provider, book, turn
+        self.model, self.said, self.usage = provider.model, "", Usage()
 
-    def __post_init__(self) -> None:
-        self.model = self.provider.model
+    def factor(self) -> float:
+        """By how much the model's own count differs from the estimate."""
+        return self._calls.calibration.factor(self.provider.model)
 
     async def complete(self, request: ModelRequest, show: Callable[[Event], None] = silence) -> AssistantMessage:
         """The model's answer, accounted for, also when it broke off. Raises ProviderError."""
-        self.said = ""
+        chain, self.said = self._calls.chain, ""
 
         def listen(event: Event) -> None:
             if isinstance(event, TextDelta):
                 self.said += event.text
             show(event)
 
-        held = self._reserve(request, show)
-        request = replace(request, limits=replace(request.limits, output_tokens=held.output_tokens))
+        if chain.has("before_model"):
+            request = replace(request, model=self.provider.model, factor=self.factor())
+            request = replace(request, limits=await chain.before_model(request, self._turn))
+        answer: AssistantMessage | None = None
         try:
             answer = await self.provider.complete(request, listen)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) or (self.said and isinstance(error, ProviderError)):
-                self._account(request, None, held)  # it is paid all the same
-            elif self.budget:
-                self.budget.release(held)
+                self._account(request, None)  # it is paid all the same
             raise
-        self._account(request, answer, held)
+        else:
+            self._account(request, answer)
+        finally:
+            chain.after_model(request, answer, self._turn)
         self.said = ""
         if answer.usage:
             self.usage = _sum(self.usage, answer.usage)
         return answer
 
-    def _reserve(self, request: ModelRequest, show: Callable[[Event], None]) -> Reservation:
-        model, most = self.provider.model, request.limits.output_tokens
-
-        def count() -> int:
-            estimated = estimate_request(request.system.text, request.tools, request.history, model)
-            return round(estimated * self.calibration.factor(model))
-
-        def tell(line: str) -> None:
-            show(Notice(line))
-
-        return self.budget.reserve(model, count, most, self.origin, tell) if self.budget else Reservation(most)
-
-    def _account(self, request: ModelRequest, answer: AssistantMessage | None, held: Reservation) -> None:
+    def _account(self, request: ModelRequest, answer: AssistantMessage | None) -> None:
         is_first = self.usage == Usage()
         if answer and answer.model:
             self.model = answer.model
-        call = self.calibration.call(request, self.model, answer, self.said, is_first)
-        self.book(self.budget.settled(held, call) if self.budget else call)
+        call = self._calls.calibration.call(request, self.model, answer, self.said, is_first)
+        self._book.called(call._replace(is_local=self._calls.models.is_local(self.model)))
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

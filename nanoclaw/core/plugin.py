@@ -85,17 +85,36 @@ class Profile(NamedTuple):
 class Turn(Protocol):
     """One turn: the same object in each of its hooks. Reading it is always allowed, also when it has ended."""
 
-    id: int
-    conversation: Address
-    address: Address
-    sender: str
-    role: Role
-    origin: str
-    """"person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin."""
-    profile: Profile
-    external_id: str
-    """The platform's id of the message that began it."""
-    is_group: bool
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def conversation(self) -> Address: ...
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def sender(self) -> str: ...
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def origin(self) -> str:
+        """ "person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin."""
+        ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def external_id(self) -> str:
+        """The platform's id of the message that began it."""
+        ...
+
+    @property
+    def is_group(self) -> bool: ...
 
     @property
     def system(self) -> str:
@@ -156,17 +175,29 @@ Verdict = Refuse | Instead | Ask | None
 """Every plugin is heard; the strictest holds, in this order."""
 
 
+class NoteRef(NamedTuple):
+    """A recalled note without its text, for the manifest: lines count from 1. `is_new`: this message brought it up, no
+    earlier one."""
+
+    file: str
+    start: int
+    end: int
+    score: float
+    is_new: bool = True
+
+
 class Draft(NamedTuple):
     """A message on its way into a turn, at its beginning or while it runs.
 
-    `remarks` go into its runtime metadata, a line each; `quote` is the text that it answers; `inbound` is the message
-    as it came.
+    `remarks` go into its runtime metadata, a line each; `quote` is the text that it answers; `notes` are those that its
+    remarks show; `inbound` is the message as it came.
     """
 
     message: UserMessage
     attachments: tuple[Attachment, ...] = ()
     remarks: tuple[str, ...] = ()
     quote: str = ""
+    notes: tuple[NoteRef, ...] = ()
     inbound: Inbound | None = None
 
 
@@ -262,6 +293,7 @@ class Section:
     source: str = "code"
     version: str = ""
     diagnostics: tuple[str, ...] = ()
+    notes: tuple[NoteRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,11 +347,19 @@ class Conversations(Protocol):
 class Host(Protocol):
     """All that a plugin may do."""
 
-    workspace: Path
-    home: Path
-    """A folder of its own, made when it is first asked for."""
-    log: Log
-    conversations: Conversations
+    @property
+    def workspace(self) -> Path: ...
+
+    @property
+    def home(self) -> Path:
+        """A folder of its own, made when it is first asked for."""
+        ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def conversations(self) -> Conversations: ...
 
     def now(self) -> datetime:
         """The time in the person's zone."""
@@ -384,10 +424,14 @@ class Plugin:
     """Those of the settings that must never show."""
     keys: ClassVar[Mapping[str, str]] = {}
     """Settings that stand elsewhere: {"day_usd": "limits.day_usd"}."""
+    channel_settings: ClassVar[type | None] = None
+    """A NamedTuple of settings that it has in the table of every channel."""
     migrations: ClassVar[tuple[str, ...]] = ()
     """SQL of its tables, called NAME_…; run before it is made."""
     marks: ClassVar[tuple[str, ...]] = ()
     """ "table.column" with nobody's words: forgetting leaves them alone."""
+    seconds: ClassVar[float] = 10.0
+    """The longest that one of its steps may take."""
     public: Any = None
     """What host.get(name) gives to others."""
 
@@ -432,6 +476,11 @@ class Plugin:
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
         """Decide about a message inside the transaction that accepts it: its role and conversation, an answer by code,
         or nothing at all. Called in the order of the plugins."""
+        return None
+
+    def conversation_of(self, address: Address) -> Address | None:
+        """The conversation that an address is part of, where that is another than its own: what is sent there enters
+        its history."""
         return None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:

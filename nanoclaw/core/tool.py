@@ -6,14 +6,15 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from nanoclaw.core.errors import NanoclawError, Refused, ToolError
+from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import (
     Address,
+    CheckedCall,
     Effect,
     Effects,
     Image,
@@ -24,6 +25,14 @@ from nanoclaw.core.messages import (
     ToolResult,
     ToolSpec,
 )
+from nanoclaw.escapes import plain
+
+if TYPE_CHECKING:
+    from nanoclaw.core.plugin import Turn, Tx, Verdict
+
+T = TypeVar("T")
+
+NOWHERE = Address("", "")
 
 ARGUMENTS_LIMIT = 2_000_000
 """Characters of JSON that a call may carry; more is a runaway model."""
@@ -37,12 +46,19 @@ def nobody(effect: Effect) -> None:
     """Nobody keeps a ledger."""
 
 
+class Writes(Protocol):
+    """Makes a change in one transaction with the mark that a call took effect."""
+
+    def write(self, change: Callable[[Tx], T], call: str) -> T: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom a tool runs. A tool that asks for it takes it as its first parameter.
 
     `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
-    `role` is "guest" where a guest may read the answer, so in groups always. `turn` and `call` say which call it is.
+    `role` is "guest" where a guest may read the answer, so in groups always; `profile` is the name of the turn's.
+    `turn` and `call` say which call it is.
     """
 
     address: Address
@@ -52,6 +68,16 @@ class ToolContext:
     role: Role = "owner"
     turn: int = 0
     call: str = ""
+    conversation: Address = NOWHERE
+    profile: str = "person"
+    writer: Writes | None = None
+
+    async def write(self, change: Callable[[Tx], T]) -> T:
+        """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses
+        nor repeats it."""
+        if self.writer is None:
+            raise ToolError("nothing can be written here: this call belongs to no turn.")
+        return self.writer.write(change, self.call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +86,18 @@ class ToolOutput:
 
     text: str
     images: tuple[Image, ...] = ()
+    outside: str = ""
+    """The source of a text that no owner wrote, such as the address of a page."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
     """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
-    last of its turn, unless it fails.
+    last of its turn, unless it fails; one that is `atomic` does nothing but one `context.write`.
 
     `audit` says, from a call's arguments, what it is about to change: a line of the audit log, or None for nothing.
-    `open_to` are names of profiles; one that is open to guests keeps by itself to what concerns the conversation of its
-    context.
+    `check` judges a call as a plugin's `before_tool` does. `open_to` are names of profiles; one that is open to guests
+    keeps by itself to what concerns the conversation of its context.
     """
 
     spec: ToolSpec
@@ -77,9 +105,14 @@ class Tool:
     effect: Effects
     wants_context: bool
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
+    check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
     ends: bool = False
-    for_guests: bool = False
+    atomic: bool = False
     open_to: frozenset[str] = frozenset(OPEN_TO)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
 
 
 def tool(
@@ -89,7 +122,7 @@ def tool(
     examples: Iterable[ToolExample] = (),
     open_to: Iterable[str] = OPEN_TO,
 ) -> Tool:
-    """Make a tool of an async function.
+    """Make a tool of an async function; leading underscores of its name don't count.
 
     The docstring is what the model reads; `Annotated[str, "…"]` describes a parameter. Types: str, int, float, bool,
     list of these, Literal, and any of them `| None`. Raises TypeError at once for anything else.
@@ -104,64 +137,59 @@ def tool(
         if parameter.default is inspect.Parameter.empty:
             required.append(parameter.name)
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    name = run.__name__.lstrip("_")
     description = inspect.cleandoc(run.__doc__ or "")
     if not description:
         raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
-    spec = ToolSpec(run.__name__, description, schema, tuple(examples))
+    spec = ToolSpec(name, description, schema, tuple(examples))
     return Tool(spec, run, effect, wants_context, open_to=frozenset(open_to))
 
 
 class Toolbox:
-    """The tools of one run, in a fixed order. One of the three places that catch everything."""
+    """Tools by name, in a fixed order. One of the four places that catch everything."""
 
-    def __init__(
-        self,
-        tools: Iterable[Tool],
-        clock: Callable[[], datetime],
-        redact: Callable[[str], str],
-        refusal: Callable[[str, bool, Mapping[str, Any]], str] = lambda name, changes, arguments: "",
-        bounded: Callable[[str, str], str] = lambda name, text: text,
-    ) -> None:
-        """`refusal(name, changes, arguments)` says why a call must not be made, '' for most; `changes` is whether the
-        tool has effects. `bounded(name, text)` is what is told of an output that may be large."""
+    def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime]) -> None:
         self._tools = {tool.spec.name.casefold(): tool for tool in tools}
         self._clock = clock
-        self._redact, self._refusal, self._bounded = redact, refusal, bounded
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
 
-    def knows(self, call: ToolCall) -> bool:
-        return call.name.strip().casefold() in self._tools
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def find(self, name: str) -> Tool | None:
+        return self._tools.get(name.strip().casefold())
 
     def effect(self, name: str) -> Effects:
         """What a call of this name changes; of an unknown tool the worst is thought."""
-        found = self._tools.get(name.strip().casefold())
+        found = self.find(name)
         return found.effect if found else "outside"
 
-    def ends(self, name: str) -> bool:
-        """Whether a call of this name is the last of its turn."""
-        found = self._tools.get(name.strip().casefold())
-        return found is not None and found.ends
+    def check(self, call: ToolCall) -> CheckedCall:
+        """A call with its arguments parsed and converted. Raises ToolError for an unknown tool and for arguments that
+        do not fit."""
+        found = self.find(call.name)
+        if found is None:
+            raise ToolError(self._unknown(call.name))
+        return CheckedCall(call.id, found.spec.name, _check(_parse(call.arguments), found.spec), found.effect)
 
-    def audit(self, call: ToolCall) -> Effect | None:
-        """What a call is about to change, for the ledger; None when it changes nothing or cannot run."""
-        found = self._tools.get(call.name.strip().casefold())
+    def audit(self, call: CheckedCall) -> Effect | None:
+        """What a call is about to change, for the audit log; None when it changes nothing."""
+        found = self.find(call.name)
         if found is None or found.effect == "none":
             return None
-        try:
-            arguments = _check(_parse(call.arguments), found.spec)
-        except ToolError:
-            return None
-        if self._refusal(found.spec.name, True, arguments):
-            return None
         if found.audit:
-            effect = found.audit(arguments)
-            return effect and replace(effect, text=self._redact(effect.text))
-        return Effect(found.spec.name, "call", "", self._redact(f"used {found.spec.name} {call.arguments[:100]}"))
+            return found.audit(dict(call.arguments))
+        given = json.dumps(dict(call.arguments), ensure_ascii=False)
+        return Effect(found.spec.name, "call", "", plain(f"used {found.spec.name} {given[:100]}"))
 
-    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+    async def run(self, call: CheckedCall, context: ToolContext) -> ToolResult:
         """The result of a call; whatever goes wrong becomes an error result."""
+        found = self.find(call.name)
+        assert found
         try:
-            output, is_error = await self._run(call, context), False
+            before = (replace(context, call=call.id),) if found.wants_context else ()
+            given = await found.run(*before, **call.arguments)
+            output, is_error = given if isinstance(given, ToolOutput) else ToolOutput(given), False
         except NanoclawError as error:
             output, is_error = ToolOutput(str(error)), True
         except Exception as error:  # a defect in a tool must not end the turn
@@ -169,20 +197,13 @@ class Toolbox:
 
             logger.exception("tool {} failed", call.name)
             output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
-        text = self._bounded(call.name, self._redact(output.text)) or "(no output)"
-        return ToolResult(call.id, call.name, text, self._clock(), is_error, output.images)
-
-    async def _run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        found = self._tools.get(call.name.strip().casefold())
-        if found is None:
-            raise ToolError(self._unknown(call.name))
-        arguments = _check(_parse(call.arguments), found.spec)
-        if why := self._refusal(found.spec.name, found.effect != "none", arguments):
-            raise Refused(why)
-        output = await (
-            found.run(replace(context, call=call.id), **arguments) if found.wants_context else found.run(**arguments)
+        return ToolResult(
+            call.id, call.name, plain(output.text), self._clock(), is_error, output.images, output.outside
         )
-        return output if isinstance(output, ToolOutput) else ToolOutput(output)
+
+    def failed(self, call: ToolCall, text: str) -> ToolResult:
+        """The result of a call that is not run."""
+        return ToolResult(call.id, call.name, text, self._clock(), is_error=True)
 
     def _unknown(self, name: str) -> str:
         names = [spec.name for spec in self.specs]

@@ -5,29 +5,42 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from nanoclaw.core.calls import CallEffects, CallRunner, Judged
+from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
-from nanoclaw.core.events import Event, Notice, Reason, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.events import Event, Notice, Reason, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import (
+    Address,
     AssistantMessage,
+    CheckedCall,
     Effect,
+    Inbound,
     Limits,
     Message,
     ModelRequest,
-    SystemPrompt,
+    Role,
     ToolCall,
     ToolResult,
     Usage,
+    UserMessage,
 )
-from nanoclaw.core.metadata import escape
-from nanoclaw.core.model_call import Asking
+from nanoclaw.core.metadata import escape, program_remark
+from nanoclaw.core.model_call import ModelCall, silence
+from nanoclaw.core.plugin import Answer, Ask, Filter, Profile, Tx
+from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.store.inbox import STOPPED
-from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.plugins.undo.receipts import CallEffects, Doubt
+from nanoclaw.core.store.journal import TurnJournal
+from nanoclaw.core.tool import Toolbox
+
+if TYPE_CHECKING:
+    from nanoclaw.core.compaction import Shrink
+    from nanoclaw.core.store.sessions import Session
 
 WARN_AT, END_AT = 3, 6
 """The same call with the same result: warned at the third time, ended at the sixth."""
@@ -37,168 +50,249 @@ UNKNOWN_AT = 3
 """Calls of tools that do not exist: the turn ends at the third."""
 
 
-async def nobody() -> None:
-    """Nothing came while the turn ran."""
+class Steering(Protocol):
+    """Takes into a running turn what its person said meanwhile."""
+
+    async def take_in(self, turn: RunningTurn) -> None: ...
 
 
-async def as_it_is(error: ContextTooLong | None) -> bool:
-    """The conversation cannot be made shorter."""
-    return False
+class Room(Protocol):
+    """Makes a conversation shorter where it is about to outgrow the model's window, or just did."""
+
+    async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
+        """False when nothing could be made shorter."""
+        ...
 
 
-def believed(text: str) -> Doubt | None:
-    """Every answer is taken at its word."""
-    return None
+@dataclass(frozen=True, slots=True)
+class TurnParts:
+    """What all turns of a run share."""
+
+    chain: Chain
+    toolbox: Toolbox
+    calls: CallRunner
+    room: Room
+    clock: Callable[[], datetime]
+    limits: Limits
 
 
-class Journal(Protocol):
-    """Where a turn writes what happened; on disk when a method returns."""
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A turn that waits for the owner: the calls, and what is asked about each."""
+
+    answer: AssistantMessage
+    asks: tuple[tuple[CheckedCall, Ask], ...]
+
+
+class RunningTurn:
+    """The seam's `Turn`, and its loop. `final` is to be stored with the answer's delivery; `is_down` is True when the
+    model could not be reached: nothing is wrong with the turn, which can go on another time."""
+
+    def __init__(self, parts: TurnParts, id_: int, inbound: Inbound, conversation: Address, profile: Profile) -> None:
+        self._parts, self.id, self.inbound = parts, id_, inbound
+        self.conversation, self.address, self.sender = conversation, inbound.address, inbound.sender
+        self.role: Role = "guest" if inbound.is_group else inbound.role or "guest"
+        self.origin, self.profile = inbound.message.origin, profile
+        self.external_id, self.is_group = inbound.external_id, inbound.is_group
+        self.limits = profile.limits or parts.limits
+        self.final: tuple[Message, ...] = ()
+        self.calls: tuple[ToolCall, ...] = ()
+        self.is_down, self.has_begun = False, False
+        self.snapshot: PromptSnapshot | None = None
+        self.journal: TurnJournal | None = None
+        self.model: ModelCall | None = None
+        self.session: Session | None = None
+        self.shrink: Shrink | None = None
+        self.show: Callable[[Event], None] = silence
+        self.tried: list[str] = []
+        """Plugins that had the model answer anew."""
+        self._begun_changes: list[Callable[[Tx], object]] = []
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._is_over = self._rejoins = False
+        self._request: asyncio.Task[AssistantMessage] | None = None
+
+    # --- what plugins see --------------------------------------------------------------------------------------------
 
     @property
-    def history(self) -> tuple[Message, ...]: ...
+    def system(self) -> str:
+        return self.snapshot.system.text if self.snapshot else ""
 
-    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = ()) -> None: ...
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.session.history) if self.session else ()
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None: ...
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        return tuple(self.journal.effects()) if self.journal else ()
 
-    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None: ...
-
-
-@dataclass(slots=True)
-class Turn:
-    """Everything one turn needs, and what became of it: `final` is to be stored with the answer's delivery.
-
-    `take_in` adds to the journal what the person said meanwhile; it is called whenever tools have ended. `shrink` makes
-    room where the conversation is about to outgrow the model's window, or just did (with the model's error); it is
-    False when nothing could be made shorter. `is_down` is True when the model could not be reached: nothing is wrong
-    with the turn, which can go on another time. `doubt` finds what an answer says was done and was not: the model is
-    told of it once, then the person.
-    """
-
-    asking: Asking
-    toolbox: Toolbox
-    system: SystemPrompt
-    context: ToolContext
-    journal: Journal
-    show: Callable[[Event], None]
-    clock: Callable[[], datetime]
-    rounds: int
-    most_calls: int = 128
-    seconds: float = 1800.0
-    limits: Limits = Limits()
-    take_in: Callable[[], Awaitable[None]] = nobody
-    shrink: Callable[[ContextTooLong | None], Awaitable[bool]] = as_it_is
-    doubt: Callable[[str], Doubt | None] = believed
-    final: tuple[Message, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    is_down: bool = False
-    _seen: Counter[tuple[str, str, str]] = field(default_factory=Counter, init=False)
-    _is_over: bool = field(default=False, init=False)
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Sources of others' text since the owner's last message; () is clean."""
+        found: dict[str, None] = {}
+        for message in reversed(self.history):
+            if not isinstance(message, AssistantMessage) and message.outside:
+                found[message.outside] = None
+            elif isinstance(message, UserMessage) and message.origin == "person":
+                break
+        return tuple(reversed(found))
 
     @property
     def usage(self) -> Usage:
-        """What the turn took so far."""
-        return self.asking.usage
+        return self.model.usage if self.model else Usage()
 
-    async def run(self) -> TurnEnded:
-        """Never raises but for CancelledError; then `final` holds what was said until the stop."""
+    def now(self) -> datetime:
+        return self._parts.clock()
+
+    def later(self, change: Callable[[Tx], object]) -> None:
+        """Make something part of the turn's next transaction."""
+        (self.journal.later if self.journal else self._begun_changes.append)(change)
+
+    @property
+    def begun_changes(self) -> Sequence[Callable[[Tx], object]]:
+        """Changes for the transaction that begins the turn."""
+        return self._begun_changes
+
+    # --- its loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self, steering: Steering, waiting: Paused | None = None) -> TurnEnded | Paused:
+        """Never raises but for CancelledError; then `final` holds what was said until the stop. `waiting` are calls
+        that the owner has judged meanwhile: the turn goes on with them."""
+        assert self.journal and self.model and self.snapshot
+        stream = Stream(self, self._parts.chain)
         try:
-            async with asyncio.timeout(self.seconds):
-                return await self._rounds()
+            async with asyncio.timeout(self.limits.seconds):
+                return await self._rounds(stream, steering, waiting)
         except TimeoutError:
             self.final = self._begun_answer()
-            return self._limit(
-                f"{self.seconds:g} seconds" if self.seconds < 120 else f"{self.seconds / 60:.0f} minutes"
-            )
+            seconds = self.limits.seconds
+            return self._limit(f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
         except ProviderError as error:
             self.is_down = isinstance(error, ProviderUnavailable)
             return self._ended(f"The model gave no answer: {error}", "failed")
         except asyncio.CancelledError:
             self.final = self._begun_answer()
             raise
+        finally:
+            stream.end()
+
+    def rejoin(self) -> bool:
+        """Stop the request under way, to be made again with what came meanwhile; False when something of its answer
+        was shown, or a tool has begun."""
+        if self.has_begun or self._request is None or self._request.done():
+            return False
+        self._rejoins = True
+        self._request.cancel()
+        return True
+
+    async def _rounds(self, stream: Stream, steering: Steering, waiting: Paused | None) -> TurnEnded | Paused:
+        assert self.journal
+        for left in reversed(range(self.limits.rounds)):
+            answer = waiting.answer if waiting else await self._ask(stream, steering)
+            if not answer.tool_calls:
+                if ended := await self._answered(answer, stream, may_retry=left > 0):
+                    return ended
+                continue
+            if not waiting and len(self.calls) + len(answer.tool_calls) > self.limits.calls:
+                return self._limit(f"{len(self.calls)} calls of tools")
+            acted = await self._act(answer, stream, waiting)
+            waiting = None
+            if isinstance(acted, Paused):
+                return acted
+            if self._is_over:
+                return self._ended("", "answered")
+            if sum(self._parts.toolbox.find(call.name) is None for call in self.calls) >= UNKNOWN_AT:
+                return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
+            if acted >= END_AT:
+                return self._ended("I ended this: the same step kept giving the same result.", "loop")
+            await steering.take_in(self)
+        return self._limit(f"{self.limits.rounds} rounds of tools")
+
+    async def _ask(self, stream: Stream, steering: Steering) -> AssistantMessage:
+        """One answer; an empty one is asked for once more."""
+        answer = await self._complete(stream, steering)
+        if not answer.tool_calls and not answer.text.strip():
+            answer = await self._complete(stream, steering)
+        return answer
+
+    async def _complete(self, stream: Stream, steering: Steering) -> AssistantMessage:
+        """One request, and a second one where the first was longer than the model's window and can be made shorter, or
+        where somebody said more before anything of its answer was shown."""
+        room, is_shorter = self._parts.room, False
+        await room.make_room(self, None)
+        while True:
+            try:
+                return await self._requested(stream)
+            except ContextTooLong as error:
+                if is_shorter or not await room.make_room(self, error):
+                    raise
+                is_shorter = True
+            except asyncio.CancelledError:
+                if not self._rejoins:
+                    raise
+                self._rejoins = False
+                await steering.take_in(self)
+
+    async def _requested(self, stream: Stream) -> AssistantMessage:
+        assert self.model and self.snapshot
+        limits = self.limits
+        request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, limits)
+        self._request = asyncio.create_task(self.model.complete(request, stream))
+        try:
+            return await self._request
+        except asyncio.CancelledError:
+            self._request.cancel()
+            with suppress(asyncio.CancelledError, ProviderError):
+                await self._request
+            raise
+        finally:
+            stream.end()
 
     def _begun_answer(self) -> tuple[Message, ...]:
         """What was said of an answer that was cut off."""
-        return (AssistantMessage(self.asking.said, self.clock()),) if self.asking.said.strip() else ()
+        said = self.model.said if self.model else ""
+        return (AssistantMessage(said, self.now()),) if said.strip() else ()
 
-    async def _rounds(self) -> TurnEnded:
-        may_mend = True
-        for left in reversed(range(self.rounds)):
-            answer = await self._ask()
-            if not answer.tool_calls:
-                doubt = self.doubt(answer.text)
-                if not (doubt and may_mend and left):
-                    return self._answered(answer, doubt)
-                may_mend = False
-                self.journal.step((answer, doubt.remark))
-                self.show(Notice("that was not done: the model is asked to do it, or to correct itself"))
-                continue
-            if len(self.calls) + len(answer.tool_calls) > self.most_calls:
-                return self._limit(f"{len(self.calls)} calls of tools")
-            repeats = await self._act(answer)
-            if self._is_over:
-                return self._ended("", "answered")
-            if sum(not self.toolbox.knows(call) for call in self.calls) >= UNKNOWN_AT:
-                return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
-            if repeats >= END_AT:
-                return self._ended("I ended this: the same step kept giving the same result.", "loop")
-            await self.take_in()
-        return self._limit(f"{self.rounds} rounds of tools")
+    # --- an answer with calls ----------------------------------------------------------------------------------------
 
-    def _limit(self, reached: str) -> TurnEnded:
-        return self._ended(
-            f"I stopped after {reached} without coming to an end. "
-            "What was done so far is kept; say “go on” and I continue.",
-            "step_limit",
-        )
-
-    async def _ask(self) -> AssistantMessage:
-        """One answer; an empty one is asked for once more."""
-        answer = await self._complete()
-        if not answer.tool_calls and not answer.text.strip():
-            answer = await self._complete()
-        return answer
-
-    async def _complete(self) -> AssistantMessage:
-        """One request, and a second one where the first was longer than the model's window and can be made shorter."""
-        await self.shrink(None)
-        try:
-            return await self.asking.complete(self._request(), self.show)
-        except ContextTooLong as error:
-            if not await self.shrink(error):
-                raise
-        return await self.asking.complete(self._request(), self.show)
-
-    def _request(self) -> ModelRequest:
-        return ModelRequest(self.system, self.journal.history, self.toolbox.specs, self.limits)
-
-    async def _act(self, answer: AssistantMessage) -> int:
-        """Run the calls of one answer and store both together. Returns how often its most repeated result came."""
-        self.calls += answer.tool_calls
-        effects = CallEffects(self.toolbox, ())
+    async def _act(self, answer: AssistantMessage, stream: Stream, waiting: Paused | None) -> int | Paused:
+        """Judge the calls of one answer, run them and store both together. Returns how often its most repeated result
+        came, or what the owner is to be asked first."""
+        assert self.journal
+        if not waiting:
+            self.calls += answer.tool_calls
         if answer.finish == "length":
             cut = "not run: your answer was cut off at the output limit; make the call smaller"
-            results = [self._result(call, cut) for call in answer.tool_calls]
+            results = [self._parts.toolbox.failed(call, cut) for call in answer.tool_calls]
+            effects = CallEffects(self._parts.toolbox, {})
         else:
-            effects = CallEffects(self.toolbox, answer.tool_calls)
-            self.journal.acting(answer, effects.begun)
-            results = await self._results(answer, effects)
+            judged = await self._parts.calls.judged(answer.tool_calls, self, was_asked=waiting is not None)
+            if asks := tuple((one.checked, one.ask) for one in judged if one.checked and one.ask):
+                return Paused(answer, asks)
+            self.has_begun = True
+            runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
+            effects = CallEffects(self._parts.toolbox, runnable)
+            self.journal.acting(answer, effects.begun, self._parts.calls.atomic(runnable.values()))
+            results = await self._results(answer, judged, effects, stream)
         repeats = [self._count(call, result) for call, result in zip(answer.tool_calls, results, strict=True)]
         self.journal.step((answer, *map(_warned, results, repeats)), effects.ended)
-        self._is_over = any(self.toolbox.ends(result.name) and not result.is_error for result in results)
+        ends = (self._parts.toolbox.find(result.name) for result in results if not result.is_error)
+        self._is_over = any(tool is not None and tool.ends for tool in ends)
         return max(repeats)
 
-    async def _results(self, answer: AssistantMessage, effects: CallEffects) -> list[ToolResult]:
+    async def _results(
+        self, answer: AssistantMessage, judged: Sequence[Judged], effects: CallEffects, stream: Stream
+    ) -> list[ToolResult]:
         """In the order of the calls; neighbours that only read run side by side."""
-        calls = answer.tool_calls
+        assert self.journal
+        calls, toolbox = answer.tool_calls, self._parts.toolbox
         tasks: list[asyncio.Task[ToolResult]] = []
         try:
             for number, call in enumerate(calls):
-                if tasks and not all(self.toolbox.effect(one.name) == "none" for one in calls[number - 1 : number + 1]):
+                if tasks and not all(toolbox.effect(one.name) == "none" for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
                     if effects.begun:  # a kill from now on leaves no doubt about these
                         self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), effects.ended)
-                tasks.append(asyncio.create_task(self._run(call, number, effects)))
+                tasks.append(asyncio.create_task(self._run(call, judged[number], number, effects, stream)))
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
             for task in tasks:
@@ -214,31 +308,31 @@ class Turn:
         self, calls: Sequence[ToolCall], tasks: Sequence[asyncio.Task[ToolResult]], broken_off: str
     ) -> list[ToolResult]:
         """One result for each call: the tool's own, or what is to be said of one that did not end or did not begin."""
+        failed = self._parts.toolbox.failed
         ended = [
-            task.result() if task.done() and not task.cancelled() else self._result(call, broken_off)
+            task.result() if task.done() and not task.cancelled() and not task.exception() else failed(call, broken_off)
             for call, task in zip(calls, tasks, strict=False)
         ]
-        return ended + [self._result(call, "not begun: the turn was stopped") for call in calls[len(tasks) :]]
+        return ended + [failed(call, "not begun: the turn was stopped") for call in calls[len(tasks) :]]
 
-    async def _run(self, call: ToolCall, number: int, effects: CallEffects) -> ToolResult:
-        self.show(ToolStarted(call))
+    async def _run(
+        self, call: ToolCall, judged: Judged, number: int, effects: CallEffects, stream: Stream
+    ) -> ToolResult:
+        stream(ToolStarted(call))
         started = time.monotonic()
         try:
-            result = await self.toolbox.run(call, effects.context(number, self.context))
+            result = judged.result or await self._parts.calls.run(judged, self, effects.reports(number))
         except asyncio.CancelledError:
-            self.show(ToolFinished(call, "stopped", True, time.monotonic() - started))
+            stream(ToolFinished(call, "stopped", True, time.monotonic() - started))
             raise
         effects.end(number, result)
-        self.show(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
+        stream(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
         return replace(result, text=escape(result.text))
-
-    def _result(self, call: ToolCall, text: str) -> ToolResult:
-        return ToolResult(call.id, call.name, text, self.clock(), is_error=True)
 
     def _count(self, call: ToolCall, result: ToolResult) -> int:
         """An error that comes again is the same result however the arguments are varied, and a change of the workspace
         that is made again is the same whatever is said of it: the second of two reminders has another number."""
-        is_change = self.toolbox.effect(call.name) == "workspace" and self.toolbox.audit(call) is not None
+        is_change = self._parts.toolbox.effect(call.name) == "workspace"
         if result.is_error:
             key = (call.name, "", result.text)
         else:
@@ -246,20 +340,76 @@ class Turn:
         self._seen[key] += 1
         return self._seen[key]
 
-    def _answered(self, answer: AssistantMessage, doubt: Doubt | None) -> TurnEnded:
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    async def _answered(self, answer: AssistantMessage, stream: Stream, *, may_retry: bool) -> TurnEnded | None:
+        """How the turn ends with an answer; None when the model is asked to answer anew."""
+        assert self.journal
         if not answer.text.strip():
             return self._ended(
                 "The model gave an empty answer, twice. Ask again, or choose another with /model.", "failed"
             )
-        self.final = (answer,)
-        cut = (
-            "\n\n(Cut off at the model's output limit; say “go on” for the rest.)" if answer.finish == "length" else ""
+        text = answer.text
+        if answer.finish == "length":
+            text += "\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
+        said = await self._parts.chain.before_answer(Answer(text), self, self.tried if may_retry else _EVERYBODY)
+        if isinstance(said, Answer):
+            self.final = (answer,)
+            return TurnEnded(said.text, "answered", self.usage, said.files)
+        plugin, again = said
+        self.tried.append(plugin)
+        self.journal.retried(self.tried)
+        self.journal.step((answer, UserMessage(program_remark(self.now(), again.remark), self.now(), "runtime")))
+        stream(Notice("that was not done: the model is asked to do it, or to correct itself"))
+        return None
+
+    def _limit(self, reached: str) -> TurnEnded:
+        return self._ended(
+            f"I stopped after {reached} without coming to an end. "
+            "What was done so far is kept; say “go on” and I continue.",
+            "step_limit",
         )
-        corrected = f"\n\n{doubt.line}" if doubt else ""
-        return self._ended(answer.text + cut + corrected, "answered")
 
     def _ended(self, text: str, reason: Reason) -> TurnEnded:
         return TurnEnded(text, reason, self.usage)
+
+
+class _Everybody:
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERYBODY = _Everybody()
+
+
+class Stream:
+    """Passes the events of a turn on, without what no person is to see of its text."""
+
+    def __init__(self, turn: RunningTurn, chain: Chain) -> None:
+        self._turn, self._chain = turn, chain
+        self._filter: Filter | None = None
+        self._is_open = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            if not self._is_open:
+                self._filter, self._is_open = self._chain.filters(self._turn), True
+            self._pass(self._filter.feed(event.text) if self._filter else event.text)
+            return
+        if isinstance(event, ToolStarted):
+            self.end()
+        self._turn.show(event)
+
+    def end(self) -> None:
+        """One answer has ended: show what was held back of it."""
+        if self._is_open and self._filter:
+            self._pass(self._filter.end())
+        self._filter, self._is_open = None, False
+
+    def _pass(self, text: str) -> None:
+        if text:
+            self._turn.has_begun = True
+            self._turn.show(TextDelta(text))
 
 
 def _warned(result: ToolResult, repeats: int) -> ToolResult:

@@ -28,7 +28,7 @@ _KEYS = {
 }
 
 
-class Models:
+class ConfiguredModels:
     """The models that a process may ask, with one provider for each, made when first asked for."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Models:
         self._others = others or {}
         self._made: dict[str, Provider] = {}
 
-    def provider(self, model: str) -> Provider:
+    def of(self, model: str) -> Provider:
         """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
         name = self._model if self._forced else model or self._model
         if not name:
@@ -49,7 +49,7 @@ class Models:
             self._made[name] = self._with_fallback(name)
         return self._made[name]
 
-    def window(self, model: str) -> int | None:
+    def window_of(self, model: str) -> int | None:
         """How many tokens a model takes in, as the config says, was learned or is known. The model inside this process
         has its own short prompt and takes of a conversation as much as fits."""
         from nanoclaw.providers import windows
@@ -60,7 +60,7 @@ class Models:
 
     def window_in_words(self, model: str) -> str:
         """'' where nobody knows it."""
-        tokens = self.window(model)
+        tokens = self.window_of(model)
         if tokens is None:
             return ""
         is_learned = self._facts.window(model)
@@ -68,8 +68,21 @@ class Models:
         source = "learned from an error" if is_learned and not self._is_set(model) else source
         return f"window: {tokens:,} tokens, {source}"
 
-    def price_in_words(self, model: str, usage: Usage) -> str:
-        return price_in_words(self._config, model, usage)
+    def learned_window(self, model: str, tokens: int) -> None:
+        self._facts.learned_window(model, tokens)
+
+    def forget_window(self, model: str) -> bool:
+        return self._facts.forget_window(model)
+
+    def cost_in_words(self, model: str, usage: Usage) -> str:
+        from nanoclaw.providers import prices
+
+        is_free = self.is_local(model) and not self._config.get("limits.count_local", False)
+        return prices.dollars(0) if is_free else prices.in_words(model, usage)
+
+    def is_local(self, model: str) -> bool:
+        """True where a server on this machine answers for a model, whatever it is called."""
+        return is_local(self._config, model)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
@@ -126,13 +139,6 @@ def _access(config: Config, model: str) -> tuple[str, str]:
     return (config.model.api_base, config.model.api_key) if is_same_service else ("", "")
 
 
-def price_in_words(config: Config, model: str, usage: Usage) -> str:
-    from nanoclaw.providers import prices
-
-    is_free = is_local(config, model) and not config.limits.count_local
-    return prices.dollars(0) if is_free else prices.in_words(model, usage)
-
-
 async def choose_model(config: Config, wanted: str = "") -> str:
     """The wanted model, else the configured one, else one that already runs or lies on this machine.
 
@@ -172,7 +178,7 @@ async def has_model(config: Config) -> bool:
 
 def transcriber(config: Config) -> Callable[[Path], Awaitable[str]] | None:
     """Writes down voice notes; None where no model for it is configured. It raises NanoclawError when it is asked."""
-    name = config.media.transcription
+    name = str(config.get("media.transcription", ""))
     if not name:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -29,8 +30,11 @@ def dump(message: Message) -> str:
                 body["opaque"] = message.opaque
         case ToolResult():
             body |= {"kind": "result", "call": message.call_id, "name": message.name, "error": message.is_error}
-    if not isinstance(message, AssistantMessage) and message.images:
-        body["images"] = [[image.sha256, image.name] for image in message.images]
+    if not isinstance(message, AssistantMessage):
+        if message.images:
+            body["images"] = [[image.sha256, image.name] for image in message.images]
+        if message.outside:
+            body["outside"] = message.outside
     return json.dumps(body)
 
 
@@ -43,10 +47,31 @@ def load(body: dict[str, Any], load_image: LoadImage) -> Message:
         return AssistantMessage(text, at, calls, usage, body["finish"], body["model"], body.get("opaque", ""))
     images = tuple(_image(sha256, name, load_image) for sha256, name in body.get("images", ()))
     if kind == "user":
-        return UserMessage(text, at, body["origin"], images)
+        return UserMessage(text, at, body["origin"], images, body.get("outside", ""))
     if kind == "result":
-        return ToolResult(body["call"], body["name"], text, at, body["error"], images)
+        return ToolResult(body["call"], body["name"], text, at, body["error"], images, body.get("outside", ""))
     raise ValueError(f"a message of unknown kind {kind!r}")
+
+
+def first_of(running: str) -> Message | None:
+    """The first message of a JSON list of them, None where there is none."""
+    try:
+        return load(json.loads(running)[0], _no_image)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _no_image(sha256: str) -> tuple[str, bytes]:
+    raise KeyError(sha256)
+
+
+def with_texts(message: Message, dumped: str) -> Message:
+    """A message with the texts of its dumped form, from which words were taken out."""
+    body = json.loads(dumped)
+    if isinstance(message, AssistantMessage):
+        calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
+        return replace(message, text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
+    return replace(message, text=body["text"])
 
 
 def _image(sha256: str, name: str, load_image: LoadImage) -> Image:

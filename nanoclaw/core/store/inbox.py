@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.messages import (
     Address,
@@ -21,8 +21,9 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.store import codec
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.outbox import insert
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.tx import Transaction, Transactions
 
 BROKEN_OFF = (
     "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
@@ -33,11 +34,11 @@ BROKEN_OFF = (
 STOPPED = "stopped before its end; it may have been done in part"
 """The result of a call that was under way when its turn was stopped, or the program was told to end."""
 
-SENT = "The program broke off after this: the message was taken, and it is sent once. Do not send it again."
-"""The result of a call of which it is known that its message is in the outbox."""
+TOOK_EFFECT = "The program broke off after this: it was done, once and for all. Do not do it again."
+"""The result of a call whose own transaction is on disk."""
 
-NOT_SENT = "Nothing was sent: this was ended before it came to that."
-"""The result of a call of which it is known that its message is not."""
+NOT_DONE = "Nothing was done: this was ended before it came to that."
+"""The result of a call that writes by one transaction, which never came."""
 
 
 class OpenTurn(NamedTuple):
@@ -45,7 +46,8 @@ class OpenTurn(NamedTuple):
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
     when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
-    often it was taken up after a crash; `told` is True when the person knows that it waits for the model.
+    often it was taken up after a crash; `told` is True when the person knows that it waits for the model, `asks` when
+    it waits for the owner's yes.
     """
 
     id: int
@@ -56,66 +58,49 @@ class OpenTurn(NamedTuple):
     tools: tuple[str, ...] = ()
     resumed: int = 0
     told: bool = False
+    asks: bool = False
 
     @property
     def address(self) -> Address:
         return self.inbound.address
 
 
-class Ending(NamedTuple):
-    """How a message ends that other parts have to do with: `text` is said of it where it was said; `write` goes into
-    the transaction that ends it, and `after` is called then."""
-
-    text: str = ""
-    write: Callable[[sqlite3.Connection], None] = lambda db: None
-    after: Callable[[], None] = lambda: None
-
-
 class Inbox:
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
-        self._store, self._clock = store, clock
+    """Reads what came in, and marks how far each message is."""
 
-    def accept(self, inbound: Inbound) -> int | None:
-        """The row's id once it is on disk, None for a message that was accepted before."""
-        with self._store.transaction() as db:
-            return put(db, inbound, self._clock())
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions, self._store = transactions, transactions.store
 
-    def change(self, inbound: Inbound) -> int | None:
-        """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
-        address, files = inbound.address, json.dumps(_files(inbound))
-        sql = (
-            "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
-            " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
-        )
-        values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
-        with self._store.transaction() as db:
-            return next((row for (row,) in db.execute(sql, values).fetchall()), None)
+    def seen(self, inbound: Inbound) -> bool:
+        """Looks up whether a message was accepted before."""
+        sql = "SELECT 1 FROM inbox WHERE channel = ? AND external_id = ?"
+        return bool(self._store.rows(sql, inbound.address.channel, inbound.external_id))
 
     def read(self, row: int) -> Inbound:
         """A message as it reads now."""
         sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
         return _inbound(*self._store.rows(sql, row)[0])
 
-    def done(
-        self,
-        row: int,
-        outbound: Outbound | None = None,
-        also: Iterable[int] = (),
-        write: Callable[[sqlite3.Connection], None] | None = None,
-    ) -> None:
-        """End a row with its reply, others that it speaks of, and what else there is to `write`: one transaction."""
-        now = self._clock()
-        with self._store.transaction() as db:
-            end(db, (row, *also), now)
+    def done(self, row: int, outbound: Outbound | None = None, also: Iterable[int] = ()) -> None:
+        """End a row with its reply, and others that it speaks of: one transaction."""
+        with self._transactions.open() as tx:
+            end(tx.db, (row, *also), tx.now)
             if outbound:
-                insert(db, outbound, now.isoformat(), row)
-            if write:
-                write(db)
+                tx.send(outbound, inbox=row)
+
+    def end_rows(self, rows: Sequence[int]) -> None:
+        """End rows about which there is nothing to say."""
+        with self._transactions.open() as tx:
+            end(tx.db, rows, tx.now)
+
+    def end_in(self, tx: Transaction, rows: Iterable[int]) -> None:
+        """End rows inside a transaction."""
+        end(tx.db, rows, tx.now)
 
     def tell(self, row: int, outbound: Outbound) -> None:
         """Say something about a message that waits; it goes on waiting."""
-        with self._store.transaction() as db:
-            insert(db, outbound, self._clock().isoformat(), row)
+        with self._transactions.open() as tx:
+            tx.send(outbound, inbox=row)
 
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""
@@ -133,10 +118,14 @@ class Inbox:
 
     def open_turns(self) -> list[OpenTurn]:
         """Begun but not ended, in order: what an earlier process was doing when it ended."""
-        turns = self._store.rows("SELECT id, inbox, running, resumed FROM turns WHERE ended IS NULL ORDER BY id")
-        return [found for turn in turns if (found := self._open_turn(*turn))]
+        sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL ORDER BY id"
+        return [found for turn in self._store.rows(sql) if (found := self._open_turn(*turn))]
 
-    def _open_turn(self, turn: int, first: int, running: str, resumed: int) -> OpenTurn | None:
+    def open_turn(self, turn: int) -> OpenTurn | None:
+        sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL AND id = ?"
+        return next((self._open_turn(*found) for found in self._store.rows(sql, turn)), None)
+
+    def _open_turn(self, turn: int, first: int, running: str, resumed: int, took_effect: str) -> OpenTurn | None:
         sql = (
             "SELECT id, channel, chat, external_id, body, told FROM inbox"
             " WHERE state = 'running' AND (turn = ? OR id = ?) ORDER BY id"
@@ -145,22 +134,24 @@ class Inbox:
         if not rows:
             return None
         inbounds = [_inbound(*row[1:5]) for row in rows]
-        under_way = unfinished(running, self._clock(), sent_by(self._store.db, turn))
+        under_way = unfinished(running, self._transactions.clock(), took_effect)
         sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
         bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
         running_calls = [call for message in under_way[:1] for call in getattr(message, "tool_calls", ())]
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
         results = [(body["name"], body["text"]) for body in bodies if body.get("kind") == "result"]
         results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
+        asks = self._store.rows("SELECT 1 FROM asks WHERE turn = ? AND answer = ''", turn)
         return OpenTurn(
             turn,
             rows[0][0],
             inbounds[0],
             tuple(map(_about, inbounds)),
             tuple(map(_in_words, cut or _stopped(bodies))),
-            tuple(name for name, text in results if text != NOT_SENT),
+            tuple(name for name, text in results if text != NOT_DONE),
             resumed,
             any(row[5] for row in rows),
+            bool(asks),
         )
 
 
@@ -179,11 +170,15 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "text": message.text,
         "origin": message.origin,
         "at": message.at.isoformat(),
+        "outside": message.outside,
         "attachments": _files(inbound),
         "quoted": inbound.quoted,
         "quote": inbound.quote,
         "name": inbound.name,
         "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
+        "role": inbound.role,
+        "conversation": [inbound.conversation.channel, inbound.conversation.chat] if inbound.conversation else None,
+        "profile": inbound.profile,
     }
     row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
     sql = (
@@ -192,6 +187,17 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
     )
     cursor = db.execute(sql, row)
     return cursor.lastrowid if cursor.rowcount else None
+
+
+def change(db: sqlite3.Connection, inbound: Inbound) -> int | None:
+    """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
+    address, files = inbound.address, json.dumps(_files(inbound))
+    sql = (
+        "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
+        " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
+    )
+    values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
+    return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
 
 def _files(inbound: Inbound) -> list[list[Any]]:
@@ -203,49 +209,41 @@ def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
     for row in rows:
         ((turn,),) = db.execute("SELECT turn FROM inbox WHERE id = ?", (row,)).fetchall()
         db.execute("UPDATE inbox SET state = 'done' WHERE id = ? OR turn = ?", (row, turn))
-        for (running,) in db.execute("SELECT running FROM turns WHERE id = ? AND ended IS NULL", (turn,)).fetchall():
+        sql = "SELECT running, took_effect FROM turns WHERE id = ? AND ended IS NULL"
+        for running, took_effect in db.execute(sql, (turn,)).fetchall():
             sql = (
                 "INSERT INTO messages (session, context, turn, body) SELECT turns.session, context, turns.id, ?"
                 " FROM turns JOIN sessions ON sessions.id = turns.session WHERE turns.id = ?"
             )
-            db.executemany(
-                sql, [(codec.dump(message), turn) for message in unfinished(running, now, sent_by(db, turn))]
-            )
+            db.executemany(sql, [(codec.dump(message), turn) for message in unfinished(running, now, took_effect)])
             sql = "UPDATE turns SET ended = ?, reason = 'cancelled', running = '[]' WHERE id = ?"
             db.execute(sql, (now.isoformat(), turn))
 
 
-def sent_mark(db: sqlite3.Connection, turn: int) -> str:
-    """How the marks begin of what the calls of a turn's newest answer send: rows that are done, of the call's name."""
-    ((steps,),) = db.execute("SELECT count(*) FROM messages WHERE turn = ?", (turn,)).fetchall()
-    return f"message/{turn}/{steps}/"
-
-
-def sent_by(db: sqlite3.Connection, turn: int) -> frozenset[str]:
-    """Calls that were under way when a turn broke off, and have put their message into the outbox."""
-    sql = (
-        "SELECT json_extract(body, '$.sender') FROM inbox"
-        " WHERE id > (SELECT inbox FROM turns WHERE id = ?) AND external_id GLOB ?"
-    )
-    return frozenset(call for (call,) in db.execute(sql, (turn, f"{sent_mark(db, turn)}*")).fetchall())
-
-
-def unfinished(running: str, now: datetime, sent: Collection[str] = ()) -> list[Message]:
+def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Message]:
     """The answer whose calls were under way when a turn broke off, and for each of them its result, or what is to be
-    said of one that had not ended. Those of `sent` have sent their message."""
+    said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk ("done"),
+    and of those that do nothing else ("atomic")."""
     try:
         answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
-    except (ValueError, KeyError, TypeError):  # none, or damaged
+        marks: dict[str, list[str]] = json.loads(took_effect or "{}") or {}
+        done, atomic = set(marks.get("done", ())), set(marks.get("atomic", ()))
+    except (ValueError, KeyError, TypeError, AttributeError):  # none, or damaged
         return []
     if not isinstance(answer, AssistantMessage):
         return []
     ended = {result.call_id: result for result in results if isinstance(result, ToolResult)}
-    return [answer, *(ended.get(call.id) or _broken_off(call, now, call.id in sent) for call in answer.tool_calls)]
-
-
-def _broken_off(call: ToolCall, now: datetime, is_sent: bool) -> ToolResult:
-    unknown = NOT_SENT if call.name == "message" else BROKEN_OFF
-    return ToolResult(call.id, call.name, SENT if is_sent else unknown, now, is_error=not is_sent)
+    said = {
+        call.id: TOOK_EFFECT if call.id in done else NOT_DONE if call.id in atomic else BROKEN_OFF
+        for call in answer.tool_calls
+    }
+    return [
+        answer,
+        *(
+            ended.get(call.id) or ToolResult(call.id, call.name, said[call.id], now, said[call.id] != TOOK_EFFECT)
+            for call in answer.tool_calls
+        ),
+    ]
 
 
 def _about(inbound: Inbound) -> str:
@@ -271,7 +269,10 @@ def _no_image(sha256: str) -> tuple[str, bytes]:
 
 def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
     body = json.loads(text)
-    message = UserMessage(body["text"], datetime.fromisoformat(body["at"]), body["origin"])
+    is_group, is_mention, overheard = (*body.get("group", ()), False, False, "")[:3]
+    message = UserMessage(
+        body["text"], datetime.fromisoformat(body["at"]), body["origin"], outside=body.get("outside", "")
+    )
     attachments = tuple(Attachment(*file) for file in body["attachments"])
     return Inbound(
         Address(channel, chat),
@@ -282,5 +283,10 @@ def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
         body.get("quoted", ""),
         body.get("quote", ""),
         body.get("name", ""),
-        *body.get("group", ()),
+        is_group,
+        is_mention,
+        overheard,
+        role=body.get("role"),
+        conversation=Address(*where) if (where := body.get("conversation")) else None,
+        profile=body.get("profile", ""),
     )

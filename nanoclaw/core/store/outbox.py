@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -30,14 +31,14 @@ class Row(NamedTuple):
     sent: tuple[str, ...] = ()
 
 
+def _around_one() -> float:
+    return random.uniform(0.8, 1.2)
+
+
 class Outbox:
-    def __init__(self, store: Store, clock: Callable[[], datetime], jitter: Callable[[], float]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], jitter: Callable[[], float] = _around_one) -> None:
         """`jitter` returns a factor around 1 for each pause, so that many rows don't come due together."""
         self._store, self._clock, self._jitter = store, clock, jitter
-
-    def add(self, outbound: Outbound) -> None:
-        with self._store.transaction() as db:
-            insert(db, outbound, self._clock().isoformat(), None)
 
     def pending(self, channel: str) -> list[Row]:
         """What a channel still has to deliver, in order."""
@@ -159,11 +160,25 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             json.dumps(outbound.files),
             outbound.reply_to,
             due,
-            json.dumps([[button.label, button.text] for button in outbound.buttons]),
+            json.dumps([[label, text] for label, text in outbound.buttons]),
         ),
     ).lastrowid
     assert row is not None
     return row
+
+
+def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str) -> None:
+    """Note what the history of a conversation is to be told of a row once the turn that runs there has ended."""
+    db.execute("INSERT INTO untold (outbox, conversation, remark) VALUES (?, ?, ?)", (row, conversation, remark))
+
+
+def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str]]:
+    """Remark and text of what was sent while a turn ran there, in order; they are told now."""
+    sql = "SELECT remark, text FROM untold JOIN outbox ON outbox.id = outbox WHERE conversation = ? ORDER BY outbox"
+    found = db.execute(sql, (conversation,)).fetchall()
+    if found:
+        db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
+    return found
 
 
 def _whole(text: str) -> str:

@@ -22,7 +22,7 @@ class Call(NamedTuple):
     """One request to a model. `estimated` is our own count of its input, 0 where none was made.
 
     Where the provider reported nothing (`is_reported` is False), `usage` is our own count too. `is_local`: answered on
-    the person's own machine, whatever the model is called. `reservation` is the row that held the money for it.
+    the person's own machine, whatever the model is called.
     """
 
     model: str
@@ -30,7 +30,6 @@ class Call(NamedTuple):
     estimated: int = 0
     is_reported: bool = True
     is_local: bool = False
-    reservation: int | None = None
 
     def cost(self, price: Price) -> float | None:
         """US dollars; None when nobody knows."""
@@ -75,8 +74,7 @@ def record(
     turn: int | None = None,
     origin: Origin = "person",
 ) -> None:
-    """Write calls down inside the caller's transaction; what was reserved for them is free again."""
-    calls = list(calls)
+    """Write calls down inside the caller's transaction."""
     rows = [
         (
             *(at.isoformat(), session, turn, origin, call.model),
@@ -90,8 +88,6 @@ def record(
         " is_reported, is_local) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     db.executemany(sql, rows)
-    held = [(call.reservation,) for call in calls if call.reservation is not None]
-    db.executemany("DELETE FROM reservations WHERE id = ?", held)
 
 
 def totals(store: Store, by: By, price: Price, since: date | None = None) -> list[Total]:

@@ -1,0 +1,254 @@
+"""Builds the program: the one wiring, used by the commands and by the tests; has the table of the built-in plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from importlib import import_module
+from typing import Any
+
+from nanoclaw.core import channels as chat_apps
+from nanoclaw.core import home as homes
+from nanoclaw.core.app import App
+from nanoclaw.core.chain import unknown_hooks
+from nanoclaw.core.channel import Channel, ChannelHost
+from nanoclaw.core.clock import clock as clock_of
+from nanoclaw.core.config import Config, owned_keys
+from nanoclaw.core.errors import ConfigError, NanoclawError
+from nanoclaw.core.host import PluginHost
+from nanoclaw.core.model_call import Models
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.provider import Provider
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.workspace import Workspace
+
+BUILT_IN: dict[str, str] = {}
+"""The built-in plugins, each with its class: their order is the order of every chain. Whoever takes out a line and its
+folder has removed the capability."""
+
+LAST = "redact"
+"""Has the last word: somebody else's plugins stand before it."""
+
+SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def build(
+    config: Config,
+    *,
+    provider: Provider | Sequence[Provider] | Models | None = None,
+    channels: Iterable[Channel] | None = (),
+    clock: Callable[[], datetime] | None = None,
+    plugins: Iterable[str | type[Plugin]] | None = None,
+    without: Collection[str] = (),
+    model: str = "",
+    forced: bool = False,
+) -> App:
+    """The program, ready to run; it owns the home until `aclose`.
+
+    `provider` answers in place of the configured models (the first of several is the usual one, /model finds the others
+    by name). `channels` are those of this process; None: the chat apps of the configuration, as a gateway has them.
+    `plugins` are names of built-in ones and classes of others; None: all that the configuration says. `without` names
+    some that are left out. `model` is used where a conversation has not chosen its own, and everywhere when `forced`.
+    Raises NanoclawError for what cannot start.
+    """
+    homes.make_home(config)
+    clock = clock or clock_of(config.person.timezone, config.environment)
+    classes = _classes(config, plugins, frozenset(without))
+    _check_keys(config, classes)
+    store = Store(config.home / "state.db")
+    try:
+        app = App(config, store, clock)
+        app.secrets = _secrets(config, classes)
+        start_logging(config, app.secrets)
+        Workspace(config.workspace_path).check_writable()
+        homes.remove_left_over(config, store)
+        app.plug(_made(app, classes))
+        app.assemble(_models(app, provider, model, forced), channels or ())
+        if channels is None:
+            app.is_gateway = True
+            for table in chat_apps.tables(config).values():
+                if table.is_configured:
+                    app.places.add(_chat_app(app, table))
+    except BaseException:
+        store.close()
+        raise
+    return app
+
+
+# --- plugins ---------------------------------------------------------------------------------------------------------
+
+
+def _classes(
+    config: Config, plugins: Iterable[str | type[Plugin]] | None, without: frozenset[str]
+) -> list[type[Plugin]]:
+    """The classes of the plugins that run, in the order of their chain."""
+    off = without | set(config.plugins.off)
+    wanted = None if plugins is None else list(plugins)
+    names = [name for name in BUILT_IN if wanted is None or name in wanted]
+    found = [_built_in(name) for name in names if name not in off]
+    strangers = [one for one in wanted or () if not isinstance(one, str)]
+    if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
+        raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
+    if wanted is None and config.plugins.enabled:
+        from nanoclaw.core.strangers import load
+
+        strangers += [load(config, name) for name in config.plugins.enabled if name not in off]
+    for one in (*found, *strangers):
+        for name in unknown_hooks(one):
+            raise ConfigError(
+                f"the plugin {one.name} has {name!r}, which the seam does not know: a misspelt hook would never be "
+                f"called. What is its own begins with “_”. nanoclaw --without {one.name} starts without it."
+            )
+    last = [one for one in found if one.name == LAST]
+    return [*(one for one in found if one.name != LAST), *strangers, *last]
+
+
+def _built_in(name: str) -> type[Plugin]:
+    module, _, kind = BUILT_IN[name].partition(":")
+    return getattr(import_module(module), kind)  # type: ignore[no-any-return]
+
+
+def prefix_of(one: type[Plugin]) -> str:
+    """The table of config.toml that has a plugin's settings."""
+    return one.name if one.name in BUILT_IN else f"plugins.{one.name}"
+
+
+def _check_keys(config: Config, classes: Sequence[type[Plugin]]) -> None:
+    """Raises ConfigError for a key that nobody owns."""
+    if not config.table:
+        return
+    off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in classes}]
+    owned = [key for one in (*classes, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
+    for table in chat_apps.tables(config).values():
+        owned += chat_apps.keys_of(table)
+        shared = [one.channel_settings for one in (*classes, *off) if one.channel_settings]
+        owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
+    config.check([*owned, *(f"plugins.{name}.*" for name in config.plugins.enabled)])
+
+
+def _made(app: App, classes: Sequence[type[Plugin]]) -> list[Plugin]:
+    """The plugins, in the order of `classes`; those that others need are made first."""
+    made: dict[str, Plugin] = {}
+    for one in _by_need(classes):
+        _migrate(app.store, one)
+        settings: Any = None
+        if one.settings:
+            settings = app.config.settings(one.settings, prefix_of(one), one.keys)
+        try:
+            made[one.name] = one(PluginHost(app, one.name), settings)
+        except NanoclawError:
+            raise
+        except Exception as error:
+            if one.name in BUILT_IN:
+                raise
+            raise ConfigError(
+                f"the plugin {one.name} cannot be made: {type(error).__name__}: {error}. "
+                f"nanoclaw --without {one.name} starts without it."
+            ) from error
+        app.publish(made[one.name])
+    return [made[one.name] for one in classes]
+
+
+def _by_need(classes: Sequence[type[Plugin]]) -> list[type[Plugin]]:
+    """The same, each after those that it needs."""
+    left, done = list(classes), list[type[Plugin]]()
+    there = {one.name for one in classes}
+    while left:
+        known = {one.name for one in done}
+        ready = [one for one in left if all(name in known or name not in there for name in one.needs)]
+        if not ready:
+            raise ConfigError(f"the plugins {', '.join(one.name for one in left)} need each other.")
+        done.append(ready[0])
+        left.remove(ready[0])
+    return done
+
+
+def _migrate(store: Store, one: type[Plugin]) -> None:
+    """Bring a plugin's own tables to its newest version, each step in a transaction."""
+    if not one.migrations:
+        return
+    found = store.rows("SELECT version FROM plugins WHERE name = ?", one.name)
+    version = int(found[0][0]) if found else 0
+    if version > len(one.migrations):
+        raise ConfigError(f"the tables of the plugin {one.name} are of a newer version of it: install that again.")
+    for number, sql in enumerate(one.migrations[version:], version + 1):
+        with store.transaction() as db:
+            for statement in _statements(sql):
+                db.execute(statement)
+            db.execute(
+                "INSERT INTO plugins (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = ?2",
+                (one.name, number),
+            )
+
+
+def _statements(sql: str) -> list[str]:
+    """The statements of a migration: `executescript` would end the transaction."""
+    import sqlite3
+
+    found, begun = list[str](), ""
+    for part in sql.split(";"):
+        begun += f"{part};"
+        if sqlite3.complete_statement(begun):
+            if begun.strip(" \n;"):
+                found.append(begun)
+            begun = ""
+    return found
+
+
+# --- channels --------------------------------------------------------------------------------------------------------
+
+
+class _Invitations:
+    """Tells a channel whose invitations are to be accepted."""
+
+    def __init__(self, app: App, channel: str) -> None:
+        self._app, self._channel = app, channel
+
+    def __call__(self, sender: str) -> bool:
+        access = self._app.public("access")
+        return access is not None and bool(access.is_known(self._channel, sender))
+
+
+def _chat_app(app: App, table: chat_apps.ChannelTable) -> Channel:
+    menu = {command.name: command.help for command in app.commands}
+    media = app.public("media")
+    host = ChannelHost(app.home / table.name, app.clock, menu=menu, is_known=_Invitations(app, table.name))
+    if media is not None:
+        host = replace(host, most_bytes=media.most_bytes)
+    return chat_apps.make(app.config, table, host)
+
+
+# --- models, secrets -------------------------------------------------------------------------------------------------
+
+
+def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, model: str, forced: bool) -> Models:
+    if provider is None:
+        from nanoclaw.providers.choose import ConfiguredModels
+
+        brought = {name: make for one in app.plugins for name, make in one.providers().items()}
+        return ConfiguredModels(app.config, model, forced, app.facts, brought)
+    if isinstance(provider, Models):
+        return provider
+    from nanoclaw.providers.given import GivenModels
+
+    return GivenModels(list(provider) if isinstance(provider, Sequence) else [provider], app.facts)
+
+
+def _secrets(config: Config, classes: Sequence[type[Plugin]]) -> tuple[str, ...]:
+    """Values that must never show: keys in the configuration and in the environment, and what plugins and channels
+    call secret."""
+    named = [value for name, value in config.environment.items() if name.upper().endswith(SECRET_ENDINGS)]
+    kept = [config.model.api_key]
+    for one in classes:
+        for name in one.secrets:
+            kept.append(str(config.get(one.keys.get(name, f"{prefix_of(one)}.{name}"), "")))
+    kept += [value for table in chat_apps.tables(config).values() for value in table.secrets]
+    return tuple(value for value in (*kept, *named) if len(value) >= 8)
+
+
+def start_logging(config: Config, secrets: Iterable[str]) -> None:
+    from nanoclaw.core import log
+    from nanoclaw.core.redact import Redactor
+
+    log.start(config.home / "logs", Redactor(secrets))

@@ -1,0 +1,300 @@
+"""The plugin chain: asks every plugin in its order, and keeps a faulty one from costing anybody an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from nanoclaw.core.errors import NanoclawError, ProviderError
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    CheckedCall,
+    Inbound,
+    Limits,
+    ModelRequest,
+    ToolResult,
+)
+from nanoclaw.core.plugin import (
+    Answer,
+    Ask,
+    Command,
+    Draft,
+    Ended,
+    Filter,
+    Instead,
+    Plugin,
+    Profile,
+    Refuse,
+    Reply,
+    Section,
+    TryAgain,
+    Turn,
+    Verdict,
+)
+from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.tool import Tool
+
+T = TypeVar("T")
+Judgement = Inbound | Reply | Literal["ignore"] | None
+
+STEP_SECONDS = 10.0
+"""The longest that a plugin's step may take, unless the plugin says otherwise (`seconds`)."""
+
+HOOKS = (
+    *("on_message", "before_turn", "before_model", "after_model", "stream", "before_tool", "after_tool"),
+    *("before_answer", "on_end", "before_compaction", "conversation_of"),
+)
+_STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
+
+
+class Chain:
+    """The plugins of this run, in the order of the one table. A hook is asked of those that override it."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self.plugins = tuple(plugins)
+        self.faults: dict[str, str] = {}
+        """The last fault of each plugin that had one, for status."""
+        self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in HOOKS}
+
+    def has(self, hook: str) -> bool:
+        return bool(self._of[hook])
+
+    # --- what plugins bring ------------------------------------------------------------------------------------------
+
+    def tools(self, profile: Profile | None = None) -> list[Tool]:
+        """All tools, or those that are open to a profile."""
+        found = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools)]
+        if profile is None:
+            return found
+        only = profile.only
+        return [tool for tool in found if profile.name in tool.open_to and (only is None or tool.name in only)]
+
+    def commands(self) -> list[Command]:
+        return [command for one in self.plugins for command in self._list(one, "commands", one.commands)]
+
+    def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
+        """The sections that plugins bring, each with the name of its plugin."""
+        return [
+            (one.name, section)
+            for one in self.plugins
+            for section in self._list(one, "sections", partial(one.sections, query, profile))
+        ]
+
+    def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]]) -> list[T]:
+        try:
+            return list(make())
+        except Exception as error:
+            self.fault(one, hook, error)
+            return []
+
+    # --- a message ---------------------------------------------------------------------------------------------------
+
+    def on_message(self, inbound: Inbound, tx: Transaction) -> Inbound | Reply | Literal["ignore"]:
+        for one in self._of["on_message"]:
+            said: Judgement = self._in_part(one, "on_message", tx, partial(one.on_message, inbound, tx))
+            if isinstance(said, Inbound):
+                inbound = said
+            elif said is not None:
+                return said
+        return inbound
+
+    def conversation_of(self, address: Address) -> Address | None:
+        """The conversation that an address is part of, where that is another than its own."""
+        for one in self._of["conversation_of"]:
+            if (found := one.conversation_of(address)) is not None:
+                return found
+        return None
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft:
+        for one in self._of["before_turn"]:
+            draft = await self._step(one, "before_turn", one.before_turn(draft, turn)) or draft
+        return draft
+
+    # --- a request ---------------------------------------------------------------------------------------------------
+
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits:
+        """The limits of a request. Raises ProviderError where a plugin refuses it."""
+        limits = request.limits
+        for one in self._of["before_model"]:
+            try:
+                async with asyncio.timeout(_seconds(one)):
+                    limits = await one.before_model(request, turn) or limits
+            except ProviderError:
+                raise
+            except Exception as error:
+                self.fault(one, "before_model", error)
+        return limits
+
+    def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
+        for one in self._of["after_model"]:
+            try:
+                one.after_model(request, answer, turn)
+            except Exception as error:
+                self.fault(one, "after_model", error)
+
+    def filters(self, turn: Turn) -> Filter | None:
+        """The filters of one answer's stream, one behind the other; None where there is none."""
+        made: list[Filter] = []
+        for one in self._of["stream"]:
+            try:
+                if found := one.stream(turn):
+                    made.append(_Safe(found, self, one))
+            except Exception as error:
+                self.fault(one, "stream", error)
+        return Filters(made) if made else None
+
+    # --- a call ------------------------------------------------------------------------------------------------------
+
+    async def before_tool(self, call: CheckedCall, turn: Turn, own: Tool | None = None) -> Verdict:
+        """The strictest verdict of the tool's own check and of every plugin; one that raises refuses."""
+        verdicts: list[Verdict] = []
+        if own and own.check:
+            verdicts.append(await self._judged("its own check", own.check(call, turn)))
+        for one in self._of["before_tool"]:
+            verdicts.append(await self._judged(one, one.before_tool(call, turn)))
+        for kind in _STRICTNESS:
+            if found := next((one for one in verdicts if isinstance(one, kind)), None):
+                return found
+        return None
+
+    async def _judged(self, one: Plugin | str, judging: Awaitable[Verdict]) -> Verdict:
+        try:
+            async with asyncio.timeout(STEP_SECONDS if isinstance(one, str) else _seconds(one)):
+                return await judging
+        except NanoclawError as error:
+            return Refuse(str(error))
+        except Exception as error:
+            if isinstance(one, Plugin):
+                self.fault(one, "before_tool", error)
+            name = one if isinstance(one, str) else f"the plugin {one.name}"
+            return Refuse(
+                f"{name} failed ({type(error).__name__}) when it was asked about this call, so it is not run."
+            )
+
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
+        for one in self._of["after_tool"]:
+            result = await self._step(one, "after_tool", one.after_tool(call, result, turn)) or result
+        return result
+
+    # --- an answer ---------------------------------------------------------------------------------------------------
+
+    async def before_answer(self, answer: Answer, turn: Turn, tried: Container[str]) -> Answer | tuple[str, TryAgain]:
+        """What the person gets, or the plugin that wants another answer. Those in `tried` have had theirs: what they
+        say then stands below."""
+        for one in self._of["before_answer"]:
+            said = await self._step(one, "before_answer", one.before_answer(answer, turn))
+            if isinstance(said, Answer):
+                answer = said
+            elif isinstance(said, TryAgain):
+                if one.name not in tried:
+                    return one.name, said
+                if said.note:
+                    answer = answer._replace(text=f"{answer.text}\n\n{said.note}".strip())
+        return answer
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:
+        for one in self._of["on_end"]:
+            ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx)) or ended
+        return ended
+
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
+        for one in self._of["before_compaction"]:
+            try:
+                await one.before_compaction(request, turn)
+            except ProviderError:
+                raise
+            except Exception as error:
+                self.fault(one, "before_compaction", error)
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def fault(self, one: Plugin, hook: str, error: Exception) -> None:
+        """A plugin's step went wrong: it is skipped, logged once for each kind, and named in status."""
+        said = f"{hook}: {type(error).__name__}: {error}".rstrip(": ")
+        if self.faults.get(one.name) == said:
+            return
+        self.faults[one.name] = said
+        from nanoclaw.core.log import logger
+
+        logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, hook)
+
+    async def _step(self, one: Plugin, hook: str, step: Awaitable[T | None]) -> T | None:
+        try:
+            async with asyncio.timeout(_seconds(one)):
+                return await step
+        except Exception as error:
+            self.fault(one, hook, error)
+            return None
+
+    def _in_part(self, one: Plugin, hook: str, tx: Transaction, step: Callable[[], T | None]) -> T | None:
+        """A step inside a transaction: what it wrote is taken back alone when it raises."""
+        try:
+            with tx.part():
+                return step()
+        except NanoclawError as error:
+            self.fault(one, hook, error)
+        except Exception as error:
+            self.fault(one, hook, error)
+        return None
+
+
+class Filters:
+    """Several filters of a stream, one behind the other."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+
+    def feed(self, text: str) -> str:
+        for one in self._filters:
+            text = one.feed(text) if text else ""
+        return text
+
+    def end(self) -> str:
+        text = ""
+        for one in self._filters:
+            text = (one.feed(text) if text else "") + one.end()
+        return text
+
+
+class _Safe:
+    """A plugin's filter; one that raises lets everything through from then on."""
+
+    def __init__(self, inner: Filter, chain: Chain, owner: Plugin) -> None:
+        self._inner: Filter | None = inner
+        self._chain, self._owner = chain, owner
+
+    def feed(self, text: str) -> str:
+        return self._try(lambda inner: inner.feed(text), text)
+
+    def end(self) -> str:
+        return self._try(lambda inner: inner.end(), "")
+
+    def _try(self, step: Callable[[Filter], str], otherwise: str) -> str:
+        if self._inner is None:
+            return otherwise
+        try:
+            return step(self._inner)
+        except Exception as error:
+            self._inner = None
+            self._chain.fault(self._owner, "stream", error)
+            return otherwise
+
+
+def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
+    """Public names of a plugin's class that the seam doesn't know: a misspelt hook would never be called."""
+    known = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
+    for part in kind.__mro__:
+        if part in (Plugin, object):
+            continue
+        yield from (name for name in vars(part) if not name.startswith("_") and name not in known)
+
+
+def _overrides(one: Plugin, hook: str) -> bool:
+    return getattr(type(one), hook) is not getattr(Plugin, hook)
+
+
+def _seconds(one: Any) -> float:
+    return float(getattr(one, "seconds", STEP_SECONDS))

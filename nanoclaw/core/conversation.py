@@ -1,0 +1,514 @@
+"""The conversation actor: owns all that goes on in one conversation, and handles one message at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, NamedTuple, Protocol
+
+from nanoclaw.core.asks import Asks
+from nanoclaw.core.channel import is_stop
+from nanoclaw.core.commands import Commands, is_talk, short
+from nanoclaw.core.errors import NanoclawError, StoreError
+from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
+from nanoclaw.core.places import Places
+from nanoclaw.core.runner import Accepted, Runner
+from nanoclaw.core.store import codec
+from nanoclaw.core.store.inbox import OpenTurn
+from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.turn import Paused, RunningTurn
+
+BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
+"""What follows within so long after the last message is one thought with it, and so long at most is waited."""
+
+RETRY_SECONDS = (30, 60, 120, 300)
+"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
+
+NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+
+
+class Outlook(Protocol):
+    """What a conversation must know of the others."""
+
+    def unasked(self) -> list[Address]:
+        """Conversations in which something runs that no person asked for just now: a heartbeat, a task."""
+        ...
+
+    def retry(self, conversation: Conversation, seconds: float) -> asyncio.TimerHandle: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """An open turn that is to be taken up again."""
+
+    turn: OpenTurn
+
+    @property
+    def address(self) -> Address:
+        return self.turn.address
+
+
+Item = Accepted | Resumed
+
+
+class PausedTurn(NamedTuple):
+    """A turn that waits: for a model that cannot be reached (asked `tries` times), or for the owner's yes. `behind`
+    came meanwhile, and is answered after it."""
+
+    turn: OpenTurn
+    tries: int = 0
+    waits_for_owner: bool = False
+    timer: asyncio.TimerHandle | None = None
+    behind: tuple[Accepted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How conversations behave. `queue`: what comes while a turn runs joins it ("steer") or waits ("followup")."""
+
+    queue: Literal["steer", "followup"] = "steer"
+    burst_seconds: float = BURST_SECONDS
+    burst_most_seconds: float = BURST_MOST_SECONDS
+    retry_seconds: Sequence[float] = RETRY_SECONDS
+
+
+class Conversation:
+    """One conversation's queue, running turn, paused turn, and what a stop dropped of it."""
+
+    def __init__(
+        self,
+        address: Address,
+        runner: Runner,
+        commands: Commands,
+        asks: Asks,
+        places: Places,
+        outlook: Outlook,
+        manners: Manners,
+    ) -> None:
+        self.address, self._runner, self._commands, self._asks = address, runner, commands, asks
+        self._places, self._outlook, self._manners = places, outlook, manners
+        self._queue: deque[Item] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._item: Item | None = None
+        self._turn: RunningTurn | None = None
+        self._paused: PausedTurn | None = None
+        self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
+        self._told_to_wait: set[int] = set()
+        self._began: datetime | None = None  # when the last turn did
+        self._news = asyncio.Event()
+        self.leaves = False
+        """The process ends: what runs is left to the next start; True for whatever nobody sees ended."""
+        self.closes = False
+
+    # --- the queue ---------------------------------------------------------------------------------------------------
+
+    def put(self, item: Item) -> None:
+        self._queue.append(item)
+        self._news.set()
+        if self._turn and isinstance(item, Accepted) and self._belongs(item):
+            self._turn.rejoin()
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+
+    @property
+    def is_working(self) -> bool:
+        return self._item is not None
+
+    @property
+    def at_work_on(self) -> Inbound | None:
+        """The message that is being answered, unless that was stopped."""
+        if self._item is None or (self._worker and self._worker.cancelling()):
+            return None
+        return self._item.turn.inbound if isinstance(self._item, Resumed) else self._item.inbound
+
+    async def idle(self) -> None:
+        if self._worker:
+            await asyncio.wait([self._worker])
+
+    async def close(self) -> None:
+        """Cancel what runs and keep what waits for another time."""
+        self.closes = True
+        if self._paused and self._paused.timer:
+            self._paused.timer.cancel()
+        self._queue.clear()
+        self._cancel()
+        await self.idle()
+
+    async def _work(self) -> None:
+        """Handle one item after the other. One of the four places that catch everything."""
+        me = asyncio.current_task()
+        while self._queue:
+            item = self._item = self._queue.popleft()
+            try:
+                await self._handle(item)
+            except Exception as error:
+                self._apologize(item, error)
+            finally:
+                self._item = self._turn = None
+            while me and me.cancelling():  # the handler made its peace with it
+                me.uncancel()
+
+    async def _handle(self, item: Item) -> None:
+        if isinstance(item, Resumed):
+            await self._go_on(item.turn)
+            return
+        if item.is_left_over:
+            self._places.show(
+                item.address, Notice(f"going on with what was waiting: “{short(item.inbound.message.text)}”")
+            )
+        item = self._as_it_reads_now(item)
+        if self._commands.is_command(item.inbound):
+            await self._carry_out(item)
+        else:
+            await self._answer(await self._collected(item))
+
+    async def _carry_out(self, item: Accepted) -> None:
+        """A command that takes its turn in the queue."""
+        reason: Reason = "answered"
+        dropped: list[int] = []
+        try:
+            done: str | UserMessage = await self._commands.carry_out(item.inbound)
+        except asyncio.CancelledError:
+            if self.leaves:
+                raise
+            (done, dropped), reason = self._cut(item.inbound), "cancelled"
+        if isinstance(done, UserMessage):
+            await self._answer([replace(item, inbound=replace(item.inbound, message=done))])
+        else:
+            self.reply(item, done, reason, dropped)
+
+    async def _collected(self, first: Accepted) -> list[Accepted]:
+        """The messages of one thought: what follows the first within a moment, and what waits behind it already."""
+        if not is_talk(first.inbound):
+            return [first]
+        if self._places.collects(first.address) and not first.is_left_over and self._paused is None:
+            loop = asyncio.get_running_loop()
+            until = loop.time() + self._manners.burst_most_seconds
+            while (left := min(self._manners.burst_seconds, until - loop.time())) > 0:
+                self._news.clear()
+                try:
+                    async with asyncio.timeout(left):
+                        await self._news.wait()
+                except TimeoutError:
+                    break
+            return [self._as_it_reads_now(first), *self._take_next(first.address)]
+        if self._manners.queue == "followup" and self._was_written_meanwhile(first):
+            return [first, *self._take_next(first.address)]
+        return [first]
+
+    def _take_next(self, address: Address) -> list[Accepted]:
+        """Take what waits next out of the queue, as long as it is talk from the same address."""
+        taken = list[Accepted]()
+        while self._queue:
+            item = self._queue[0]
+            if not isinstance(item, Accepted) or item.address != address or item.is_left_over:
+                break
+            if not is_talk((item := self._as_it_reads_now(item)).inbound):
+                break
+            taken.append(item)
+            self._queue.popleft()
+        return taken
+
+    def _as_it_reads_now(self, item: Accepted) -> Accepted:
+        """A message that waited may have been changed; of one that was begun the first words count."""
+        return replace(item, inbound=self._runner.inbox.read(item.row))
+
+    def _was_written_meanwhile(self, item: Accepted) -> bool:
+        """True for what was said since the last turn began. What was said before, while the program was off, has an
+        answer of its own."""
+        return self._began is not None and item.inbound.message.at >= self._began
+
+    def _belongs(self, item: Accepted) -> bool:
+        """True for words to the model that a running turn can take in."""
+        return (
+            self._turn is not None
+            and item.address == self._turn.address
+            and self._was_written_meanwhile(item)
+            and self._manners.queue == "steer"
+            and is_talk(item.inbound)
+        )
+
+    async def take_in(self, turn: RunningTurn) -> None:
+        """What the person said meanwhile becomes part of the turn."""
+        if self._manners.queue != "steer":
+            return
+        taken = list[Accepted]()
+        for item in self._queue:
+            if not isinstance(item, Accepted) or not self._belongs(item := self._as_it_reads_now(item)):
+                break
+            taken.append(item)
+        if taken:
+            await self._runner.join(turn, taken)
+            self._tell_joined(taken)
+            for _ in taken:
+                self._queue.popleft()
+
+    # --- a turn ------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, batch: Sequence[Accepted]) -> None:
+        """One turn for messages that came one after the other."""
+        if self._waits_behind(batch):
+            return
+        self._told_to_wait.difference_update(one.row for one in batch)
+        paused, session = self.let_go(), self._runner.sessions.of(self.address)
+        try:
+            self._runner.check_model(session, batch[0].inbound)
+            if paused:
+                turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
+                await self._runner.join(turn, batch)
+                self._tell_joined(batch)
+            else:
+                turn = await self._runner.begin(self.address, batch)
+                self._tell_joined(batch[1:])
+        except NanoclawError as error:
+            self._reply_to_all(batch, str(error), "failed")
+        except asyncio.CancelledError:
+            if self.leaves:
+                raise
+            text, dropped = self._cut(batch[0].inbound)
+            self._reply_to_all(batch, text, "cancelled", dropped)
+        else:
+            await self._run(turn, tries=paused.tries if paused else 0)
+
+    async def _go_on(self, cut: OpenTurn) -> None:
+        """Take a turn up again that broke off, or that waited."""
+        paused = self.let_go()
+        if cut.told and paused is None:  # it was stopped, or went on with a newer message
+            return
+        asks = self._asks.of_turn(cut.id)
+        waiting = self._answered_calls(cut) if asks else None
+        try:
+            turn = self._runner.reopen(self.address, cut, after_crash=not (cut.told or asks), keep_calls=bool(waiting))
+        except NanoclawError as error:
+            self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
+            return
+        if not waiting:
+            self._places.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
+        was_cut = not (cut.told or waiting)
+        await self._run(turn, tries=paused.tries if paused else 0, was_cut=was_cut, waiting=waiting)
+
+    def _answered_calls(self, cut: OpenTurn) -> Paused | None:
+        """The answer whose calls the owner has judged."""
+        rows = self._runner.sessions.store.rows("SELECT running FROM turns WHERE id = ?", cut.id)
+        answer = codec.first_of(rows[0][0]) if rows else None
+        return Paused(answer, ()) if isinstance(answer, AssistantMessage) else None
+
+    async def _run(
+        self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: Paused | None = None
+    ) -> None:
+        """The turn itself, to its end."""
+        assert turn.journal
+        inbound, journal = turn.inbound, turn.journal
+        self._began, self._turn = turn.now(), turn
+        if not tries and not waiting:
+            self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
+        try:
+            ended = await self._runner.run(turn, self, waiting)
+        except NanoclawError as error:
+            ended = TurnEnded(str(error), "failed")
+        except asyncio.CancelledError:
+            if self.leaves or (self.closes and inbound.message.origin != "person"):
+                journal.leave()
+                raise
+            ended = TurnEnded("", "cancelled", turn.usage)
+        if isinstance(ended, Paused):
+            self._pause(turn, ended)
+            return
+        said, dropped = self._cut(inbound)
+        if turn.is_down and inbound.message.origin == "person" and self._places.stays(turn.address) and not dropped:
+            self._hold(turn, tries)
+            return
+        if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
+            reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
+            ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
+        shown = self._runner.end(turn, ended, dropped, was_cut=was_cut)
+        if ended.reason == "answered" and not shown.answer.strip() and turn.origin == "person":
+            turn.show(Notice("(nothing to say)"))
+        turn.show(shown)
+        self._tell_at_home(inbound, f"answered there: {shown.answer}" if shown.answer else "")
+
+    # --- a turn that waits -------------------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> PausedTurn | None:
+        return self._paused
+
+    def _hold(self, turn: RunningTurn, tries: int) -> None:
+        """Keep a turn until its model can be reached; the person is told at the first time."""
+        assert turn.journal
+        address = turn.address
+        turn.journal.hold(None if tries else Outbound(address, NO_MODEL, reply_to=turn.external_id))
+        texts = (turn.inbound.message.text,)
+        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, texts, told=True)
+        pauses = self._manners.retry_seconds
+        seconds = pauses[min(tries, len(pauses) - 1)]
+        self._paused = PausedTurn(cut, tries + 1, timer=self._outlook.retry(self, seconds))
+        turn.show(Notice(f"the model is asked again in {seconds:.0f} s"))
+        turn.show(TurnEnded(NO_MODEL, "failed"))
+
+    def retry(self) -> None:
+        """Ask the model again; what came behind follows."""
+        if (paused := self._paused) is None or paused.waits_for_owner:
+            return
+        self._paused = paused._replace(behind=(), timer=None)
+        self.put(Resumed(paused.turn))
+        for item in paused.behind:
+            self.put(item)
+
+    def go_on(self, cut: OpenTurn) -> None:
+        """Take up a turn that the end of the process cut off."""
+        self.put(Resumed(cut))
+
+    def wait_for_model(self, cut: OpenTurn) -> None:
+        """Ask again for a turn that an earlier process held."""
+        self._paused = PausedTurn(cut, 1)
+        self.put(Resumed(cut))
+
+    def _pause(self, turn: RunningTurn, paused: Paused) -> None:
+        """Leave a turn to the owner's answer."""
+        assert turn.journal
+
+        def ask(tx: Transaction) -> None:
+            for call, question in paused.asks:
+                self._asks.put(tx, turn.id, call, question, turn.address)
+
+        turn.journal.pause(paused.answer, ask)
+        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), asks=True)
+        self._paused = PausedTurn(cut, waits_for_owner=True)
+
+    def wait_for_owner(self, cut: OpenTurn) -> None:
+        """Keep a turn of an earlier process until its questions are answered."""
+        self._paused = PausedTurn(cut, waits_for_owner=True)
+
+    def answered(self, cut: OpenTurn) -> None:
+        """All that a paused turn asked is answered: it goes on."""
+        behind = self._paused.behind if self._paused else ()
+        self._paused = None
+        self.put(Resumed(cut))
+        for item in behind:
+            self.put(item)
+
+    def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
+        """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
+        paused = self._paused
+        if paused is None or not (paused.waits_for_owner or paused.turn.address != batch[0].address):
+            return False
+        for one in batch:
+            if one.row not in self._told_to_wait and not paused.waits_for_owner:
+                self._told_to_wait.add(one.row)
+                self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
+            elif paused.waits_for_owner:
+                self._places.show(one.address, Queued(one.inbound.external_id))
+        self._paused = paused._replace(behind=(*paused.behind, *batch))
+        return True
+
+    def let_go(self) -> PausedTurn | None:
+        """The paused turn, to go on or to end now; what came behind it follows."""
+        paused, self._paused = self._paused, None
+        if paused and paused.timer:
+            paused.timer.cancel()
+        for item in paused.behind if paused else ():
+            self.put(item)
+        return paused
+
+    # --- stops -------------------------------------------------------------------------------------------------------
+
+    def halt(self, row: int | None = None) -> bool:
+        """End what runs and drop what waits, which is on record until it is told. True: something ran; then its turn
+        tells, and ends the `row` of who asked for it too."""
+        paused = self.let_go()
+        waiting, self._queue = list(self._queue), deque()
+        for item in waiting:
+            if isinstance(item, Accepted):
+                self._dropped.append((item.row, self._words_of(item)))
+            else:
+                self._dropped.append((item.turn.inbox, "; ".join(item.turn.texts)))
+        if paused:
+            if paused.waits_for_owner:
+                self._asks.drop(paused.turn.id)
+            self._dropped.append((paused.turn.inbox, "; ".join(paused.turn.texts)))
+            self._runner.sessions.of(self.address).end_turn()
+        ran = self._cancel()
+        if ran and row is not None:
+            self._dropped.append((row, ""))
+        return ran
+
+    def dropped(self) -> list[tuple[int, str]]:
+        """What stops dropped, to be told now."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def _cancel(self) -> bool:
+        """Cancel what is being handled; False when there is nothing. It may end well all the same."""
+        if self.is_working and self._worker:
+            self._worker.cancel()
+        return self.is_working
+
+    def _words_of(self, item: Accepted) -> str:
+        """Words by which a stop names a message; '' where it became a stop itself."""
+        text = self._runner.inbox.read(item.row).message.text
+        return "" if is_stop(text) else text
+
+    def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
+        """What is said of a turn that was stopped, and the rows that end with it."""
+        dropped, others = self.dropped(), in_words(self._unasked(inbound))
+        still = f" Still running: {others}; /stop again ends that too." if others else ""
+        return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
+
+    def _unasked(self, inbound: Inbound) -> list[Address]:
+        """Where something runs that nobody asked for just now, as far as it is for who wrote this to end it."""
+        is_owners = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
+        return [one for one in self._outlook.unasked() if one != self.address] if is_owners else []
+
+    # --- what is said without a turn ---------------------------------------------------------------------------------
+
+    def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
+        """End a message that needed no turn, and `also` other rows that the reply is about."""
+        text = self._runner.for_them(item.inbound, TurnEnded(text, reason)).answer
+        self._runner.end_without_turn(self.address, item, text, reason, also)
+        if not self.is_working or self._commands.waits(item.inbound):
+            self._places.show(item.address, TurnEnded(text, reason))
+
+    def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
+        self._tell_joined(batch[1:])
+        self.reply(batch[0], text, reason, [*also, *(one.row for one in batch[1:])])
+
+    def _tell_joined(self, batch: Sequence[Accepted]) -> None:
+        if batch:
+            self._places.show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
+
+    def _tell_at_home(self, inbound: Inbound, text: str) -> None:
+        """A line for who follows a conversation where it is at home, about what is said of it elsewhere."""
+        if text and self.address != inbound.address and inbound.message.origin == "person":
+            self._places.show(self.address, Notice(short(text)))
+
+    def _apologize(self, item: Item, error: Exception) -> None:
+        """Say in one sentence that handling an item went wrong, and go on with the next."""
+        from nanoclaw.core.log import logger
+
+        known = isinstance(error, NanoclawError)
+        logger.opt(exception=error).error("answering a message in {} failed", item.address)
+        text = (
+            str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
+        )
+        row, inbound = (item.row, item.inbound) if isinstance(item, Accepted) else (item.turn.inbox, item.turn.inbound)
+        try:
+            self.reply(Accepted(row, inbound), text, "failed")
+            session = self._runner.sessions.of(self.address)
+            session.end_turn()
+            session.reload()  # what was under way has ended there
+        except StoreError:  # nothing can be kept, but it can still be shown
+            self._places.show(inbound.address, TurnEnded(text, "failed"))
+
+
+def in_words(unasked: Iterable[Address]) -> str:
+    return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
+
+
+def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
+    texts = [short(text) for _, text in dropped if text]
+    return f" Not begun: {'; '.join(texts)}." if texts else ""

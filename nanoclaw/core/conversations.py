@@ -1,0 +1,64 @@
+"""All conversations: makes their actors, and stops, resumes and closes them together."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nanoclaw.core.asks import Asks
+from nanoclaw.core.commands import Commands
+from nanoclaw.core.conversation import Conversation, Manners
+from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.core.places import Places
+from nanoclaw.core.runner import Runner
+from nanoclaw.core.store.inbox import Inbox
+
+
+class Conversations:
+    """One actor for each conversation, made when something is said there."""
+
+    def __init__(
+        self, runner: Runner, commands: Commands, asks: Asks, places: Places, manners: Manners, inbox: Inbox
+    ) -> None:
+        self._runner, self._commands, self._asks = runner, commands, asks
+        self._places, self._manners, self._inbox = places, manners, inbox
+        self._actors: dict[Address, Conversation] = {}
+        asks.waiter = self
+
+    def of(self, address: Address) -> Conversation:
+        if address not in self._actors:
+            self._actors[address] = Conversation(
+                address, self._runner, self._commands, self._asks, self._places, self, self._manners
+            )
+        return self._actors[address]
+
+    def for_message(self, inbound: Inbound) -> Conversation:
+        """The conversation that a message is part of."""
+        return self.of(inbound.conversation or inbound.address)
+
+    def unasked(self) -> list[Address]:
+        """Conversations in which something runs that no person asked for just now: a heartbeat, a task."""
+        found = ((address, actor.at_work_on) for address, actor in self._actors.items())
+        return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
+
+    def retry(self, conversation: Conversation, seconds: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, conversation.retry)
+
+    def answered(self, turn: int) -> None:
+        """The owner has answered all that a turn asked: it goes on."""
+        if cut := self._inbox.open_turn(turn):
+            self.for_message(cut.inbound).answered(cut)
+
+    def halt_all(self) -> dict[Address, bool]:
+        """Stop every conversation: where something ran."""
+        return {address: actor.halt() for address, actor in list(self._actors.items())}
+
+    async def idle(self) -> None:
+        """Wait until every accepted message is answered, but for those that wait for a model or the owner."""
+        await asyncio.gather(*(actor.idle() for actor in list(self._actors.values())))
+
+    async def close(self, *, leave: bool = False) -> None:
+        """End what runs as if it had been stopped, or `leave` it to the next start; what waits is left to it always."""
+        self._asks.close()
+        for actor in self._actors.values():
+            actor.leaves = leave
+        await asyncio.gather(*(actor.close() for actor in list(self._actors.values())))

@@ -1,0 +1,74 @@
+"""The home folder: made at the first start, locked while it is, and what ships with the program."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from nanoclaw.atomic_write import remove_drafts
+from nanoclaw.core import bootstrap
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.store.db import Store
+
+
+def shipped(name: str) -> Path:
+    """A folder that comes with the program: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+def make_home(config: Config) -> list[str]:
+    """The home folder, and at the very first run the workspace from its template. Returns the names of new files."""
+    try:
+        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise WorkspaceError(
+            f"cannot make {config.home}: {error.strerror}. Check its permissions, or set NANOCLAW_HOME."
+        ) from error
+    if config.workspace_path.exists():
+        return []
+    lock = os.open(config.home, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a network drive may not know locks
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
+        return (
+            []
+            if config.workspace_path.exists()
+            else bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+        )
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> Iterator[Store | None]:
+    """The store, None before there is one: only to be read, to be written beside whoever owns it, or as its owner."""
+    path = config.home / "state.db"
+    if not path.exists():
+        yield None
+        return
+    store = Store(path, read_only=how == "read", beside=how == "beside")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def remove_left_over(config: Config, store: Store) -> None:
+    """Remove drafts of files that a crash left: in the middle of a turn they may be anywhere in the workspace."""
+    remove_drafts(_places_of_drafts(config, store))
+
+
+def _places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
+    yield from (config.home, config.home / "undo")
+    if store.rows("SELECT 1 FROM turns WHERE ended IS NULL LIMIT 1"):
+        yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
+    else:
+        root = config.workspace_path
+        yield from (root, root / "memory", *(root / "media").glob("*/"))

@@ -1,0 +1,191 @@
+"""The host: what one plugin is given, and the core's own public object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.plugin import Ask, Command, Profile, Reply, Said, Turn
+from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.store import history
+from nanoclaw.core.store.sessions import Clean, Sessions
+from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.tool import Tool
+
+if TYPE_CHECKING:
+    from nanoclaw.core.app import App
+    from nanoclaw.core.channel import Channel
+    from nanoclaw.core.events import Event
+
+T = TypeVar("T")
+
+
+class ConversationStore:
+    """The seam's `Conversations` over sessions and actors."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    @property
+    def _sessions(self) -> Sessions:
+        return self._app.sessions
+
+    def all(self) -> list[Address]:
+        found = history.list_sessions(self._app.store)
+        return [Address(*one.key.split(":", 1)) for one in found if ":" in one.key]
+
+    def history(self, conversation: Address) -> tuple[Any, ...]:
+        return tuple(self._sessions.of(conversation).history)
+
+    def whole(self, conversation: Address) -> tuple[Any, ...]:
+        return tuple(self._sessions.of(conversation).whole())
+
+    async def reset(self, conversation: Address) -> None:
+        self._sessions.of(conversation).reset()
+
+    async def stop(self, conversation: Address) -> None:
+        actor = self._app.conversations.of(conversation)
+        if not actor.halt():
+            self._app.inbox.end_rows([row for row, _ in actor.dropped()])
+
+    def reload(self) -> None:
+        self._sessions.reload()
+
+    def forget(self, clean: Clean, conversation: Address | None) -> None:
+        """Reload all, and keep running turns from storing again what was forgotten."""
+        self._sessions.forget(clean, conversation)
+
+    async def free(self, conversation: Address) -> None:
+        """Wait until nothing is being answered in a conversation."""
+        await self._app.conversations.of(conversation).idle()
+
+    def use_model(self, conversation: Address, model: str) -> None:
+        session = self._sessions.of(conversation)
+        if session.model != model:
+            session.use_model(model)
+
+
+class PluginLog:
+    """The log, with a plugin's name in front."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, text: str, *values: object) -> None:
+        self._log("DEBUG", text, values)
+
+    def info(self, text: str, *values: object) -> None:
+        self._log("INFO", text, values)
+
+    def warning(self, text: str, *values: object) -> None:
+        self._log("WARNING", text, values)
+
+    def error(self, text: str, *values: object) -> None:
+        self._log("ERROR", text, values)
+
+    def _log(self, level: str, text: str, values: tuple[object, ...]) -> None:
+        from nanoclaw.core.log import logger
+
+        logger.log(level, "{}: " + text, self._name, *values)
+
+
+class PluginHost:
+    """All that one plugin may do."""
+
+    def __init__(self, app: App, name: str) -> None:
+        self._app, self._name = app, name
+        self.workspace: Path = app.config.workspace_path
+        self.log = PluginLog(name)
+        self.conversations = ConversationStore(app)
+
+    @property
+    def home(self) -> Path:
+        """A folder of its own, made when it is first asked for."""
+        folder = self._app.config.home / "plugins" / self._name
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+    def now(self) -> datetime:
+        return self._app.clock()
+
+    def read(self, sql: str, *values: object) -> list[Any]:
+        return self._app.store.rows(sql, *values)
+
+    async def write(self, change: Callable[[Transaction], T]) -> T:
+        return self._app.transactions.write(change)
+
+    def get(self, name: str) -> Any:
+        return self._app.public(name)
+
+    def profile(self, name: str) -> Profile:
+        if name not in PROFILES:
+            raise NanoclawError(f"there is no profile {name!r}; there are {', '.join(PROFILES)}.")
+        return PROFILES[name]
+
+    def owner(self) -> Address | None:
+        """Where the owner spoke last."""
+        sql = (
+            "SELECT channel, chat FROM inbox WHERE coalesce(json_extract(body, '$.role'), 'owner') = 'owner'"
+            " AND json_extract(body, '$.origin') = 'person' AND NOT coalesce(json_extract(body, '$.group[0]'), 0)"
+            " ORDER BY id DESC LIMIT 1"
+        )
+        return next((Address(*row) for row in self._app.store.rows(sql)), None)
+
+    def show(self, address: Address, event: Event) -> None:
+        self._app.places.show(address, event)
+
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        self._app.spawn(work, self._name)
+
+    def channel(self, name: str) -> Channel | None:
+        return self._app.places.get(name)
+
+    def tools(self, profile: Profile) -> Mapping[str, Tool]:
+        return {tool.name: tool for tool in self._app.chain.tools(profile)}
+
+    def commands(self, profile: Profile) -> Mapping[str, Command]:
+        return self._app.commands.of(profile)
+
+    async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
+        return await self._app.call(call, turn)
+
+    async def carry_out(self, command: str, said: Said) -> Reply:
+        """Raises NanoclawError where it cannot be carried out."""
+        message = UserMessage(f"/{command} {said.argument}".strip(), self.now())
+        inbound = Inbound(
+            said.address,
+            said.sender,
+            "",
+            message,
+            role=said.role,
+            conversation=said.conversation,
+            is_group=said.is_group,
+        )
+        done = await self._app.commands.carry_out(inbound)
+        return Reply(done if isinstance(done, str) else done.text)
+
+    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
+        return await self._app.complete(request, turn)
+
+    async def ask(self, question: Ask, about: Address) -> bool:
+        return await self._app.asks.ask(question, about)
+
+
+def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:
+    """Run something beside; it is logged when it fails."""
+    task: asyncio.Task[object] = asyncio.ensure_future(work)
+    tasks.add(task)
+
+    def done(ended: asyncio.Task[object]) -> None:
+        tasks.discard(ended)
+        if not ended.cancelled() and (error := ended.exception()):
+            from nanoclaw.core.log import logger
+
+            logger.opt(exception=error).error("background work of the plugin {} failed", name)
+
+    task.add_done_callback(done)

@@ -1,0 +1,173 @@
+"""The core's own commands: help, a new conversation, its summary and history, the model, status, stop and panic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from nanoclaw.core.commands import Commands, history_text, short
+from nanoclaw.core.conversation import not_begun
+from nanoclaw.core.conversations import Conversations
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import AssistantMessage, Inbound, Message, Outbound, UserMessage
+from nanoclaw.core.model_call import Models
+from nanoclaw.core.plugin import Command, Reply, Said, Tx
+from nanoclaw.core.router import Router
+from nanoclaw.core.runner import NOT_NOW, Runner
+from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.sessions import Session
+
+EVERYBODY = frozenset({"person", "guest"})
+
+
+class Program(Protocol):
+    """What commands ask of the whole program."""
+
+    def about(self) -> str:
+        """Version and folders, a line each."""
+        ...
+
+    def freeze(self) -> None:
+        """Stop the background work of plugins."""
+        ...
+
+    def thaw(self) -> None:
+        """Start it again."""
+        ...
+
+
+class OwnCommands:
+    """The core's commands; `parts` are given once the rest is made."""
+
+    def __init__(self, program: Program, flags: Flags, outbox: Outbox, models: Models) -> None:
+        self._program, self._flags, self._outbox, self._models = program, flags, outbox, models
+        self.commands: Commands
+        self.router: Router
+        self.runner: Runner
+        self.conversations: Conversations
+
+    def all(self) -> Sequence[Command]:
+        return (
+            Command("help", "what can be said to the program itself", self._help, open_to=EVERYBODY),
+            Command(
+                "new",
+                "start a new conversation; notes, facts and files stay",
+                self._new,
+                open_to=EVERYBODY,
+                waits=True,
+            ),
+            Command(
+                "compact",
+                "sum up the older part, to make room; /compact TEXT keeps above all what concerns it",
+                self._compact,
+                open_to=EVERYBODY,
+                waits=True,
+            ),
+            Command(
+                "history",
+                "all that was said, the newest last; /history 2 is the page before",
+                self._history,
+                open_to=EVERYBODY,
+            ),
+            Command("stop", "stop what is running and drop what waits", self._stop, open_to=EVERYBODY),
+            Command("model", "show the model, or choose one: /model openai/gpt-5", self._model),
+            Command(
+                "status", "model, workspace, length of the conversation, tokens used", self._status, open_to=EVERYBODY
+            ),
+            Command("panic", "stop everything, and freeze what would be sent or started until /resume", self._panic),
+            Command("resume", "go on after /panic", self._resume),
+        )
+
+    def _session(self, said: Said) -> Session:
+        return self.runner.sessions.of(said.conversation)
+
+    def _help(self, said: Said, tx: Tx) -> str:
+        return self.commands.help_text(said)
+
+    def _stop(self, said: Said, tx: Tx) -> str:
+        return "Nothing is running."
+
+    async def _new(self, said: Said) -> Reply:
+        dropped, also = "", list[int]()
+        if paused := self.conversations.of(said.conversation).let_go():
+            also.append(paused.turn.inbox)
+            dropped = f" Not answered: {'; '.join(map(short, paused.turn.texts))}."
+        session = self._session(said)
+
+        def change(tx: Tx) -> None:
+            self.runner.inbox.end_in(tx, also)  # type: ignore[arg-type]
+            session.reset_in(tx)  # type: ignore[arg-type]
+
+        text = f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
+        return Reply(text, change=change)
+
+    async def _compact(self, said: Said) -> str:
+        """What was said stays as it is where the model fails or the person stops it."""
+        message = UserMessage("", self.runner.sessions.transactions.clock())
+        inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
+        try:
+            return await self.runner.compact(said.conversation, inbound, said.argument)
+        except NanoclawError as error:
+            why = str(error) if said.profile != "guest" else NOT_NOW
+            return f"Not summed up: {why} The conversation is as it was."
+
+    def _history(self, said: Said, tx: Tx) -> str:
+        zone = self.runner.sessions.transactions.clock().tzinfo
+        return history_text(self._session(said).whole(), said.argument, zone)
+
+    def _model_name(self, session: Session) -> str:
+        try:
+            return self._models.of(session.model).model
+        except NanoclawError as error:
+            return f"none ({error})"
+
+    def _model(self, said: Said, tx: Tx) -> str:
+        session = self._session(said)
+        if not said.argument:
+            name = self._model_name(session)
+            goes_by = f" ({words})" if (words := self._models.window_in_words(name)) else ""
+            return f"Model: {name}{goes_by}. Choose another with /model provider/name."
+        name = self._models.of(said.argument).model
+        if name == self._model_name(session) and self._models.forget_window(name):
+            return f"This conversation uses {name}. The window that was learned from an error is forgotten."
+        session.use_model_in(tx, said.argument)  # type: ignore[arg-type]
+        return f"This conversation now uses {said.argument}."
+
+    def _status(self, said: Said, tx: Tx) -> str:
+        session = self._session(said)
+        if said.profile == "guest":
+            return _length(session.history)
+        faults = [f"The plugin {name} failed: {fault}" for name, fault in self.router.chain.faults.items()]
+        lines = [self._program.about(), f"Model: {self._model_name(session)}", _length(session.history), *faults]
+        return "\n".join(lines)
+
+    async def _panic(self, said: Said) -> str:
+        self._flags.set(PANIC, str(self._outbox.last()))
+        self._program.freeze()
+        stopped = 0
+        for address, was_running in self.conversations.halt_all().items():
+            if was_running:
+                stopped += 1
+            elif dropped := self.conversations.of(address).dropped():
+                rows = [row for row, _ in dropped]
+                self.runner.inbox.done(rows[0], Outbound(address, f"Stopped.{not_begun(dropped)}"), rows[1:])
+        ran = f" Stopped: {stopped} running." if stopped else ""
+        return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
+
+    async def _resume(self, said: Said) -> str:
+        if not self.router.is_frozen:
+            return "Nothing is frozen."
+        self._flags.clear(PANIC)
+        self._program.thaw()
+        return "Going on. What waited is sent and answered now."
+
+
+def _length(history: Sequence[Message]) -> str:
+    """How long a conversation is, as the person sees it, and what its answers took."""
+    answers = [message for message in history if isinstance(message, AssistantMessage)]
+    said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
+    said += sum(bool(answer.text) for answer in answers)
+    taken = [answer.usage.input_tokens for answer in answers if answer.usage]
+    given = [answer.usage.output_tokens for answer in answers if answer.usage]
+    return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"

@@ -1,0 +1,101 @@
+"""The channels of this run: what they can show, whom they reach, and how they are kept running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import Address, Outbound
+
+TERMINAL = "terminal"
+"""The channel whose person is the owner, as nobody else sits there."""
+
+RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
+"""Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
+
+
+class Places:
+    """The channels by name; `served` may be asked about any address."""
+
+    def __init__(self, channels: Iterable[Channel], clock: Callable[[], datetime]) -> None:
+        self._channels = {channel.name: channel for channel in channels}
+        self._clock = clock
+        self._troubles: dict[str, tuple[datetime | None, str]] = {}  # the last sign of life before, and the reason
+
+    def add(self, channel: Channel) -> None:
+        self._channels[channel.name] = channel
+
+    def all(self) -> list[Channel]:
+        return list(self._channels.values())
+
+    def get(self, name: str) -> Channel | None:
+        return self._channels.get(name)
+
+    def hints(self, channel: str) -> Hints | None:
+        found = self._channels.get(channel)
+        return found.hints if found else None
+
+    def show(self, address: Address, event: Event) -> None:
+        channel = self._channels.get(address.channel)
+        if channel and channel.hints.can_show(event):
+            channel.show(address, event)
+
+    def stays(self, address: Address) -> bool:
+        """False where an answer that comes much later finds nobody."""
+        hints = self.hints(address.channel)
+        return hints is None or hints.stays
+
+    def collects(self, address: Address) -> bool:
+        """True where messages that follow each other at once are one thought."""
+        hints = self.hints(address.channel)
+        return hints is not None and hints.bursts
+
+    def reaches(self, outbound: Outbound) -> bool:
+        """True where somebody is there now whom a message would reach."""
+        channel = self._channels.get(outbound.address.channel)
+        return channel is not None and channel.serves(outbound)
+
+    def shows_notices(self, address: Address) -> bool:
+        """True where what the program has to remark is shown beside the answer."""
+        return address.channel == TERMINAL
+
+    async def run(self, channel: Channel, deliver: Deliver, *, again: bool) -> None:
+        """Run a channel; with `again` each time it breaks off."""
+        if not again:
+            await channel.run(deliver)
+            return
+        pauses, before = iter(RESTART_SECONDS), channel.alive
+        while True:
+            try:
+                await channel.run(deliver)
+                return
+            except Exception as error:
+                if channel.alive != before:
+                    pauses, before = iter(RESTART_SECONDS), channel.alive
+                asked = error.retry_after if isinstance(error, ChannelError) else None
+                pause = max(next(pauses, RESTART_SECONDS[-1]), min(asked or 0, 3600))
+                self._broke_off(channel, error, pause)
+            await asyncio.sleep(pause)
+
+    def _broke_off(self, channel: Channel, error: Exception, pause: float) -> None:
+        from nanoclaw.core.log import logger
+
+        said = str(error) or type(error).__name__
+        self._troubles[channel.name] = (channel.alive, said)
+        log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
+        log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Name, seconds since the last sign of life, and trouble of each; a trouble is over with the next sign."""
+        found = []
+        for channel in self._channels.values():
+            alive = channel.alive and round((self._clock() - channel.alive).total_seconds())
+            then, trouble = self._troubles.get(channel.name, (channel.alive, ""))
+            trouble = trouble if channel.alive == then else ""
+            found.append({"name": channel.name, "alive": alive, "trouble": trouble})
+        return found

@@ -1,0 +1,64 @@
+"""Profiles: the one table that says what a guest, a task, a heartbeat or a helper gets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from nanoclaw.core.messages import Inbound, Limits, Role
+from nanoclaw.core.plugin import Profile
+
+GUEST = Profile("guest", "guest")
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("person"),
+        GUEST,
+        Profile("job", "minimal", can_ask=True),
+        Profile("heartbeat", "minimal", can_ask=False),
+        Profile("helper", "minimal"),
+        Profile("rehearsal", "minimal", can_ask=False, acts=False, keeps=False),
+    )
+}
+
+_OF: dict[tuple[Role, str], str] = {
+    ("owner", "person"): "person",
+    ("owner", "job"): "job",
+    ("owner", "heartbeat"): "heartbeat",
+}
+"""The profile of each role and origin; any other message of the owner's is a helper's, all of a guest's a guest's."""
+
+
+def profile_of(inbound: Inbound) -> Profile:
+    """What the turn of a message may do. In a group others read the answer, so everybody is a guest there."""
+    if inbound.profile:
+        return load(inbound.profile)
+    if inbound.is_group or inbound.role != "owner":
+        return GUEST
+    return PROFILES[_OF.get(("owner", inbound.message.origin), "helper")]
+
+
+def dump(profile: Profile) -> str:
+    """A profile as it is kept with a message: its name, or all of one that is not in the table."""
+    if PROFILES.get(profile.name) == profile:
+        return profile.name
+    limits = asdict(profile.limits) if profile.limits else None
+    only = sorted(profile.only) if profile.only is not None else None
+    return json.dumps(profile._replace(limits=limits, only=only)._asdict())  # type: ignore[arg-type]
+
+
+def load(text: str) -> Profile:
+    """The profile that `dump` wrote; the guest's for one that nobody knows any more."""
+    if not text.startswith("{"):
+        return PROFILES.get(text, GUEST)
+    try:
+        fields = json.loads(text)
+        limits, only = fields.pop("limits"), fields.pop("only")
+        return Profile(
+            **fields,
+            limits=Limits(**limits) if limits else None,
+            only=frozenset(only) if only is not None else None,
+        )
+    except (ValueError, TypeError, KeyError):
+        return GUEST

@@ -1,0 +1,274 @@
+"""The router: the one way in. A message is accepted once, judged by the plugins, and handed to its conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from nanoclaw.core.chain import Chain
+from nanoclaw.core.channel import is_stop
+from nanoclaw.core.commands import Commands, parse, short
+from nanoclaw.core.conversation import in_words, not_begun
+from nanoclaw.core.conversations import Conversations
+from nanoclaw.core.delivery import Delivery
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.events import Queued, Reason, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.places import TERMINAL, Places
+from nanoclaw.core.plugin import Reply
+from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.runner import Accepted, Runner
+from nanoclaw.core.store import inbox
+from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.inbox import OpenTurn
+from nanoclaw.core.store.tx import Transaction
+
+FROZEN = "Everything is frozen by /panic. This is kept until /resume."
+FROZEN_FOR_GUESTS = "I am paused. This is kept until I go on."
+
+
+class _Taken(NamedTuple):
+    """A message that was accepted: its row, and what a command said at once."""
+
+    row: int
+    inbound: Inbound
+    said: str | None = None
+
+
+class Router:
+    """Takes messages in from channels and plugins, and takes up what an earlier process left."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        conversations: Conversations,
+        commands: Commands,
+        places: Places,
+        delivery: Delivery,
+        flags: Flags,
+    ) -> None:
+        self._runner, self._conversations, self._commands = runner, conversations, commands
+        self._places, self._delivery, self._flags = places, delivery, flags
+        self._transactions = runner.sessions.transactions
+        self._inbox, self._chain = runner.inbox, runner.chain
+        self._is_served: Callable[[Address], bool] = _everywhere
+        self._beside: set[asyncio.Task[None]] = set()
+        self._transactions.listener = self
+
+    @property
+    def chain(self) -> Chain:
+        return self._chain
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._flags.get(PANIC) is not None
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    async def deliver(self, inbound: Inbound) -> None:
+        """Take a message in, or what one says now of which nothing was begun. It is on disk when this returns; its
+        answer comes through the outbox. One that was accepted before, or is of nobody who is let in, is dropped."""
+        if inbound.address.channel == TERMINAL:
+            inbound = replace(inbound, role="owner")
+        try:
+            taken = self._transactions.write(lambda tx: self._accept(inbound, tx))
+        except StoreError:
+            self._stop_unkept(inbound)
+            raise
+        if taken is None:
+            return
+        inbound = taken.inbound
+        if taken.said is not None:
+            if not self._conversations.for_message(inbound).is_working:
+                self._places.show(inbound.address, TurnEnded(taken.said, "answered"))
+        elif is_stop(inbound.message.text) and inbound.message.origin == "person":
+            self._stop(Accepted(taken.row, inbound))
+        elif not (inbound.is_edit and not is_stop(inbound.message.text)):
+            self._hand_over(taken.row, inbound)
+        self._delivery.wake(inbound.address.channel)
+
+    def _accept(self, inbound: Inbound, tx: Transaction) -> _Taken | None:
+        """Everything about a new message that is decided at once, in one transaction."""
+        if not inbound.is_edit and self._inbox.seen(inbound):
+            return None
+        judged = self._chain.on_message(inbound, tx)
+        if judged == "ignore":
+            return None
+        if isinstance(judged, Reply):
+            return self._answered(inbound, judged.text, tx, judged)
+        if judged.role is None:
+            return None
+        inbound = judged
+        if inbound.is_edit:
+            row = inbox.change(tx.db, inbound)
+            return None if row is None else _Taken(row, inbound)
+        if self._is_asked_now(inbound) and (done := self._commands.now(inbound, tx)) is not None:
+            if not isinstance(done, UserMessage):
+                reply = done if isinstance(done, Reply) else Reply(done)
+                return self._answered(inbound, reply.text, tx, reply)
+            inbound = replace(inbound, message=done)
+        row = inbox.put(tx.db, inbound, tx.now)
+        return None if row is None else _Taken(row, inbound)
+
+    def _is_asked_now(self, inbound: Inbound) -> bool:
+        return self._commands.is_command(inbound) and not is_stop(inbound.message.text)
+
+    def _answered(self, inbound: Inbound, text: str, tx: Transaction, reply: Reply) -> _Taken | None:
+        """A message that code has answered: its row and its reply, both done with."""
+        row = inbox.put(tx.db, inbound, tx.now, "done")
+        if row is None:
+            return None
+        if text:
+            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), inbox=row)
+        if reply.change:
+            reply.change(tx)
+        return _Taken(row, inbound, text)
+
+    def _hand_over(self, row: int, inbound: Inbound) -> None:
+        """Give an accepted message to its conversation, or keep it while everything is frozen."""
+        conversation = self._conversations.for_message(inbound)
+        if self._commands.is_command(inbound) and not self._commands.waits(inbound):
+            task = asyncio.create_task(self._carry_out(Accepted(row, inbound)))
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+            return
+        if self.is_frozen:
+            is_guests = profile_of(inbound).name == "guest"
+            kept = FROZEN_FOR_GUESTS if is_guests else FROZEN
+            self._inbox.tell(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
+            return
+        if conversation.is_working:
+            self._places.show(inbound.address, Queued(inbound.external_id))
+        conversation.put(Accepted(row, inbound))
+
+    async def _carry_out(self, item: Accepted) -> None:
+        """A command that takes time, but not its turn in the queue."""
+        conversation = self._conversations.for_message(item.inbound)
+        try:
+            done = await self._commands.carry_out(item.inbound)
+        except Exception as error:
+            from nanoclaw.core.log import logger
+
+            logger.opt(exception=error).error("the command {} failed", item.inbound.message.text[:40])
+            done = f"Something went wrong in the program ({type(error).__name__}); the log has more."
+        if isinstance(done, UserMessage):
+            conversation.put(Accepted(item.row, replace(item.inbound, message=done)))
+        else:
+            conversation.reply(item, done)
+            self._delivery.wake(item.address.channel)
+
+    def committed(self, tx: Transaction) -> None:
+        """Take up what a transaction has put into the inbox and the outbox."""
+        for outbound in tx.sent:
+            self._delivery.wake(outbound.address.channel)
+        for row, inbound in tx.delivered:
+            if not self.is_frozen:
+                self._conversations.for_message(inbound).put(Accepted(row, inbound))
+
+    # --- what an earlier process left --------------------------------------------------------------------------------
+
+    def resume(self, is_served: Callable[[Address], bool]) -> None:
+        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun."""
+        self._is_served = is_served
+        if self.is_frozen:
+            return
+        cuts = self._inbox.open_turns()
+        ended = end_left_over(self._chain) if any(cut.calls for cut in cuts) else 0
+        for cut in cuts:
+            if is_served(cut.address):
+                self._take_up(cut, ended)
+        for row, kept in self._inbox.waiting():
+            inbound = kept if kept.role else self._judged_again(row, kept)
+            if inbound is None:
+                continue
+            if not is_served(inbound.address):
+                continue
+            if inbound.message.origin == "person" and is_stop(inbound.message.text):
+                self._stop(Accepted(row, inbound))
+            else:
+                self._conversations.for_message(inbound).put(Accepted(row, inbound, is_left_over=True))
+
+    def go_on(self) -> None:
+        """Take up what waited for /resume."""
+        self.resume(self._is_served)
+
+    def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
+        """A message that was accepted by a version that kept no role with it."""
+        if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
+            return replace(inbound, role="owner")
+        judged = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
+        if isinstance(judged, Inbound) and judged.role:
+            return judged
+        self._inbox.done(row)
+        return None
+
+    def _take_up(self, cut: OpenTurn, ended: int) -> None:
+        """A turn that the end of the process cut off goes on once by itself, unless it has touched more than the
+        workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
+        still there."""
+        conversation = self._conversations.for_message(cut.inbound)
+        if cut.asks:
+            conversation.wait_for_owner(cut)
+            return
+        if cut.told:
+            conversation.wait_for_model(cut)
+            return
+        outside = sorted({name for name in cut.tools if self._runner.effect(name) == "outside"})
+        waits = self._places.stays(cut.address)
+        if waits and not (outside or cut.resumed):
+            conversation.go_on(cut)
+            return
+        reason: Reason = "failed"
+        ran = ""
+        if cut.calls:
+            calls = "; ".join(f"`{short(call)}`" for call in cut.calls)
+            still = " It was still running and is ended now." if ended else ""
+            ran = f" This was running and may have been done in part: {calls}.{still}"
+        elif outside:
+            ran = f" I had already used {', '.join(outside)}."
+        said = " and ".join(f"“{short(text)}”" for text in cut.texts)
+        then = "Shall I go on?" if waits else "Ask again if it still matters."
+        text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
+        if cut.inbound.message.origin == "heartbeat":  # nobody wrote it, and what it was about comes up again
+            text = f"A heartbeat was interrupted.{ran} Its lines come up again at the next one." if ran else ""
+            reason = "answered"
+        self._runner.say_instead(conversation.address, cut, text, TurnEnded(text, reason))
+        self._delivery.wake(cut.address.channel)
+
+    # --- stops -------------------------------------------------------------------------------------------------------
+
+    def _stop(self, item: Accepted) -> None:
+        """End what runs in a conversation, and what waits there; else what runs that nobody asked for."""
+        conversation = self._conversations.for_message(item.inbound)
+        if conversation.halt(item.row):
+            return
+        dropped, unasked = conversation.dropped(), self._unasked(item.inbound)
+        for address in unasked:
+            self._conversations.of(address).halt()
+        said = f"Stopped: {in_words(unasked)}." if unasked else "Nothing is running."
+        if dropped:
+            said = "Stopped." if not unasked else said
+        conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
+
+    def _unasked(self, inbound: Inbound) -> list[Address]:
+        is_owners = inbound.role == "owner" and not inbound.is_group
+        return self._conversations.unasked() if is_owners else []
+
+    def _stop_unkept(self, inbound: Inbound) -> None:
+        """What cannot be kept is not accepted, but a full disk keeps nobody from stopping what runs."""
+        command = parse(inbound.message.text)
+        if is_stop(inbound.message.text):
+            self._conversations.for_message(inbound).halt()
+        elif command and command[0] == "panic" and inbound.role == "owner":
+            self._conversations.halt_all()
+
+
+def end_left_over(chain: Chain) -> int:
+    """Have plugins end processes that an earlier one of ours left running; how many there were."""
+    return sum(one.public.end_left_over() for one in chain.plugins if hasattr(one.public, "end_left_over"))
+
+
+def _everywhere(address: Address) -> bool:
+    return True

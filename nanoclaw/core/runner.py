@@ -1,0 +1,260 @@
+"""The runner: begins a turn with its messages, runs it, and ends it with its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nanoclaw.core import prompt_snapshot
+from nanoclaw.core.chain import Chain
+from nanoclaw.core.compaction import Compaction
+from nanoclaw.core.context import ContextBuilder
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
+from nanoclaw.core.manifest import manifest
+from nanoclaw.core.messages import Address, AssistantMessage, Effects, Inbound, Message, Outbound, UserMessage
+from nanoclaw.core.model_call import ModelCalls
+from nanoclaw.core.places import Places
+from nanoclaw.core.plugin import Draft, Ended, NoteRef, Tx
+from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.prompt_snapshot import PromptSnapshot
+from nanoclaw.core.store.inbox import Inbox, OpenTurn
+from nanoclaw.core.store.sessions import Session, Sessions
+from nanoclaw.core.turn import Paused, RunningTurn, Steering, TurnParts
+
+NOT_NOW = "I can't do that just now."
+"""For guests: what went wrong is the owner's business."""
+
+INTERRUPTED = "(I was interrupted in between and went on.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message and its row in the inbox. `is_left_over`: an earlier process accepted it."""
+
+    row: int
+    inbound: Inbound
+    is_left_over: bool = False
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+
+class Runner:
+    """Runs the turns of all conversations."""
+
+    def __init__(
+        self,
+        builder: ContextBuilder,
+        sessions: Sessions,
+        inbox: Inbox,
+        calls: ModelCalls,
+        parts: TurnParts,
+        places: Places,
+    ) -> None:
+        self.builder, self.sessions, self.inbox = builder, sessions, inbox
+        self._calls, self._parts, self._places = calls, parts, places
+
+    @property
+    def chain(self) -> Chain:
+        return self._parts.chain
+
+    def effect(self, name: str) -> Effects:
+        """What a call of a tool changes; of an unknown one the worst is thought."""
+        return self._parts.toolbox.effect(name)
+
+    def check_model(self, session: Session, inbound: Inbound) -> None:
+        """Raises ConfigError when the model of a conversation cannot be asked as things are."""
+        self._calls.models.of(profile_of(inbound).model or session.model)
+
+    # --- its beginning -----------------------------------------------------------------------------------------------
+
+    async def begin(self, conversation: Address, batch: Sequence[Accepted]) -> RunningTurn:
+        """A turn for messages that came one after the other; on disk when this returns. Their files are fetched first,
+        which may take time."""
+        inbound = batch[0].inbound
+        session = self.sessions.of(conversation)
+        turn = self._turn(self.sessions.next_turn(), inbound, conversation, session)
+        profile = turn.profile
+        if profile.mode in ("minimal", "none") and session.history:  # it knows nothing of the times before
+            session.reset()
+        before = prompt_snapshot.load(session.memory)
+        snapshot = self.builder.resume(session.memory, inbound.message.text, profile, inbound.address.channel)
+        self._tell_of_cuts(turn, before, snapshot)
+        turn.snapshot = snapshot
+        messages, notes, snapshot = await self._frames(turn, batch, snapshot)
+        turn.snapshot = snapshot
+        made_of = manifest(profile.mode, snapshot, notes, is_new=before is None)
+        rows = [one.row for one in batch]
+        turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), snapshot.dump(), turn.begun_changes)
+        turn.model = self._model(turn)
+        return turn
+
+    async def join(self, turn: RunningTurn, batch: Sequence[Accepted]) -> None:
+        """Take messages into a turn that has begun."""
+        assert turn.journal and turn.snapshot and turn.session
+        messages, _, snapshot = await self._frames(turn, batch, turn.snapshot)
+        if snapshot != turn.snapshot:
+            turn.snapshot = snapshot
+            turn.later(partial(turn.session.keep_snapshot_in, text=snapshot.dump()))
+        turn.journal.join([one.row for one in batch], messages)
+
+    def reopen(
+        self, conversation: Address, cut: OpenTurn, *, after_crash: bool, keep_calls: bool = False
+    ) -> RunningTurn:
+        """Take a turn up again that did not end. Raises ConfigError when its model cannot be asked."""
+        session = self.sessions.of(conversation)
+        turn = self._turn(cut.id, cut.inbound, conversation, session)
+        turn.snapshot = prompt_snapshot.load(session.memory) or self.builder.begin("", turn.profile)
+        turn.journal = session.reopen_turn(cut, after_crash=after_crash, keep_calls=keep_calls)
+        turn.tried = turn.journal.retries()
+        return turn
+
+    def _turn(self, id_: int, inbound: Inbound, conversation: Address, session: Session) -> RunningTurn:
+        turn = RunningTurn(self._parts, id_, inbound, conversation, profile_of(inbound))
+        turn.session = session
+        turn.show = _Shown(self._places, inbound.address)
+        return turn
+
+    def _model(self, turn: RunningTurn):  # type: ignore[no-untyped-def]
+        assert turn.session and turn.journal
+        return self._calls.of(turn.profile.model or turn.session.model, turn.journal, turn)
+
+    async def _frames(
+        self, turn: RunningTurn, batch: Sequence[Accepted], snapshot: PromptSnapshot
+    ) -> tuple[list[Message], list[NoteRef], PromptSnapshot]:
+        """What the model is told of messages: for each its metadata and its content."""
+        messages, notes = list[Message](), list[NoteRef]()
+        for one in batch:
+            inbound = one.inbound
+            draft = Draft(inbound.message, inbound.attachments, (), inbound.quote, (), inbound)
+            draft = await self.chain.before_turn(draft, turn)
+            snapshot, line = self.builder.introduce(snapshot, inbound.address.channel)
+            if line:
+                draft = draft._replace(remarks=(*draft.remarks, line))
+            messages += self.builder.frame(draft)
+            notes += draft.notes
+        return messages, notes, snapshot
+
+    def _tell_of_cuts(self, turn: RunningTurn, before: PromptSnapshot | None, now: PromptSnapshot) -> None:
+        """Once for each change of the set of files that are too long to be shown whole."""
+        if now.cut_files and (before is None or before.cut_files != now.cut_files):
+            names = ", ".join(now.cut_files)
+            turn.show(Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
+
+    # --- its course --------------------------------------------------------------------------------------------------
+
+    async def run(self, turn: RunningTurn, steering: Steering, waiting: Paused | None = None) -> TurnEnded | Paused:
+        """Run a turn until it has an answer, or waits for the owner."""
+        turn.show(TurnBegan(turn.external_id))
+        if turn.model is None:
+            turn.model = self._model(turn)
+        return await turn.run(steering, waiting)
+
+    async def compact(self, conversation: Address, inbound: Inbound, focus: str) -> str:
+        """Sum a conversation up by hand; what is to be told. Raises NanoclawError."""
+        session = self.sessions.of(conversation)
+        turn = self._turn(0, inbound, conversation, session)
+        turn.snapshot = prompt_snapshot.load(session.memory) or self.builder.begin("", turn.profile)
+        turn.model = self._calls.of(session.model, session, turn)
+        room = self._parts.room
+        assert isinstance(room, Compaction)
+        return await room.by_hand(turn, focus)
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def end(
+        self, turn: RunningTurn, ended: TurnEnded, dropped: Iterable[int] = (), *, was_cut: bool = False
+    ) -> TurnEnded:
+        """End a turn: the plugins' last word, the answer and the end of its messages are one transaction. Returns what
+        is to be shown of it."""
+        assert turn.journal
+        ended = self.for_them(turn.inbound, ended)
+        answer = ended.answer
+        if was_cut and turn.origin == "person" and (answer or ended.files):
+            answer = f"{INTERRUPTED}\n\n{answer}".rstrip()
+        outbound = Outbound(turn.address, answer, ended.files, turn.external_id)
+        has_words = bool(answer.strip() or ended.files)
+        last = turn.journal.end(
+            Ended(ended.reason, outbound if has_words else None, answer),
+            turn.final,
+            turn.model.model if turn.model else "",
+            turn.usage,
+            dropped,
+            _Hooks(self.chain, turn),
+        )
+        if turn.calls:
+            self._settle(turn)
+        shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
+        files = last.outbound.files if last.outbound else ()
+        named = ", ".join(file.rpartition("/")[2] for file in files)
+        return replace(ended, answer=shown if shown.strip() else named, reason=last.reason, files=())
+
+    def end_without_turn(
+        self, conversation: Address, item: Accepted, text: str, reason: Reason, also: Iterable[int] = ()
+    ) -> None:
+        """End a message that had no turn, or whose turn came to nothing, with a text by the program. Plugins hear of
+        one that they wrote."""
+        outbound = Outbound(item.address, text, (), item.inbound.external_id) if text else None
+        with self.sessions.transactions.open() as tx:
+            if item.inbound.message.origin != "person":
+                turn = self._turn(0, item.inbound, conversation, self.sessions.of(conversation))
+                outbound = self.chain.on_end(Ended(reason, outbound, text), turn, tx).outbound
+            self.inbox.end_in(tx, (item.row, *also))
+            if outbound:
+                tx.send(outbound, inbox=item.row)
+
+    def say_instead(self, conversation: Address, cut: OpenTurn, text: str, ended: TurnEnded) -> None:
+        """End a turn that is not taken up again with a text by the program."""
+        turn = self.reopen(conversation, cut, after_crash=False)
+        turn.final = (AssistantMessage(text, turn.now()),) if text else ()
+        self.end(turn, ended)
+
+    def for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
+        """What went wrong is the owner's business: a guest hears that it did."""
+        if ended.reason != "failed" or profile_of(inbound).name != "guest":
+            return ended
+        from nanoclaw.core.log import logger
+
+        logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
+        return replace(ended, answer=NOT_NOW)
+
+    def _settle(self, turn: RunningTurn) -> None:
+        assert turn.session and turn.snapshot
+        snapshot = prompt_snapshot.load(turn.session.memory) or turn.snapshot
+        try:
+            turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
+        except StoreError as error:  # it costs a miss of the provider's cache, and the answer is on its way
+            from nanoclaw.core.log import logger
+
+            logger.warning("{}", error)
+
+
+class _Shown:
+    """Shows the events of a turn where it was asked for."""
+
+    def __init__(self, places: Places, address: Address) -> None:
+        self._places, self._address = places, address
+
+    def __call__(self, event: object) -> None:
+        self._places.show(self._address, event)  # type: ignore[arg-type]
+
+
+class _Hooks:
+    """The plugins' last word on a turn."""
+
+    def __init__(self, chain: Chain, turn: RunningTurn) -> None:
+        self._chain, self._turn = chain, turn
+
+    def __call__(self, ended: Ended, tx: Tx) -> Ended:
+        return self._chain.on_end(ended, self._turn, tx)  # type: ignore[arg-type]
+
+
+def said_last(history: Sequence[Message]) -> str:
+    """The person's last words."""
+    said = (
+        message.text for message in reversed(history) if isinstance(message, UserMessage) and message.origin == "person"
+    )
+    return next(said, "")

@@ -1,0 +1,137 @@
+"""What was said, read from the store: sessions, turns, messages and where each stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from nanoclaw.core.messages import Message, Usage
+from nanoclaw.core.store import codec
+from nanoclaw.core.store.compactions import instead, shortened
+from nanoclaw.core.store.db import Store
+
+
+class SessionInfo(NamedTuple):
+    """A line of `nanoclaw sessions list`."""
+
+    key: str
+    messages: int
+    last: str
+
+
+class TurnRecord(NamedTuple):
+    """An ended turn; `manifest` is the text that it began with. Not `is_reported`: some of `usage` is our own count."""
+
+    manifest: str
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
+    is_reported: bool = True
+
+
+class Placed(NamedTuple):
+    """A message of the history and where it stands in the store; a summary has no place (0)."""
+
+    id: int
+    turn: int
+    message: Message
+
+
+def of_turn(store: Store, session: int, turn: int, upto: int) -> list[Message]:
+    """The messages of a turn up to that id, as they were said."""
+    sql = "SELECT id, turn, body FROM messages WHERE session = ? AND turn = ? AND id <= ? ORDER BY id"
+    return [placed.message for placed in _placed(store, store.rows(sql, session, turn, upto))]
+
+
+def list_sessions(store: Store) -> list[SessionInfo]:
+    rows = store.rows(
+        "SELECT key, count(messages.id), coalesce(max(turns.started), '') FROM sessions"
+        " LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = messages.turn"
+        " GROUP BY sessions.id ORDER BY 3 DESC"
+    )
+    return [SessionInfo(*row) for row in rows]
+
+
+def session_of(store: Store, key: str) -> tuple[str | None, list[Message]]:
+    """What a session's context began with, and its history; nothing when there is no such session."""
+    found = store.rows("SELECT id, context, memory FROM sessions WHERE key = ?", key)
+    if not found:
+        return None, []
+    id_, context, memory = found[0]
+    return memory, [placed.message for placed in shown(store, id_, context)]
+
+
+def last_turn(store: Store, key: str) -> TurnRecord | None:
+    """The newest ended turn of a session's context, or None."""
+    found = store.rows(
+        "SELECT turns.id, manifest, turns.model, reason FROM turns"
+        " JOIN sessions ON sessions.id = turns.session JOIN messages ON messages.turn = turns.id"
+        " WHERE key = ? AND ended IS NOT NULL AND reason <> 'told' AND messages.context = sessions.context"
+        " ORDER BY turns.id DESC LIMIT 1",
+        key,
+    )
+    if not found:
+        return None
+    turn, manifest, model, reason = found[0]
+    bodies = store.rows("SELECT body FROM messages WHERE turn = ? ORDER BY id", turn)
+    messages = tuple(codec.load(json.loads(body), lambda sha256: _image(store, sha256)) for (body,) in bodies)
+    columns = "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0)"
+    sql = f"SELECT coalesce(min(is_reported), 1), {columns} FROM usage WHERE turn = ?"
+    ((is_reported, *tokens),) = store.rows(sql, turn)
+    return TurnRecord(manifest, messages, model, reason, Usage(*tokens), bool(is_reported))
+
+
+def whole_history(store: Store, key: str) -> list[Message] | None:
+    """All that was ever said in a session, older contexts included; None when there is no such session."""
+    found = store.rows("SELECT id FROM sessions WHERE key = ?", key)
+    if not found:
+        return None
+    rows = store.rows("SELECT id, turn, body FROM messages WHERE session = ? ORDER BY id", found[0][0])
+    return [placed.message for placed in _placed(store, rows)]
+
+
+def shown(store: Store, session: int, context: int) -> list[Placed]:
+    """What the model is sent of a context."""
+    now = instead(store, session, context)
+    sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
+    found = _placed(store, store.rows(sql, session, context, now.upto))
+    if now.short:
+        found = [
+            placed._replace(message=shortened(placed.message)) if placed.id <= now.short else placed for placed in found
+        ]
+    return [Placed(0, 0, now.summary), *found] if now.summary else found
+
+
+def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
+    try:
+        # one parse of the whole is several times quicker than one of each row
+        bodies = json.loads(f"[{','.join(body for _, _, body in rows)}]")
+        return [Placed(id_, turn, _message(store, body)) for (id_, turn, _), body in zip(rows, bodies, strict=True)]
+    except (KeyError, ValueError, TypeError):
+        found = ((id_, turn, _undamaged(store, text)) for id_, turn, text in rows)
+        return [Placed(id_, turn, message) for id_, turn, message in found if message]
+
+
+def _message(store: Store, body: dict[str, Any]) -> Message:
+    return codec.load(body, lambda sha256: _image(store, sha256))
+
+
+def _undamaged(store: Store, text: str) -> Message | None:
+    """None for a row that cannot be read: it stays in the store, and the conversation goes on without it."""
+    try:
+        return _message(store, json.loads(text))
+    except (KeyError, ValueError, TypeError) as error:
+        from nanoclaw.core.log import logger
+
+        logger.warning("a message in {} is damaged and was left out: {!r}", store.path, error)
+        return None
+
+
+def _image(store: Store, sha256: str) -> tuple[str, bytes]:
+    found = store.rows("SELECT mime, data FROM images WHERE sha256 = ?", sha256)
+    if not found:
+        raise KeyError(f"image {sha256}")
+    mime, data = found[0]
+    return mime, data

@@ -1,0 +1,197 @@
+"""A turn's journal: each step on disk before the next, so that a crash loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from nanoclaw.core.messages import AssistantMessage, Effect, Message, Origin, Outbound, ToolResult, Usage, UserMessage
+from nanoclaw.core.plugin import Ended
+from nanoclaw.core.store import audit, codec, outbox, usage
+from nanoclaw.core.store.inbox import end
+from nanoclaw.core.store.tx import Transaction
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.sessions import Session
+
+T = TypeVar("T")
+
+
+class TurnJournal:
+    """Writes down one turn. What a method was given is on disk when it returns."""
+
+    def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
+        self.session, self.id, self.inbox, self._origin = session, id_, inbox, origin
+        self._calls: list[usage.Call] = []
+        self._begun: list[int | None] = []  # lines of the audit log without an outcome
+        self._later: list[Callable[[Transaction], object]] = []
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.session.history)
+
+    def called(self, call: usage.Call) -> None:
+        """Note a request to a model; it is written with what comes next."""
+        self._calls.append(call)
+
+    def later(self, change: Callable[[Transaction], object]) -> None:
+        """Make a change part of the next transaction."""
+        self._later.append(change)
+
+    def write(self, change: Callable[[Transaction], T], call: str) -> T:
+        """Make a change in one transaction with the mark that a call took effect."""
+        with self._transaction() as tx:
+            result = change(tx)
+            sql = (
+                "UPDATE turns SET took_effect = json_insert(CASE WHEN json_type(took_effect, '$.done') = 'array'"
+                " THEN took_effect ELSE '{\"atomic\": [], \"done\": []}' END, '$.done[#]', ?) WHERE id = ?"
+            )
+            tx.db.execute(sql, (call, self.id))
+        return result
+
+    def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
+        """Take messages into the turn that came while it ran."""
+        with self._transaction() as tx:
+            take_up(tx.db, self.id, inbox)
+            self.session.insert(tx.db, self.id, messages)
+        self.session.history.extend(messages)
+
+    def hold(self, told: Outbound | None) -> None:
+        """Leave the turn open for another time, as its model cannot be reached; the person is told of it once."""
+        with self._transaction() as tx:
+            now = tx.now.isoformat()
+            tx.db.execute("UPDATE inbox SET told = ? WHERE turn = ? AND told = ''", (now, self.id))
+            if told:
+                tx.send(told, inbox=self.inbox)
+        self.session.end_turn()
+
+    def leave(self) -> None:
+        """Leave the turn open for the next start, as the process ends."""
+        with self._transaction():
+            pass
+        self.session.end_turn()
+
+    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = (), atomic: Sequence[str] = ()) -> None:
+        """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
+        in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write."""
+        with self._transaction() as tx:
+            self._note_running(tx.db, answer)
+            marks = json.dumps({"atomic": list(atomic), "done": []}) if atomic else "[]"
+            tx.db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (marks, self.id))
+            self._begun = audit.insert(tx.db, *self._line(), self.session.clean_effects(effects))
+
+    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
+        """Note which of these calls have ended while others of the answer still run or wait."""
+        with self._transaction() as tx:
+            self._note_running(tx.db, answer, *(result for result in results if not result.images))
+            audit.settle(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
+
+    def _note_running(self, db: sqlite3.Connection, *messages: Message) -> None:
+        running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
+        db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
+
+    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
+        """Add an assistant message together with all its results. `effects` are those that began, as they ended, and
+        then what they brought about besides."""
+        messages, effects = self.session.clean(messages), self.session.clean_effects(effects)
+        count = len(self._begun)
+        with self._transaction() as tx:
+            self.session.insert(tx.db, self.id, messages)
+            if effects:
+                audit.settle(tx.db, self._begun, effects[:count])
+                audit.insert(tx.db, *self._line(), effects[count:])
+            tx.db.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", (self.id,))
+        self._begun = []
+        self.session.history.extend(messages)
+
+    def retried(self, plugins: Sequence[str]) -> None:
+        """Note with the next step which plugins had the model answer anew."""
+        self.later(lambda tx: tx.execute("UPDATE turns SET retries = ? WHERE id = ?", json.dumps(plugins), self.id))
+
+    def retries(self) -> list[str]:
+        sql = "SELECT retries FROM turns WHERE id = ?"
+        return [str(name) for name in json.loads(self.session.transactions.store.rows(sql, self.id)[0][0])]
+
+    def pause(self, answer: AssistantMessage, change: Callable[[Transaction], object]) -> None:
+        """Leave the turn open with an answer whose calls wait for the owner's yes, which `change` asks for."""
+        with self._transaction() as tx:
+            self._note_running(tx.db, answer)
+            change(tx)
+        self.session.end_turn()
+
+    def end(
+        self,
+        ended: Ended,
+        final: Sequence[Message],
+        model: str,
+        taken: Usage,
+        also: Iterable[int] = (),
+        hooks: Callable[[Ended, Transaction], Ended] = lambda ended, tx: ended,
+    ) -> Ended:
+        """End the turn: the final answer, its outbox row, the end of the inbox rows (`also` of others that it speaks
+        of) and what the plugins' `hooks` make of it are one transaction. Returns what went out."""
+        session, final = self.session, self.session.clean(final)
+        with self._transaction() as tx:
+            ended = hooks(ended, tx)
+            if ended.outbound:
+                ended = ended._replace(outbound=_cleaned(session, ended.outbound))
+            session.insert(tx.db, self.id, final)
+            tx.db.execute(
+                "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ?,"
+                " input_tokens = ?, output_tokens = ?, cached_tokens = ? WHERE id = ?",
+                (
+                    tx.now.isoformat(),
+                    ended.reason,
+                    model,
+                    *(taken.input_tokens, taken.output_tokens, taken.cached_tokens),
+                    self.id,
+                ),
+            )
+            end(tx.db, (self.inbox, *also), tx.now)
+            if ended.outbound and (ended.outbound.text.strip() or ended.outbound.files):
+                tx.send(ended.outbound, inbox=self.inbox)
+            tx.after(lambda: session.history.extend(final))
+            if untold := outbox.take_untold(tx.db, session.key):
+                session.tell(tx, f"told/{self.id}", untold)
+        session.end_turn()
+        return ended
+
+    def effects(self) -> list[Effect]:
+        """What was done in it so far, with what has only begun."""
+        return audit.of_turn(self.session.transactions.store, self.id)
+
+    def _line(self) -> tuple[str, int, datetime]:
+        """What every line of the audit log has in common."""
+        return self.session.key, self.id, self.session.transactions.clock()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        """One of the store's, with the requests that were made and the changes that were asked for since the last."""
+        session, changes = self.session, list(self._later)
+        with session.transactions.open() as tx:
+            if self._calls:
+                usage.record(tx.db, self._calls, tx.now, session=session.id, turn=self.id, origin=self._origin)
+            for change in changes:
+                change(tx)
+            yield tx
+        self._calls.clear()
+        del self._later[: len(changes)]
+
+
+def _cleaned(session: Session, outbound: Outbound) -> Outbound:
+    return replace(outbound, text=session.clean_text(outbound.text))
+
+
+def take_up(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
+    """Note that messages are running, in that turn."""
+    db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, row) for row in inbox])
+
+
+def origin_of(messages: Sequence[Message]) -> Origin:
+    """Who began a turn: its last user message stands after the program's own."""
+    return next((message.origin for message in reversed(messages) if isinstance(message, UserMessage)), "person")

@@ -1,0 +1,148 @@
+"""Summaries: which part of a conversation they take the place of, and what they must not lose. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from nanoclaw.core.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
+from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
+from nanoclaw.core.store.history import Placed
+
+RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
+"""Left free of the window for answers, and kept word for word; each at most a quarter of the window."""
+
+QUOTED = 8_000
+"""Characters of the person's own words in a turn that is summed up before its end."""
+
+SUMMARY = (
+    "This conversation has grown long. Write the summary that takes the place of everything above; you go on from it, "
+    "and the person does not see it. Write text in the language of the conversation, call no tool, and use at most "
+    "{words} words, under these headings:\n"
+    f"{STANDING}: what the person told you to do or not to do from now on, as they said it.\n"
+    f"{OPEN}: what was asked for or promised and is not done, each with the state it is in.\n"
+    "Done: what is finished, with its results.\n"
+    "Facts: people, places and decisions; every id, number, date, path, file name and address as it was written.\n"
+    "If everything above begins with a summary, take over what still holds: each of its instructions and open tasks "
+    "appears again, or is said to be done or withdrawn."
+)
+
+FOCUS = "\nAbove all keep what concerns: {focus}"
+
+BEGIN = "[Summary of the conversation so far, written by you. The messages that it stands for are no longer shown.]"
+END = "[End of the summary]"
+
+
+class Part(NamedTuple):
+    """The older part of a conversation: its messages up to the id `upto`, which are the first `cut` of the history."""
+
+    cut: int
+    upto: int
+    tokens: int
+
+
+def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str]) -> str:
+    """The summary as it will stand in the history, with what code finds missing in it."""
+    older = placed[: part.cut]
+    earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
+    room = max(200, min(4_000, part.tokens))
+    parts = [BEGIN, summary]
+    said = [one.message.text for one in older if one.id and is_said(one.message)]
+    if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
+        parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
+    if asked:
+        parts.append("\n".join(["What the person asked for in the turn that goes on below, word for word:", *asked]))
+    if names := missing(_texts_by_weight(older, earlier), "\n".join(parts), room):
+        parts.append(f"Also named: {'; '.join(names)}")
+    return "\n\n".join([*parts, END])
+
+
+def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
+    """What identifiers are looked for in: the person's words and the earlier summary first, and newer ones first."""
+    newest_first = [one.message for one in reversed(older) if one.id]
+    yield from (message.text for message in newest_first if is_said(message))
+    yield from re.split(r"\n|; ", earlier)
+    for message in newest_first:
+        if isinstance(message, AssistantMessage):
+            yield message.text
+            yield from (call.arguments for call in message.tool_calls if len(call.arguments) < 300)
+
+
+def tail_tokens(window: int | None) -> int:
+    """Tokens that stay word for word."""
+    return min(TAIL_TOKENS, window // 4) if window else TAIL_TOKENS
+
+
+def why_nothing(placed: Sequence[Placed], tokens: float, tail: int) -> str:
+    """Why there is nothing to sum up by hand."""
+    if not placed:
+        return "nothing was said"
+    if tokens <= tail:
+        begin = "the last summary" if placed[0].id == 0 else "the beginning"
+        return f"everything since {begin} is within the newest {tail:,} tokens, which stay word by word"
+    if len({one.turn for one in placed if one.id}) > 1:
+        return f"what is older than the newest {tail:,} tokens, which stay word by word, is too short"
+    return "the newest turn always stays as it is"
+
+
+def room_of(window: int) -> int:
+    """Tokens that a request may have, so that there is room for the answer."""
+    return window - min(RESERVE_TOKENS, window // 4)
+
+
+def cut_before(placed: Sequence[Placed], sizes: Sequence[float], tail: float, newest: float) -> int:
+    """Where the part begins that stays: at a turn if one fits in `tail`, else at the newest turn if it is no longer
+    than `newest`, else at a step of it, never between a call and its result."""
+    left = [sum(sizes[at:]) for at in range(len(sizes))]
+    turns = [at for at in range(1, len(placed)) if placed[at].turn != placed[at - 1].turn]
+    if fitting := [at for at in turns if left[at] <= tail]:
+        return fitting[0]
+    if turns and left[turns[-1]] <= newest:
+        return turns[-1]
+    steps = [at for at in range(1, len(placed)) if isinstance(placed[at].message, AssistantMessage)]
+    return next((at for at in steps if left[at] <= tail), steps[-1] if steps else 0)
+
+
+def is_within_a_turn(placed: Sequence[Placed], cut: int) -> bool:
+    return 0 < cut < len(placed) and placed[cut].turn == placed[cut - 1].turn
+
+
+def cut_within(placed: Sequence[Placed], sizes: Sequence[float], room: float) -> int:
+    """Where a first part ends that fits in `room`: before a turn if there is one, else before a step; 0 for nowhere."""
+    best = {"turn": 0, "step": 0}
+    taken = 0.0
+    for at in range(1, len(placed)):
+        taken += sizes[at - 1]
+        if taken > room:
+            break
+        if placed[at].turn != placed[at - 1].turn and placed[at - 1].id:
+            best["turn"] = at
+        elif isinstance(placed[at].message, AssistantMessage) and placed[at - 1].id:
+            best["step"] = at
+    return best["turn"] or best["step"]
+
+
+def last_before(placed: Sequence[Placed], turns: int) -> int:
+    """The id of the last message before the newest turns; 0 when there is none."""
+    newest = list(dict.fromkeys(one.turn for one in reversed(placed)))[:turns]
+    return max((one.id for one in placed if one.turn not in newest), default=0)
+
+
+def last_before_step(placed: Sequence[Placed]) -> int:
+    """The id of the last message before the newest answer with its results."""
+    at = max((at for at, one in enumerate(placed) if isinstance(one.message, AssistantMessage)), default=0)
+    return placed[at - 1].id if at else 0
+
+
+def is_said(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin != "runtime"
+
+
+def reason(error: Exception) -> str:
+    return str(error).rstrip(".")
+
+
+def counted(messages: int) -> str:
+    return f"{messages} message" + ("" if messages == 1 else "s")

@@ -1,0 +1,48 @@
+"""Providers that are given, in place of those that a configuration names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Usage
+from nanoclaw.core.provider import Provider
+from nanoclaw.core.store.models import ModelFacts
+
+
+class GivenModels:
+    """The first is the usual one; the others are found by name."""
+
+    def __init__(self, providers: Sequence[Provider], facts: ModelFacts) -> None:
+        self._providers, self._facts = tuple(providers), facts
+
+    def of(self, model: str) -> Provider:
+        if not model and self._providers:
+            return self._providers[0]
+        found = next((one for one in self._providers if one.model == model), None)
+        if found is None:
+            raise ConfigError(f"there is no model {model!r}" if model else "no model is configured.")
+        return found
+
+    def window_of(self, model: str) -> int | None:
+        return self._facts.window(model)
+
+    def learned_window(self, model: str, tokens: int) -> None:
+        self._facts.learned_window(model, tokens)
+
+    def forget_window(self, model: str) -> bool:
+        return self._facts.forget_window(model)
+
+    def window_in_words(self, model: str) -> str:
+        tokens = self.window_of(model)
+        return f"window: {tokens:,} tokens, learned from an error" if tokens else ""
+
+    def cost_in_words(self, model: str, usage: Usage) -> str:
+        return "price unknown"
+
+    def is_local(self, model: str) -> bool:
+        return False
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(provider.aclose() for provider in self._providers))

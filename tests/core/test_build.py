@@ -1,0 +1,61 @@
+"""The program as `build` makes it: a typed line, a model, a tool, a saved answer, with nothing but the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
+from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import MAIN, assert_legal, results, running
+
+
+class Weather(Plugin):
+    name = "weather"
+    migrations = ("CREATE TABLE weather_seen (city TEXT PRIMARY KEY) STRICT",)
+
+    def tools(self) -> Iterable[Tool]:
+        return [tool(self._weather)]
+
+    def commands(self) -> Iterable[Command]:
+        return [Command("frost", "say when it freezes", self._frost)]
+
+    async def _weather(self, context: ToolContext, city: str) -> str:
+        """The temperature of a city."""
+        await context.write(lambda tx: tx.execute("INSERT INTO weather_seen VALUES (?)", city))
+        return f"12 °C in {city}"
+
+    def _frost(self, said: Said, tx: Tx) -> str:
+        tx.send(Outbound(said.address, "It freezes."), "From the weather watch.")
+        return "Watched."
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        return Refuse("not Paris") if call.arguments.get("city") == "Paris" else None
+
+
+async def test_a_line_a_tool_and_an_answer_are_kept(tmp_path: Path) -> None:
+    provider = ScriptedProvider(call("weather", {"city": "Berlin"}), "It is 12 °C.")
+    async with running(tmp_path, provider, plugins=[Weather]) as program:
+        assert await program.ask("How warm is it?") == "It is 12 °C."
+        assert [result.text for result in results(program.history)] == ["12 °C in Berlin"]
+        assert program.rows("SELECT city FROM weather_seen") == [("Berlin",)]
+    async with running(tmp_path, plugins=[Weather]) as program:
+        assert_legal(program.history)
+        assert isinstance(program.history[-1], AssistantMessage) and program.history[-1].text == "It is 12 °C."
+
+
+async def test_a_refused_call_is_not_run(tmp_path: Path) -> None:
+    provider = ScriptedProvider(call("weather", {"city": "Paris"}), "I may not look.")
+    async with running(tmp_path, provider, plugins=[Weather]) as program:
+        assert await program.ask("And Paris?") == "I may not look."
+        assert [result.text for result in results(program.history)] == ["not Paris"]
+        assert program.rows("SELECT city FROM weather_seen") == []
+
+
+async def test_a_command_writes_and_sends_in_one_transaction(tmp_path: Path) -> None:
+    async with running(tmp_path, plugins=[Weather]) as program:
+        await program.say("/frost")
+        assert sorted([await program.answer(), await program.answer()]) == ["It freezes.", "Watched."]
+        assert [message.text for message in program.app.sessions.of(MAIN).history][-1] == "It freezes."

@@ -1,0 +1,222 @@
+"""The whole program on a temporary folder, as `build` makes it: scripted model, real store, real files, a channel that
+collects what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from nanoclaw.core.app import App
+from nanoclaw.core.build import build
+from nanoclaw.core.channel import Deliver, Hints
+from nanoclaw.core.config import Config, load
+from nanoclaw.core.errors import Undeliverable
+from nanoclaw.core.events import Event, TurnEnded
+from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, ToolResult, UserMessage
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.provider import Provider
+from nanoclaw.core.tool import Tool
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 3, 6, 12, 0, tzinfo=BERLIN)
+MAIN = Address("terminal", "main")
+GUEST = Address("chat", "777")
+
+
+@dataclass
+class HandClock:
+    """Time that moves only by hand, or by `step` at each look."""
+
+    now: datetime = NOON
+    step: timedelta = timedelta()
+
+    def __call__(self) -> datetime:
+        now = self.now
+        self.now += self.step
+        return now
+
+
+class FakeChannel:
+    """Collects what is sent; `broken` makes sending fail."""
+
+    def __init__(self, name: str = "terminal", hints: Hints | None = None) -> None:
+        self.name = name
+        self.hints = hints or Hints(bursts=False)
+        self.alive: datetime | None = None
+        self.sent: asyncio.Queue[Outbound] = asyncio.Queue()
+        self.events: list[tuple[Address, Event]] = []
+        self.broken: Callable[[Outbound], bool] = lambda outbound: False
+        self.held: dict[str, bytes | Exception] = {}  # what the platform holds, by ref
+        self.fetched: list[str] = []
+        self.fetching = asyncio.Event()
+
+    async def run(self, deliver: Deliver) -> None:
+        await asyncio.Event().wait()
+
+    def serves(self, outbound: Outbound) -> bool:
+        return True
+
+    async def send(self, outbound: Outbound) -> str:
+        if self.broken(outbound):
+            raise ConnectionError("the platform is down")
+        self.sent.put_nowait(outbound)
+        return f"id-{self.sent.qsize()}"
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """What it holds, at most so much; what it does not hold never comes."""
+        self.fetched.append(attachment.ref)
+        self.fetching.set()
+        found = self.held.get(attachment.ref)
+        if found is None:
+            await asyncio.Event().wait()
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None
+        if len(found) > most:
+            raise Undeliverable("the file is larger than was said")
+        return found
+
+    def show(self, address: Address, event: Event) -> None:
+        self.events.append((address, event))
+
+    @property
+    def ended(self) -> list[TurnEnded]:
+        return [event for _, event in self.events if isinstance(event, TurnEnded)]
+
+
+@dataclass
+class Program:
+    app: App
+    root: Path
+    channel: FakeChannel
+    clock: Callable[[], datetime]
+    _count: int = field(default=0)
+
+    @property
+    def workspace(self) -> Path:
+        return self.app.config.workspace_path
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.app.sessions.of(MAIN).history)
+
+    def public(self, name: str) -> Any:
+        """What a plugin made public."""
+        return self.app.public(name)
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        return self.app.store.rows(sql, *values)
+
+    async def deliver(self, inbound: Inbound) -> None:
+        await self.app.deliver(inbound)
+
+    async def say(
+        self,
+        text: str,
+        chat: str = "main",
+        files: tuple[Attachment, ...] = (),
+        sender: str = "me",
+        quoted: str = "",
+        quote: str = "",
+    ) -> None:
+        """Hand a message of the owner's in; it is stored when this returns."""
+        self._count += 1
+        message = UserMessage(text, self.clock())
+        identity = f"{id(self)}-{self._count}"
+        address = Address(self.channel.name, chat)
+        await self.deliver(Inbound(address, sender, identity, message, files, quoted, quote))
+
+    async def write_from(self, address: Address, sender: str, text: str, **fields: Any) -> None:
+        """Hand a message of anybody's in, as a chat channel does."""
+        self._count += 1
+        message = UserMessage(text, self.clock())
+        await self.deliver(Inbound(address, sender, f"{id(self)}-{self._count}", message, **fields))
+
+    async def answer(self) -> str:
+        return (await self.channel.sent.get()).text
+
+    async def ask(self, text: str, chat: str = "main", files: tuple[Attachment, ...] = (), sender: str = "me") -> str:
+        await self.say(text, chat, files, sender)
+        return await self.answer()
+
+
+def config_of(root: Path, settings: str = "", **environment: str) -> Config:
+    """The configuration of a home whose config.toml says that."""
+    root.mkdir(parents=True, exist_ok=True)
+    if settings:
+        (root / "config.toml").write_text(settings)
+    return load({"NANOCLAW_HOME": str(root), "TZ": "Europe/Berlin", "PATH": "/usr/bin:/bin", **environment})
+
+
+def tools_plugin(*tools: Tool) -> type[Plugin]:
+    """A plugin that brings these tools."""
+
+    class Brought(Plugin):
+        name = "brought"
+
+        def tools(self) -> Iterable[Tool]:
+            return tools
+
+    return Brought
+
+
+@asynccontextmanager
+async def running(
+    root: Path,
+    *providers: Provider,
+    settings: str = "",
+    channel: FakeChannel | None = None,
+    others: Sequence[FakeChannel] = (),
+    clock: Callable[[], datetime] | None = None,
+    plugins: Iterable[str | type[Plugin]] | None = None,
+    extra: Iterable[type[Plugin]] = (),
+    without: Collection[str] = (),
+    wakes: bool = False,
+    environment: dict[str, str] | None = None,
+    seconds: float = 100.0,
+) -> AsyncIterator[Program]:
+    """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
+    the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
+    beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background."""
+    config = config_of(root, settings, **(environment or {}))
+    now, own = clock or HandClock(), channel or FakeChannel()
+    chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
+    if extra:
+        from nanoclaw.core.build import BUILT_IN
+
+        chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
+    app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=without)
+    serving = asyncio.create_task(app.run(wakes=wakes))
+    try:
+        await asyncio.sleep(0)
+        async with asyncio.timeout(seconds):
+            yield Program(app, root, own, now)
+    finally:
+        serving.cancel()
+        try:
+            with suppress(asyncio.CancelledError):
+                await serving
+        finally:
+            await app.aclose()
+
+
+def results(history: Iterable[Message]) -> list[ToolResult]:
+    return [message for message in history if isinstance(message, ToolResult)]
+
+
+def assert_legal(history: Iterable[Message]) -> None:
+    """Every call is followed by its result, in order, and no result stands alone."""
+    waiting: list[str] = []
+    for message in history:
+        if isinstance(message, ToolResult):
+            assert waiting and waiting.pop(0) == message.call_id, f"a result without its call: {message}"
+            continue
+        assert not waiting, f"calls without results: {waiting}"
+        waiting = [call.id for call in getattr(message, "tool_calls", ())]
+    assert not waiting, f"calls without results: {waiting}"
