@@ -56,6 +56,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "aiosmtplib": ("channels.email",),
     "tree_sitter": ("shell_words",),
     "tree_sitter_bash": ("shell_words",),
+    "authres": ("channels.email",),
     "inscriptis": ("channels.email",),
     "lxml": ("channels.email",),
     "nio": ("channels.matrix",),
@@ -68,7 +69,7 @@ NEVER_AT_THE_TOP = frozenset(
     {
         *("litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
-        *("imap_tools", "imaplib", "aiosmtplib", "inscriptis", "lxml"),
+        *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash"),
     }
 )

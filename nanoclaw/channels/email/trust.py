@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email.errors import MessageError
+from typing import Any
 
 from nanoclaw.channels.email.words import header_text
 
@@ -91,14 +91,19 @@ def is_vouched_for(headers: Headers, who: Author, server: str) -> bool:
     """Whether the topmost Authentication-Results of this server say that the author's domain sent the mail.
 
     By DMARC, or a DKIM signature or an SPF sender of the author's own domain or of one above it. What the server writes
-    in comments and quotes may come from the sender and is not read.
+    in comments may come from the sender and is not read.
     """
+    from authres import AuthenticationResultsHeader, AuthResError
+
     for value in headers.all("authentication-results"):
-        statements = _statements(value)
-        if not statements:  # it may be the server's own: what stands below is not asked
-            return False
-        if statements[0] and statements[0][0].lower() == server.lower():
-            return who.is_certain and any(_vouches(words, who.domain) for words in statements[1:])
+        try:
+            found = AuthenticationResultsHeader.parse_value(value)
+        except AuthResError:
+            if server.lower() in value.lower():  # it may be the server's own: what stands below is not asked
+                return False
+            continue
+        if found.authserv_id.lower() == server.lower():
+            return who.is_certain and any(_vouches(result, who.domain) for result in found.results)
     return False
 
 
@@ -120,16 +125,12 @@ def machine(headers: Headers, who: Author) -> str:
     return ""
 
 
-def _vouches(words: list[str], domain: str) -> bool:
-    """Whether one statement, such as ["dkim=pass", "header.d=example.org"], is about this domain."""
-    method, equals, result = words[0].lower().partition("=") if words else ("", "", "")
-    if not equals or result != "pass":
+def _vouches(result: Any, domain: str) -> bool:
+    """Whether one result, such as dkim=pass header.d=example.org, is about this domain."""
+    given = {f"{one.type}.{one.name}": (one.value or "").lower() for one in result.properties}
+    if result.result != "pass" or len(given) < len(result.properties):
         return False
-    pairs = [word.lower().partition("=")[::2] for word in words[1:]]
-    given = dict(pairs)
-    if len(given) < len(pairs):
-        return False
-    match method.partition("/")[0]:
+    match result.method:
         case "dmarc":
             return ascii_domain(given.get("header.from", domain)) == domain
         case "dkim":
@@ -142,37 +143,6 @@ def _vouches(words: list[str], domain: str) -> bool:
 def _covers(vouching: str, domain: str) -> bool:
     vouching = ascii_domain(vouching)
     return "." in vouching and (domain == vouching or domain.endswith(f".{vouching}"))
-
-
-def _statements(value: str) -> list[list[str]]:
-    """Split at ";" into words, without comments; a quoted text stays quoted, in one word. [] for what never ends."""
-    statements: list[list[str]] = [[]]
-    word, depth, is_quoted = "", 0, False
-    characters = iter(value)
-    for character in _with_end(characters):
-        if character == "\\" and (depth or is_quoted):
-            escaped = next(characters, "")
-            word += "" if depth else character + escaped
-        elif depth:
-            depth += {"(": 1, ")": -1}.get(character, 0)
-        elif character == '"':
-            is_quoted = not is_quoted
-            word += character
-        elif is_quoted or not (character.isspace() or character in ";("):
-            word += character
-        else:
-            if word:
-                statements[-1].append(word)
-                word = ""
-            if character == ";":
-                statements.append([])
-            depth = int(character == "(")
-    return [] if depth or is_quoted else statements
-
-
-def _with_end(characters: Iterator[str]) -> Iterator[str]:
-    yield from characters
-    yield " "
 
 
 def _unfolded(value: str) -> str:
