@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -33,8 +33,12 @@ _MOST_QUIET_SECONDS = 600.0
 _BEGUN_TOKEN = r"[\s\"'`*_~“„‘«(<]*(?:NO_|HEARTBEAT_|\[SIL)[A-Z_]*$"
 
 
-class Screen(Protocol):
-    """What a channel can show in a chat, which is that of an Address. Raises ChannelError."""
+class LiveScreen(Protocol):
+    """What a channel can show in a chat, which is that of an Address. Its methods raise ChannelError."""
+
+    def pause_seconds(self, chat: str) -> float:
+        """The least time between two changes of what is shown."""
+        ...
 
     async def typing(self, chat: str) -> None: ...
 
@@ -45,10 +49,24 @@ class Screen(Protocol):
 
     async def erase(self, chat: str, id: str) -> None: ...
 
+    async def stay(self, chat: str, id: str, text: str) -> None:
+        """Leave what is shown as it is, as its turn was stopped; without an `id` send the text as a message."""
+        ...
+
+
+class Timer:
+    """Seconds that pass."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
 
 @dataclass(slots=True, eq=False)
-class _Turn:
-    """What is shown of one turn. `said` is what its earlier rounds said, `saying` its present one; `since` is when its
+class _ShownTurn:
+    """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `since` is when its
     first tool began, `key` that of the answer which takes the place of the message `id`."""
 
     chat: str
@@ -68,29 +86,15 @@ class _Turn:
     call: asyncio.Task[bool] | None = None
 
 
-class Live:
+class LiveAnswers:
     """One for each channel that can show what a turn does. Errors of the platform are logged and go no further."""
 
-    def __init__(
-        self,
-        screen: Screen,
-        hints: Hints,
-        *,
-        pause_seconds: float,
-        left: Callable[[str, str], object] = lambda chat, id: None,
-        keep: Callable[[str, str], Coroutine[Any, Any, None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """A chat is written to once in `pause_seconds` at most. Of a text that is too long the first piece is shown;
-        where the hints know no edits, typing alone. `left(chat, id)` is told of a message that stays as it is, as its
-        turn was stopped; `keep(chat, text)` makes a message of what was shown in none."""
-        self._screen, self._hints, self._pause = screen, hints, pause_seconds
-        self._left, self._keep = left, keep
+    def __init__(self, screen: LiveScreen, hints: Hints, timer: Timer | None = None) -> None:
+        """Of a text that is too long the first piece is shown; where the hints know no edits, typing alone."""
+        self._screen, self._hints, self._timer = screen, hints, timer or Timer()
         self._staying: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._clock, self._sleep = clock, sleep
-        self._turns: dict[str, _Turn] = {}
-        self._ended: OrderedDict[tuple[str, str], _Turn] = OrderedDict()
+        self._turns: dict[str, _ShownTurn] = {}
+        self._ended: OrderedDict[tuple[str, str], _ShownTurn] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._quiet_until = 0.0
 
@@ -111,7 +115,7 @@ class Live:
             case ToolStarted(call):
                 turn.said, turn.saying = _joined(turn.said, turn.saying), ""
                 turn.tool = one_line(call.name, 40)
-                turn.since = self._clock() if turn.since is None else turn.since
+                turn.since = self._timer.now() if turn.since is None else turn.since
                 self._go_on(turn)
             case Notice(_, None):  # a stream that broke off is begun anew
                 turn.saying += "\n"
@@ -124,7 +128,7 @@ class Live:
 
     def beside(self, chat: str, sign: Coroutine[Any, Any, object]) -> None:
         """Give a sign that no turn waits for, unless the platform asked to be left alone."""
-        if self._clock() < self._quiet_until:
+        if self._timer.now() < self._quiet_until:
             sign.close()
             return
 
@@ -183,18 +187,18 @@ class Live:
     def _begin(self, chat: str, reply_to: str, *, anew: bool = False) -> None:
         if before := self._turns.get(chat):
             self._end(before, is_silent=False)
-        turn = _Turn(chat, reply_to)
+        turn = _ShownTurn(chat, reply_to)
         same = self._ended.get((chat, reply_to))
         if same and not same.key and not anew:  # it had to wait for its model, and goes on with the same message
             turn.id = self._ended.pop((chat, reply_to)).id
         self._turns[chat] = turn
         self._go_on(turn)
 
-    def _go_on(self, turn: _Turn) -> None:
+    def _go_on(self, turn: _ShownTurn) -> None:
         if turn.failures < _FAILURES and (turn.task is None or turn.task.done()):
             turn.task = self._start(self._follow(turn))
 
-    def _end(self, turn: _Turn, *, is_silent: bool) -> None:
+    def _end(self, turn: _ShownTurn, *, is_silent: bool) -> None:
         if turn.task:
             turn.task.cancel()
         if self._turns.get(turn.chat) is turn:
@@ -207,7 +211,7 @@ class Live:
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
-    def _stop(self, turn: _Turn, text: str) -> None:
+    def _stop(self, turn: _ShownTurn, text: str) -> None:
         if turn.task:
             turn.task.cancel()
         del self._turns[turn.chat]
@@ -221,16 +225,17 @@ class Live:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _follow(self, turn: _Turn) -> None:
-        """Until it is cancelled, or the platform takes nothing."""
-        if self._clock() >= self._quiet_until:
+    async def _follow(self, turn: _ShownTurn) -> None:
+        """Show a turn until this is cancelled, or the platform takes nothing."""
+        pause = self._screen.pause_seconds(turn.chat)
+        if self._timer.now() >= self._quiet_until:
             await self._type(turn)
         while turn.failures < _FAILURES:
-            now = self._clock()
-            writing = turn.written + self._pause
-            due = min(writing if writing > now else now + self._pause, turn.typed + TYPING_SECONDS)
-            await self._sleep(max(due, self._quiet_until) - now)
-            now = self._clock()
+            now = self._timer.now()
+            writing = turn.written + pause
+            due = min(writing if writing > now else now + pause, turn.typed + TYPING_SECONDS)
+            await self._timer.sleep(max(due, self._quiet_until) - now)
+            now = self._timer.now()
             if now < self._quiet_until:
                 continue
             if now >= writing and (text := self._news(turn, now)):
@@ -239,8 +244,8 @@ class Live:
             elif now >= turn.typed + TYPING_SECONDS:
                 await self._type(turn)
 
-    def _news(self, turn: _Turn, now: float) -> str:
-        """What is to be shown that is not shown yet."""
+    def _news(self, turn: _ShownTurn, now: float) -> str:
+        """The text to be shown, '' where it is shown already."""
         text = _joined(turn.said, turn.saying)
         if not text:
             is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
@@ -257,18 +262,18 @@ class Live:
 
     # --- the platform ------------------------------------------------------------------------------------------------
 
-    async def _type(self, turn: _Turn) -> None:
-        turn.typed = self._clock()
+    async def _type(self, turn: _ShownTurn) -> None:
+        turn.typed = self._timer.now()
         await self._call(turn, self._screen.typing(turn.chat))
 
-    async def _write(self, turn: _Turn, text: str) -> None:
+    async def _write(self, turn: _ShownTurn, text: str) -> None:
         async def write() -> None:
             turn.id = await self._screen.write(turn.chat, text, turn.id)
             turn.shown = text
 
         await self._call(turn, write())
 
-    async def _call(self, turn: _Turn, work: Coroutine[Any, Any, None]) -> bool:
+    async def _call(self, turn: _ShownTurn, work: Coroutine[Any, Any, None]) -> bool:
         """Whether it was done. A call that is begun comes to its end even if the turn does: it may be what gives a
         message its id."""
 
@@ -284,7 +289,7 @@ class Live:
         turn.call = self._start(call())
         return await asyncio.shield(turn.call)
 
-    def _failed(self, turn: _Turn, error: Exception) -> None:
+    def _failed(self, turn: _ShownTurn, error: Exception) -> None:
         from nanoclaw.core.log import logger
 
         logger.warning("could not show in {} what is being done: {}", turn.chat, error)
@@ -295,39 +300,34 @@ class Live:
         """Whether the platform wants to be left alone, and from now on it is."""
         asked = error.retry_after if isinstance(error, ChannelError) else None
         if asked:
-            self._quiet_until = self._clock() + min(asked, _MOST_QUIET_SECONDS)
+            self._quiet_until = self._timer.now() + min(asked, _MOST_QUIET_SECONDS)
         return bool(asked)
 
-    async def _settle(self, turn: _Turn) -> None:
+    async def _settle(self, turn: _ShownTurn) -> None:
         """Wait for a call that is under way, so that its message is known."""
         if turn.call and not turn.call.done():
             await asyncio.wait({turn.call}, timeout=_GRACE_SECONDS)
             if not turn.call.done():
                 turn.call.cancel()
 
-    async def _stay(self, turn: _Turn, text: str) -> None:
-        """A message is brought to what was said last, and left."""
+    async def _stay(self, turn: _ShownTurn, text: str) -> None:
+        """Bring a message to what was said last, and leave it."""
         await self._settle(turn)
-        if turn.shown and not turn.id and self._keep:
-            await self._call(turn, self._keep(turn.chat, text))
         if turn.id and text != turn.shown:
             await self._write(turn, text)
-        if turn.id:
-            await self._call(turn, self._leave(turn))
+        if turn.id or turn.shown:
+            await self._call(turn, self._screen.stay(turn.chat, turn.id, text))
 
-    async def _leave(self, turn: _Turn) -> None:
-        self._left(turn.chat, turn.id)
-
-    async def _vanish(self, turn: _Turn) -> None:
+    async def _vanish(self, turn: _ShownTurn) -> None:
         await self._settle(turn)
         if turn.id:
             await self._erase(turn)
 
-    async def _erase(self, turn: _Turn) -> None:
+    async def _erase(self, turn: _ShownTurn) -> None:
         id_, turn.id, turn.failures = turn.id, "", 0
         for pause in (0.0, *_ERASING):
-            if (wait := max(pause, self._quiet_until - self._clock())) > 0:
-                await self._sleep(wait)
+            if (wait := max(pause, self._quiet_until - self._timer.now())) > 0:
+                await self._timer.sleep(wait)
             if await self._call(turn, self._screen.erase(turn.chat, id_)) or turn.failures == _FAILURES:
                 return
 

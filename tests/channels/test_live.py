@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.live import TYPING_SECONDS, Live
+from nanoclaw.channels.live import TYPING_SECONDS, LiveAnswers, Timer
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import (
@@ -27,31 +27,33 @@ from nanoclaw.core.events import (
 from nanoclaw.core.messages import Address, Outbound, ToolCall
 
 CHAT = Address("chat", "1")
-Left = Callable[[str, str], object]
 
 
-class Time:
+class Time(Timer):
     """Passes only by hand."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.seconds = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
+    def now(self) -> float:
+        return self.seconds
+
     async def sleep(self, seconds: float) -> None:
         woken = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self.now + seconds, next(self._order), woken))
+        heapq.heappush(self._sleepers, (self.seconds + seconds, next(self._order), woken))
         await woken
 
     async def passes(self, seconds: float) -> None:
-        end = self.now + seconds
+        end = self.seconds + seconds
         await settled()
         while self._sleepers and self._sleepers[0][0] <= end:
-            self.now, _, woken = heapq.heappop(self._sleepers)
+            self.seconds, _, woken = heapq.heappop(self._sleepers)
             if not woken.done():
                 woken.set_result(None)
                 await settled()
-        self.now = end
+        self.seconds = end
         await settled()
 
 
@@ -63,13 +65,17 @@ async def settled() -> None:
 class Chat:
     """A screen that remembers: `shown` are its messages by id, `done` what was asked of it and when."""
 
-    def __init__(self, time: Time) -> None:
-        self.time = time
+    def __init__(self, time: Time, pause: float) -> None:
+        self.time, self.pause = time, pause
+        self.stayed: list[tuple[str, str]] = []
         self.shown: dict[str, str] = {}
         self.done: list[tuple[float, str, str]] = []
         self.broken: Callable[[str], Exception | None] = lambda what: None
         self.gate: asyncio.Event | None = None
         self._ids = itertools.count(1)
+
+    def pause_seconds(self, chat: str) -> float:
+        return self.pause
 
     async def typing(self, chat: str) -> None:
         self._note("typing", chat)
@@ -86,27 +92,23 @@ class Chat:
         self._note("erase", id)
         del self.shown[id]
 
+    async def stay(self, chat: str, id: str, text: str) -> None:
+        self.stayed.append((id, text))
+
     def of(self, what: str) -> list[tuple[float, str]]:
         return [(at, text) for at, kind, text in self.done if kind == what]
 
     def _note(self, what: str, text: str) -> None:
-        self.done.append((self.time.now, what, text))
+        self.done.append((self.time.now(), what, text))
         if error := self.broken(what):
             raise error
 
 
 class Stage:
-    def __init__(self, pause_seconds: float = 1.0, left: Left = lambda chat, id: None, **hints: Any) -> None:
+    def __init__(self, pause_seconds: float = 1.0, **hints: Any) -> None:
         self.time = Time()
-        self.chat = Chat(self.time)
-        self.live = Live(
-            self.chat,
-            Hints(**{"edits": True, **hints}),
-            pause_seconds=pause_seconds,
-            left=left,
-            clock=lambda: self.time.now,
-            sleep=self.time.sleep,
-        )
+        self.chat = Chat(self.time, pause_seconds)
+        self.live = LiveAnswers(self.chat, Hints(**{"edits": True, **hints}), self.time)
 
     async def show(self, *events: Event, seconds: float = 0.0) -> None:
         for event in events:
@@ -255,15 +257,13 @@ def test_what_was_shown_of_a_turn_that_says_nothing_in_the_end_is_erased() -> No
 
 
 def test_what_was_said_before_a_turn_was_stopped_stays() -> None:
-    left: list[tuple[str, str]] = []
-
     async def scene() -> None:
-        async with stage(left=lambda chat, id: left.append((chat, id))) as on:
+        async with stage() as on:
             await on.show(TurnBegan("in-1"), TextDelta("Herons"), seconds=1)
             await on.show(TextDelta(" stand"), TurnEnded("Stopped.", "cancelled"))
             assert await on.live.hand_over(answer("Stopped.")) == ""
             assert on.chat.shown == {"m1": "Herons stand"}
-            assert left == [("1", "m1")]
+            assert on.chat.stayed == [("m1", "Herons stand")]
 
     played(scene)
 

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.channels.live import Live
+from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
 from nanoclaw.channels.matrix.events import Held
@@ -89,7 +89,7 @@ class Matrix:
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
         self._typing: set[str] = set()
-        self._live = Live(self, self.hints, pause_seconds=LIVE_SECONDS, left=self._is_left)
+        self._live = LiveAnswers(self, self.hints)
 
     @property
     def hints(self) -> Hints:
@@ -326,6 +326,9 @@ class Matrix:
     def show(self, address: Address, event: Event) -> None:
         self._live.show(address, event)
 
+    def pause_seconds(self, chat: str) -> float:
+        return LIVE_SECONDS
+
     async def typing(self, chat: str) -> None:
         client, room_id = await self._connected(), Place.of(chat).chat
         self._typing.add(room_id)
@@ -353,7 +356,7 @@ class Matrix:
         await client.redact(room_id, id)
         self._grows(room_id, id, False)
 
-    def _is_left(self, chat: str, id: str) -> None:
+    async def stay(self, chat: str, id: str, text: str) -> None:
         self._grows(Place.of(chat).chat, id, False)
 
     def _grows(self, room_id: str, event_id: str, does: bool) -> None:

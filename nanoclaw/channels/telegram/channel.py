@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels.live import Live
+from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
 from nanoclaw.channels.telegram.settings import TelegramSettings
@@ -96,8 +96,7 @@ class Telegram:
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
         self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
         self._moved: dict[int, int] = {}  # groups that were given a new id
-        self._live = Live(self, self.hints, pause_seconds=PAUSE_SECONDS, keep=self._keep)
-        self._live_in_groups = Live(self, self.hints, pause_seconds=GROUP_PAUSE_SECONDS)
+        self._live = LiveAnswers(self, self.hints)
         self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
         self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
         self._draft_ids = itertools.count(int(host.clock().timestamp()) % 2**30 + 1)
@@ -120,11 +119,9 @@ class Telegram:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_GRACE_SECONDS):
                     await self._live.withdraw()
-                    await self._live_in_groups.withdraw()
             raise
         finally:
             await self._live.aclose()
-            await self._live_in_groups.aclose()
 
     async def check(self) -> str:
         """As whom the token lets it in. Raises ChannelError."""
@@ -264,7 +261,7 @@ class Telegram:
         """Returns CHAT:MESSAGE, the form in which messages that come are numbered, too. When a connection breaks before
         Telegram's answer has come, nobody can tell whether the message arrived: sent again, it may be there twice."""
         place, chat = Place.of(outbound.address.chat), outbound.address.chat
-        shown = await self._live_of(place).hand_over(outbound)
+        shown = await self._live.hand_over(outbound)
         reply = _quoting(outbound.reply_to) if self._is_far(place, outbound.reply_to) else None
         more = {**self._where(place), "reply_parameters": reply, "reply_markup": _keyboard(outbound.buttons)}
         if outbound.files:
@@ -277,15 +274,15 @@ class Telegram:
         return sent
 
     def show(self, address: Address, event: Event) -> None:
-        chat, live = address.chat, self._live_of(Place.of(address.chat))
+        chat = address.chat
         match event:
             case TurnBegan(reply_to):
                 self._answering[chat] = reply_to
             case Queued(id) if number := _message_number(id):
-                live.beside(chat, self._react(chat, number))
+                self._live.beside(chat, self._react(chat, number))
             case Settled(id) if number := _message_number(id):
-                live.beside(chat, self._take_buttons(chat, number))
-        live.show(address, event)
+                self._live.beside(chat, self._take_buttons(chat, number))
+        self._live.show(address, event)
 
     async def _react(self, chat: str, number: int) -> None:
         where = self._where(Place.of(chat))["chat_id"]
@@ -294,6 +291,9 @@ class Telegram:
     async def _take_buttons(self, chat: str, number: int) -> None:
         where = self._where(Place.of(chat))["chat_id"]
         await self._ask("editMessageReplyMarkup", chat_id=where, message_id=number)
+
+    def pause_seconds(self, chat: str) -> float:
+        return GROUP_PAUSE_SECONDS if _is_group(Place.of(chat)) else PAUSE_SECONDS
 
     async def typing(self, chat: str) -> None:
         draft = self._draft(chat)
@@ -320,8 +320,10 @@ class Telegram:
         where = self._where(Place.of(chat))
         await self._ask("deleteMessage", chat_id=where["chat_id"], message_id=_message_number(id))
 
-    async def _keep(self, chat: str, text: str) -> None:
+    async def stay(self, chat: str, id: str, text: str) -> None:
         """A draft fades: what it said stays as a message."""
+        if id:
+            return
         place, answered = Place.of(chat), self._answering.get(chat, "")
         quoting = _quoting(answered) if self._is_far(place, answered) else None
         await self._send_text(text, {**self._where(place), "reply_parameters": quoting})
@@ -335,9 +337,6 @@ class Telegram:
     async def _show_draft(self, chat: str, draft: _Draft) -> None:
         await self._ask("sendMessageDraft", draft_id=draft.id, can_stop=True, **draft.asked)
         self._drafts[chat] = replace(draft, at=time.monotonic())
-
-    def _live_of(self, place: Place) -> Live:
-        return self._live_in_groups if _is_group(place) else self._live
 
     async def _send_text(self, text: str, more: dict[str, Any], shown: str = "") -> str:
         """In place of the message `shown`, if there is one that can be changed."""
