@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.channels.email import html, quotes, structure, threads, words
+from nanoclaw.channels.email import fetch_answer, quotes, threads
+from nanoclaw.channels.email.text import content, decoded, decoded_text, html_text
 from nanoclaw.channels.email.trust import Author, Headers, author, is_address, is_vouched_for
 from tests.channels import mail_server
 
@@ -120,7 +121,7 @@ def test_html_becomes_text_as_a_reader_sees_it() -> None:
         "<table><tr><td>a</td><td>1</td></tr></table><p style='display: none'>secret orders</p>"
         "<p>see <a href='https://x.test/y'>this</a></p></body></html>"
     )
-    assert html.to_text(page, quotes=False).split() == ["Dear", "Ann,", "a", "1", "see", "[this](https://x.test/y)"]
+    assert html_text(page, quotes=False).split() == ["Dear", "Ann,", "a", "1", "see", "[this](https://x.test/y)"]
 
 
 @pytest.mark.parametrize(
@@ -134,15 +135,15 @@ def test_html_becomes_text_as_a_reader_sees_it() -> None:
 )
 def test_quotes_in_html_are_left_out(quoted: str) -> None:
     page = f"<html><body><div>Yes.</div>{quoted}</body></html>"
-    assert html.to_text(page, quotes=False) == "Yes."
-    assert "Which?" in html.to_text(page, quotes=True)
+    assert html_text(page, quotes=False) == "Yes."
+    assert "Which?" in html_text(page, quotes=True)
 
 
 @pytest.mark.parametrize(
     "page", ["", "\0", "<", "<?xml version='1.0' encoding='utf-8'?><p>x</p>", "<p>" * 5000, "<!-- x"]
 )
 def test_no_html_is_an_error(page: str) -> None:
-    html.to_text(page, quotes=False)
+    html_text(page, quotes=False)
 
 
 # --- who wrote it
@@ -266,7 +267,7 @@ def test_parts_are_found_in_the_order_of_their_numbers() -> None:
     inner.set_content("inner")
     letter.add_attachment(inner)
     told = f"1 (UID 5 BODYSTRUCTURE {mail_server.structure(letter)})".encode()
-    found = structure.parts(structure.fetched([told], 5)["BODYSTRUCTURE"])
+    found = fetch_answer.parts(fetch_answer.fetched([told], 5)["BODYSTRUCTURE"])
     assert [(part.section, part.mime) for part in found] == [
         *(("1.1", "text/plain"), ("1.2", "text/html"), ("2", "application/pdf"), ("3", "message/rfc822"))
     ]
@@ -279,7 +280,7 @@ def test_names_of_files_are_read_however_they_are_written() -> None:
         told = (
             b'1 (UID 5 BODYSTRUCTURE ("image" "png" NIL NIL NIL "base64" 10 NIL ("attachment" (%s)) NIL))' % parameters
         )
-        return structure.parts(structure.fetched([told], 5)["BODYSTRUCTURE"])[0].name
+        return fetch_answer.parts(fetch_answer.fetched([told], 5)["BODYSTRUCTURE"])[0].name
 
     assert name(b'"filename" "a.png"') == "a.png"
     assert name(b'"filename" "=?utf-8?q?gr=C3=B6=C3=9Fe=2Epng?="') == "größe.png"
@@ -290,22 +291,22 @@ def test_names_of_files_are_read_however_they_are_written() -> None:
 
 def test_a_literal_and_news_of_other_mails_are_read() -> None:
     data = [b"3 (FLAGS (\\Seen) UID 4)", (b"2 (UID 5 BODY[HEADER]<0> {5}", b'a)("b'), b" INTERNALDATE NIL)"]
-    assert structure.fetched(data, 5) == {"UID": b"5", "BODY[HEADER]<0>": b'a)("b', "INTERNALDATE": None}
-    assert structure.fetched([None], 5) == {}
+    assert fetch_answer.fetched(data, 5) == {"UID": b"5", "BODY[HEADER]<0>": b'a)("b', "INTERNALDATE": None}
+    assert fetch_answer.fetched([None], 5) == {}
 
 
 @given(st.lists(st.one_of(st.binary(), st.tuples(st.binary(), st.binary()))))
 def test_no_answer_of_a_server_is_worse_than_a_value_error(data: list[object]) -> None:
     try:
-        found = structure.fetched(data, 1)
-        structure.parts(found.get("BODYSTRUCTURE"))
+        found = fetch_answer.fetched(data, 1)
+        fetch_answer.parts(found.get("BODYSTRUCTURE"))
     except ValueError:
         pass
 
 
 @given(st.binary(), st.sampled_from(["base64", "quoted-printable", "7bit", "x-uuencode", ""]), st.text(max_size=12))
 def test_any_bytes_are_text(data: bytes, encoding: str, charset: str) -> None:
-    said = words.text(words.content(data, encoding), charset)
+    said = decoded_text(content(data, encoding), charset)
     assert "\r" not in said and "\0" not in said
 
 
@@ -323,14 +324,14 @@ def test_any_bytes_are_text(data: bytes, encoding: str, charset: str) -> None:
     ],
 )
 def test_a_wrong_charset_costs_no_words(data: bytes, charset: str, said: str) -> None:
-    assert words.text(data, charset) == said
+    assert decoded_text(data, charset) == said
 
 
 @given(st.binary(), st.integers(0, 100))
 def test_broken_base64_gives_what_it_has(data: bytes, end: int) -> None:
-    words.content(data, "base64")
+    content(data, "base64")
     letters = base64.b64encode(data).rstrip(b"=")[:end]
-    assert words.content(letters, "base64") == data[: len(letters) * 3 // 4]
+    assert content(letters, "base64") == data[: len(letters) * 3 // 4]
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 500), max_size=4), st.booleans())
@@ -338,7 +339,7 @@ def test_a_file_is_the_same_wherever_its_pieces_are_cut(data: bytes, cuts: list[
     encoded = base64.encodebytes(data) if is_base64 else binascii.b2a_qp(data, istext=False)
     lines = encoded.replace(b"\n", b"\r\n")
     pieces = [lines[start:end] for start, end in pairwise([0, *sorted(cuts), len(lines) + 500])]
-    assert b"".join(words.decoded(pieces, "base64" if is_base64 else "quoted-printable")) == data
+    assert b"".join(decoded(pieces, "base64" if is_base64 else "quoted-printable")) == data
 
 
 # --- threads
@@ -353,7 +354,7 @@ def test_a_mail_of_ours_carries_its_conversation() -> None:
 
 
 def test_the_chain_of_a_long_conversation_stays_short_and_keeps_its_beginning() -> None:
-    conversation = threads.Conversation("x", "<0@y>")
+    conversation = threads.MailThread("x", "<0@y>")
     for number in range(1, 50):
         conversation = conversation.answered(f"<{number}@y>")
     assert conversation.references[0] == "<0@y>"

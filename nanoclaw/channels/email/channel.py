@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
-from nanoclaw.channels.email import quotes, threads, words
-from nanoclaw.channels.email.mailbox import Mailbox, Server, Skipped
+from nanoclaw.channels.email import quotes, threads
+from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.settings import EmailSettings
-from nanoclaw.channels.email.threads import Conversation, Threads
+from nanoclaw.channels.email.text import decoded, header_text
+from nanoclaw.channels.email.threads import MailThread, Threads
 from nanoclaw.channels.email.trust import Headers, is_address
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
@@ -70,8 +71,8 @@ class Email:
         self._address, self._domain = settings.address.lower(), settings.address.lower().rpartition("@")[2]
         self._user, self._password = settings.user or settings.address, settings.password
         security, context = settings.security, partial(_tls_context, settings.ca_file)
-        self._imap = Server(settings.imap_host, settings.imap_port, security, context)
-        self._smtp = Server(settings.smtp_host, settings.smtp_port, security, context)
+        self._imap = MailHost(settings.imap_host, settings.imap_port, security, context)
+        self._smtp = MailHost(settings.smtp_host, settings.smtp_port, security, context)
         self._clock, self._trusts, self._most_bytes = host.clock, settings.trusts.strip(), host.most_bytes
         self._mark_file = host.folder / "mailbox.json"
         self._threads = Threads(host.folder / "threads")
@@ -157,7 +158,7 @@ class Email:
             await submit(mail, self._smtp, self._user, self._password)
             sent.append(str(mail["Message-ID"]))
             if place.thread:
-                before = known or Conversation(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
+                before = known or MailThread(str(mail["Subject"]), next(iter(threads.ids(outbound.reply_to)), ""))
                 known = before.answered(sent[-1])
                 self._keep(outbound.address.chat, known)
         return " ".join(sent)
@@ -237,10 +238,10 @@ class Email:
             )
         return True
 
-    def _message(self, letter: Letter) -> tuple[Inbound, Conversation]:
+    def _message(self, letter: Letter) -> tuple[Inbound, MailThread]:
         return as_message(letter, self.name, self._domain, self._trusts)
 
-    async def _conversation(self, place: Place, outbound: Outbound) -> Conversation | None:
+    async def _conversation(self, place: Place, outbound: Outbound) -> MailThread | None:
         """What the mail continues; None for one that begins a conversation."""
         known = self._threads.find(outbound.address.chat)
         if known and (place.thread or (outbound.reply_to and known.last == outbound.reply_to)):
@@ -251,8 +252,8 @@ class Email:
         if headers is None:
             return None
         references = [*threads.ids(headers.first("references")), *threads.ids(headers.first("in-reply-to"))[:1]]
-        subject = words.header_text(headers.first("subject"))
-        return Conversation(subject, outbound.reply_to, tuple(dict.fromkeys(references)))
+        subject = header_text(headers.first("subject"))
+        return MailThread(subject, outbound.reply_to, tuple(dict.fromkeys(references)))
 
     def _headers_of(self, message_id: str) -> Headers | None:
         with self._opened() as box, suppress(Skipped):
@@ -265,7 +266,7 @@ class Email:
         data = io.BytesIO()
         with self._opened() as box, suppress(Skipped):
             if box.validity == validity:
-                for piece in words.decoded(box.part(uid, section), encoding):
+                for piece in decoded(box.part(uid, section), encoding):
                     data.write(piece)
                     if data.tell() > most:
                         break
@@ -275,7 +276,7 @@ class Email:
     def _opened(self) -> closing[Mailbox]:
         return closing(mailboxes.open_mailbox(self._imap, self._user, self._password))
 
-    def _keep(self, chat: str, conversation: Conversation) -> None:
+    def _keep(self, chat: str, conversation: MailThread) -> None:
         """The mail is out: that its thread cannot be kept must not send it again."""
         try:
             self._threads.keep(chat, conversation)

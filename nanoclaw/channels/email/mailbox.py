@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.channels.email import reading, structure
+from nanoclaw.channels.email import fetch_answer, reading
 from nanoclaw.channels.email.reading import Letter
 from nanoclaw.channels.email.settings import Security
 from nanoclaw.channels.email.trust import Headers, author, machine
@@ -33,7 +33,7 @@ PIECE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class MailHost:
     host: str
     port: int
     security: Security
@@ -53,7 +53,7 @@ class Mailbox:
     All methods raise ChannelError for a connection that is lost.
     """
 
-    def __init__(self, box: BaseMailBox, server: Server) -> None:
+    def __init__(self, box: BaseMailBox, server: MailHost) -> None:
         self._box, self._server = box, server
         self._shut = threading.Event()
         with _told(server):
@@ -88,10 +88,10 @@ class Mailbox:
         if who is None:
             raise Skipped("it names nobody who could be answered")
         tree = items.get("BODYSTRUCTURE")
-        if why := "it is a report of a mail server" if structure.is_report(tree) else machine(headers, who):
+        if why := "it is a report of a mail server" if fetch_answer.is_report(tree) else machine(headers, who):
             raise Skipped(why)
         try:
-            parts = structure.parts(tree)
+            parts = fetch_answer.parts(tree)
         except ValueError as error:
             raise Skipped(str(error)) from None
         bodies = self._bodies(uid, reading.wanted(parts))
@@ -156,7 +156,7 @@ class Mailbox:
         if status != "OK":
             raise Skipped("the server does not hand it out")
         try:
-            return structure.fetched(data, uid)
+            return fetch_answer.fetched(data, uid)
         except ValueError as error:
             raise Skipped(str(error)) from None
 
@@ -173,7 +173,7 @@ class Mailbox:
             client.sock.settimeout(before)
 
 
-def open_mailbox(server: Server, user: str, password: str) -> Mailbox:
+def open_mailbox(server: MailHost, user: str, password: str) -> Mailbox:
     """Connect, log in and select INBOX. Raises ChannelError."""
     with _told(server):
         box = _connected(server)
@@ -186,7 +186,7 @@ def open_mailbox(server: Server, user: str, password: str) -> Mailbox:
         raise
 
 
-def _connected(server: Server) -> BaseMailBox:
+def _connected(server: MailHost) -> BaseMailBox:
     import imap_tools
 
     match server.security:
@@ -198,7 +198,7 @@ def _connected(server: Server) -> BaseMailBox:
             return imap_tools.MailBoxUnencrypted(server.host, server.port, _ANSWER_SECONDS)
 
 
-def _log_in(box: BaseMailBox, server: Server, user: str, password: str) -> None:
+def _log_in(box: BaseMailBox, server: MailHost, user: str, password: str) -> None:
     import imaplib
 
     from imap_tools import MailboxLoginError
@@ -218,7 +218,7 @@ def _log_in(box: BaseMailBox, server: Server, user: str, password: str) -> None:
             box.client._simple_command("ID", '("name" "nanoclaw")')
 
 
-def login_refused(server: Server, user: str) -> str:
+def login_refused(server: MailHost, user: str) -> str:
     return (
         f"{server.host} refuses the login of {user}. Check channels.email.user and NANOCLAW_EMAIL_PASSWORD; most "
         "providers want an app password made in the account's security settings, and IMAP switched on."
@@ -226,7 +226,7 @@ def login_refused(server: Server, user: str) -> str:
 
 
 @contextmanager
-def _told(server: Server) -> Iterator[None]:
+def _told(server: MailHost) -> Iterator[None]:
     """Whatever goes wrong with the connection as a sentence."""
     import imaplib
     import ssl
@@ -242,7 +242,7 @@ def _told(server: Server) -> Iterator[None]:
         raise ChannelError(f"The connection to {server} broke off: {said}.{port_hint(server, error)}") from None
 
 
-def port_hint(server: Server, error: BaseException | None) -> str:
+def port_hint(server: MailHost, error: BaseException | None) -> str:
     """What may be wrong where a server speaks no TLS, or not at once."""
     import ssl
 
@@ -254,7 +254,7 @@ def port_hint(server: Server, error: BaseException | None) -> str:
     )
 
 
-def certificate_refused(server: Server, error: ssl.SSLCertVerificationError) -> str:
+def certificate_refused(server: MailHost, error: ssl.SSLCertVerificationError) -> str:
     return (
         f"The certificate of {server} is not to be trusted: {error.verify_message}. For a server of your own with a "
         "CA of its own, set channels.email.ca_file."

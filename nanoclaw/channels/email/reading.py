@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nanoclaw.channels.email import html, quotes, threads, words
-from nanoclaw.channels.email.structure import Part
-from nanoclaw.channels.email.threads import Conversation
+from nanoclaw.channels.email import quotes, threads
+from nanoclaw.channels.email.fetch_answer import MailPart
+from nanoclaw.channels.email.text import content, decoded_text, header_text, html_text
+from nanoclaw.channels.email.threads import MailThread
 from nanoclaw.channels.email.trust import Author, Headers, is_vouched_for
 from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
@@ -33,18 +34,18 @@ class Letter:
     at: datetime
     headers: Headers
     who: Author
-    parts: Sequence[Part]
+    parts: Sequence[MailPart]
     bodies: Mapping[str, bytes]
 
 
-def wanted(parts: Sequence[Part]) -> dict[str, int]:
+def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
     """Which parts must be read for a message, and how many bytes of each."""
     texts = {part.section: TEXT_BYTES for part in _texts(parts)[:20]}
     pictures = [part.section for part in parts if part.mime.startswith("image/") and part.size <= PEEKED_BYTES]
     return {**texts, **dict.fromkeys(pictures[:20], PEEKED_BYTES * 2)}
 
 
-def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[Inbound, Conversation]:
+def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[Inbound, MailThread]:
     """The message, and where its conversation stands with it. `server` is whose word is taken on who wrote it.
 
     Who is not vouched for has an id that is none, "unverified:ADDRESS", and a conversation of its own, even with the
@@ -59,7 +60,7 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
     thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
     is_vouched = is_vouched_for(headers, who, server)
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
-    subject = words.header_text(headers.first("subject"))[:300]
+    subject = header_text(headers.first("subject"))[:300]
     own, quote = _words(letter, subject)
     inbound = Inbound(
         Address(channel, str(place)),
@@ -71,7 +72,7 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
         quote=quote if ours is None and references else "",
         name=who.name,
     )
-    conversation = Conversation(subject, message_id, tuple(dict.fromkeys(references)))
+    conversation = MailThread(subject, message_id, tuple(dict.fromkeys(references)))
     return inbound, conversation
 
 
@@ -90,11 +91,11 @@ def _words(letter: Letter, subject: str) -> tuple[str, str]:
     """What the author wrote, and what they quoted."""
     plain = _text_of(letter, "text/plain")
     page = "" if plain.strip() else _text_of(letter, "text/html")
-    whole = plain if plain.strip() else html.to_text(page, quotes=True)
+    whole = plain if plain.strip() else html_text(page, quotes=True)
     whole = _bounded(whole.strip("\n"), _TEXT_CHARACTERS)
     if quotes.is_forward(subject, whole):
         return whole, ""
-    own = quotes.own_words(whole if plain.strip() else _bounded(html.to_text(page, quotes=False), _TEXT_CHARACTERS))
+    own = quotes.own_words(whole if plain.strip() else _bounded(html_text(page, quotes=False), _TEXT_CHARACTERS))
     own = quotes.command(own) or own
     if not own.strip():
         if quotes.is_signature(whole):
@@ -113,7 +114,7 @@ def _with_subject(own: str, subject: str, *, is_first: bool) -> str:
     return f"Subject: {subject}\n\n{own}"
 
 
-def _texts(parts: Sequence[Part]) -> list[Part]:
+def _texts(parts: Sequence[MailPart]) -> list[MailPart]:
     """The parts that are the letter itself: one text with a file's name is a file, unless it is all there is."""
     kinds = ("text/plain", "text/html")
     found = [part for part in parts if part.mime in kinds and not part.is_attached and not part.name]
@@ -122,7 +123,7 @@ def _texts(parts: Sequence[Part]) -> list[Part]:
 
 def _text_of(letter: Letter, mime: str) -> str:
     texts = [part for part in _texts(letter.parts) if part.mime == mime and part.section in letter.bodies]
-    read = (words.text(words.content(letter.bodies[part.section], part.encoding), part.charset) for part in texts)
+    read = (decoded_text(content(letter.bodies[part.section], part.encoding), part.charset) for part in texts)
     return "\n\n".join(filter(str.strip, read))
 
 
@@ -130,9 +131,9 @@ def _bounded(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n[… the mail goes on]"
 
 
-def _file_name(part: Part) -> str:
+def _file_name(part: MailPart) -> str:
     """A base name without anything that a file system or a screen could take amiss."""
-    name = words.header_text(part.name).replace("\\", "/").rpartition("/")[2].strip(" .")
+    name = header_text(part.name).replace("\\", "/").rpartition("/")[2].strip(" .")
     stem, dot, ending = name.rpartition(".")
     name = name if len(name) <= 100 else f"{stem[: 90 - len(ending)]}{dot}{ending}" if len(ending) <= 10 else name[:100]
     if name:
@@ -144,11 +145,11 @@ def _file_name(part: Part) -> str:
     return f"file-{part.section.replace('.', '-')}{mimetypes.guess_extension(part.mime) or ''}"
 
 
-def _is_pixel(part: Part, encoded: bytes) -> bool:
+def _is_pixel(part: MailPart, encoded: bytes) -> bool:
     """A picture that is there to be fetched, not to be seen."""
     if not part.mime.startswith("image/"):
         return False
-    data = words.content(encoded, part.encoding)
+    data = content(encoded, part.encoding)
     if 0 < part.size < _PIXEL_BYTES or (encoded and len(data) < _PIXEL_BYTES):
         return True
     if data.startswith(b"GIF8") and len(data) >= 10:

@@ -20,22 +20,22 @@ _REFERENCES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class MailThread:
     """Where one stands: the newest mail's Message-ID, '' for one without, those before it, and the subject."""
 
     subject: str
     last: str
     references: tuple[str, ...] = ()
 
-    def answered(self, message_id: str) -> Conversation:
+    def answered(self, message_id: str) -> MailThread:
         """The same with one mail more."""
-        return Conversation(self.subject, message_id).after(self)
+        return MailThread(self.subject, message_id).after(self)
 
-    def after(self, before: Conversation) -> Conversation:
+    def after(self, before: MailThread) -> MailThread:
         """The same with what came before, of which some mail programs name the newest only."""
         known = [*before.references, before.last, *self.references]
         chain = [one for one in dict.fromkeys(known) if one and one != self.last]
-        return Conversation(self.subject, self.last, (*chain[:1], *chain[1:][-_REFERENCES:]))
+        return MailThread(self.subject, self.last, (*chain[:1], *chain[1:][-_REFERENCES:]))
 
 
 def ids(value: str) -> list[str]:
@@ -68,9 +68,9 @@ class Threads:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recent: OrderedDict[str, Conversation] = OrderedDict()
+        self._recent: OrderedDict[str, MailThread] = OrderedDict()
 
-    def remember(self, chat: str, conversation: Conversation) -> None:
+    def remember(self, chat: str, conversation: MailThread) -> None:
         self._recent[chat] = conversation
         self._recent.move_to_end(chat)
         if len(self._recent) > _REMEMBERED:
@@ -82,16 +82,16 @@ class Threads:
         others = (one for one in reversed(self._recent) if replace(Place.of(one), thread=place.thread) == place)
         return next(others, "")
 
-    def find(self, chat: str) -> Conversation | None:
+    def find(self, chat: str) -> MailThread | None:
         if known := self._recent.get(chat):
             return known
         try:
             kept = json.loads(self._file(chat).read_text(encoding="utf-8"))
-            return Conversation(kept["subject"], kept["last"], tuple(kept["references"]))
+            return MailThread(kept["subject"], kept["last"], tuple(kept["references"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, chat: str, conversation: Conversation) -> None:
+    def keep(self, chat: str, conversation: MailThread) -> None:
         """Raises WorkspaceError and OSError."""
         self.remember(chat, conversation)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from email.errors import MessageError
 from typing import Any
 
-from nanoclaw.channels.email.words import header_text
+from nanoclaw.channels.email.text import header_text
 
 _ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\/\x00-\x1f\x7f]{1,64}@[^\s@<>,;:\"()\[\]\\/_\x00-\x1f\x7f]{1,253}")
 _FROM_CHARACTERS = 2000

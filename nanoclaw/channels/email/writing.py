@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.channels.email import threads
-from nanoclaw.channels.email.mailbox import Server, certificate_refused, login_refused, port_hint
-from nanoclaw.channels.email.threads import Conversation
+from nanoclaw.channels.email.mailbox import MailHost, certificate_refused, login_refused, port_hint
+from nanoclaw.channels.email.threads import MailThread
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Outbound
 from nanoclaw.escapes import one_line
@@ -26,7 +26,7 @@ _REPLY = ("re:", "aw:", "sv:", "antw:", "回复:", "回复：", "答复:", "答�
 
 
 def compose(
-    outbound: Outbound, own: str, to: str, thread: str, known: Conversation | None, at: datetime, most_bytes: int
+    outbound: Outbound, own: str, to: str, thread: str, known: MailThread | None, at: datetime, most_bytes: int
 ) -> EmailMessage:
     """The mail. Raises Undeliverable for a file that cannot go with it."""
     from email.policy import SMTP
@@ -69,7 +69,7 @@ def loads(files: Sequence[str], most_bytes: int) -> list[tuple[str, ...]]:
     return found
 
 
-async def submit(mail: EmailMessage, server: Server, user: str, password: str) -> None:
+async def submit(mail: EmailMessage, server: MailHost, user: str, password: str) -> None:
     """Hand the mail to the server. Raises Undeliverable when the address or the mail is refused for good, ChannelError
     when another try may help."""
     import aiosmtplib
@@ -91,7 +91,7 @@ async def submit(mail: EmailMessage, server: Server, user: str, password: str) -
             raise _refused(error.code, f"{server.host} does not take the mail: {error.message}") from None
 
 
-async def log_in(server: Server, user: str, password: str) -> None:
+async def log_in(server: MailHost, user: str, password: str) -> None:
     """Look whether the server would take mail from us. Raises ChannelError."""
     import aiosmtplib
 
@@ -100,7 +100,7 @@ async def log_in(server: Server, user: str, password: str) -> None:
             pass
 
 
-def _connection(server: Server, user: str, password: str, sender: str) -> dict[str, Any]:
+def _connection(server: MailHost, user: str, password: str, sender: str) -> dict[str, Any]:
     return {
         "hostname": server.host,
         "port": server.port,
@@ -115,7 +115,7 @@ def _connection(server: Server, user: str, password: str, sender: str) -> dict[s
 
 
 @contextmanager
-def _told(server: Server, user: str, what: str) -> Iterator[None]:
+def _told(server: MailHost, user: str, what: str) -> Iterator[None]:
     """Whatever goes wrong with the connection as a sentence."""
     import ssl
 
@@ -141,7 +141,7 @@ def _refused(code: int, said: str) -> ChannelError:
     return Undeliverable(sentence) if 500 <= code < 600 else ChannelError(sentence)
 
 
-def _subject(outbound: Outbound, known: Conversation | None) -> str:
+def _subject(outbound: Outbound, known: MailThread | None) -> str:
     """Of the conversation, or the first words of a mail that begins one."""
     if known is not None or outbound.reply_to:
         subject = one_line(known.subject, 300) if known else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanoclaw.channels.email.words import header_text
+from nanoclaw.channels.email.text import header_text
 
 _TOKEN = re.compile(rb'\s*(?:([()])|"((?:[^"\\]|\\.)*)"|([^\s()"]+))', re.DOTALL)
 _LITERAL = re.compile(rb"~?\{\d+\+?\}\s*$")
@@ -17,7 +17,7 @@ _LINE_BYTES, _LINE_BYTES_DECODED = 78, 57  # of base64, with its line end
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MailPart:
     """One part of a mail. `section` is its number for IMAP, `size` about how many bytes it is when decoded."""
 
     section: str
@@ -47,11 +47,11 @@ def fetched(data: Sequence[Any], uid: int) -> dict[str, Any]:
     return {}
 
 
-def parts(structure: Any) -> list[Part]:
+def parts(structure: Any) -> list[MailPart]:
     """The leaves of a BODYSTRUCTURE in their order; an attached mail is one leaf. Raises ValueError."""
     if not isinstance(structure, list) or not structure:
         raise ValueError("the server tells no structure of this mail")
-    found: list[Part] = []
+    found: list[MailPart] = []
     for part in _leaves(structure, "", 0):
         found.append(part)
         if len(found) == _PARTS:
@@ -98,7 +98,7 @@ def _read(text: bytes, stack: list[list[Any]]) -> None:
             stack[-1].append(None if atom.upper() == b"NIL" else atom)
 
 
-def _leaves(node: list[Any], section: str, depth: int) -> Iterator[Part]:
+def _leaves(node: list[Any], section: str, depth: int) -> Iterator[MailPart]:
     if node and isinstance(node[0], list):
         inner = [item for item in node if isinstance(item, list)]
         several = next((place for place, item in enumerate(node) if not isinstance(item, list)), len(node))
@@ -109,7 +109,7 @@ def _leaves(node: list[Any], section: str, depth: int) -> Iterator[Part]:
         yield _leaf(node, section or "1")
 
 
-def _leaf(node: list[Any], section: str) -> Part:
+def _leaf(node: list[Any], section: str) -> MailPart:
     kind, subtype = _text(node[0]).lower(), _text(node[1]).lower()
     given = _pairs(node[2])
     more = {"text": 8}.get(kind, 10 if (kind, subtype) == ("message", "rfc822") else 7)
@@ -122,7 +122,7 @@ def _leaf(node: list[Any], section: str) -> Part:
     size = octets * _LINE_BYTES_DECODED // _LINE_BYTES if encoding == "base64" else octets
     name = _parameter(named, "filename") or _parameter(given, "name")
     charset = _text(given.get("charset"))
-    return Part(section, f"{kind}/{subtype}", charset, encoding, size, name, said == "attachment")
+    return MailPart(section, f"{kind}/{subtype}", charset, encoding, size, name, said == "attachment")
 
 
 def _pairs(node: Any) -> dict[str, Any]:
