@@ -39,8 +39,8 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One SKILL.md. `missing` is what this run lacks for it, such as "gh (command)"; `withheld` names variables that the
-    run has and commands don't; `problem` is why its file cannot be used.
+    """One SKILL.md. `missing` is what this run lacks for it, such as "gh (command)"; `withheld` names variables that
+    the run has and commands don't; `problem` is why its file cannot be used.
 
     A `hidden` one is not listed for the model: it needs a tool that is not there, or is only started by hand.
     """
@@ -236,7 +236,7 @@ def _ours(front: Mapping[str, object], namespace: str) -> Mapping[str, object]:
 
 
 def _requirements(front: Mapping[str, object]) -> Requirements:
-    """Requirements by kind. They may be nested or flat, in a namespace, in `metadata` or at the top: the first counts."""
+    """Requirements by kind: nested or flat, in a namespace, in `metadata` or at the top; the first found counts."""
     namespace = next((name for name in NAMESPACES if _ours(front, name)), "")
     ours, metadata = _ours(front, namespace), _mapping(front.get("metadata"))
     places = [_mapping(ours.get("requires")), ours, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
