@@ -13,7 +13,8 @@ from pathlib import Path
 from recall_speed import vocabulary, write_notes
 
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.memory.index import Index, entries
+from nanoclaw.plugins.memory.chunks import entries
+from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
 from nanoclaw.tokenizer import tokens
 

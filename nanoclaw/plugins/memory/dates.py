@@ -1,4 +1,4 @@
-"""Dates as people write them in a question, turned into ranges of days."""
+"""Dates in a query, as ranges of days."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from datetime import date, timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """The days meant, the first and the last included."""
+class DateRange:
+    """Days, the first and the last included."""
 
     first: date
     last: date
@@ -21,28 +21,28 @@ class Span:
         return (self.last - self.first).days + 1
 
 
-def find_dates(text: str, today: date) -> tuple[list[Span], str]:
-    """The days a (folded) text names, and the text without those words. A day without a year is the latest past one."""
-    spans: list[Span] = []
+def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
+    """Ranges named in a (folded) text, and the text without them. A day without a year is the latest past one."""
+    ranges: list[DateRange] = []
 
-    def read(match: re.Match[str], meaning: Callable[[re.Match[str], date], Iterator[Span]]) -> str:
+    def read(match: re.Match[str], meaning: Callable[[re.Match[str], date], Iterator[DateRange]]) -> str:
         try:
             found = list(meaning(match, today))
         except (ValueError, OverflowError):
             return match[0]
-        spans.extend(found)
+        ranges.extend(found)
         return " " if found else match[0]
 
     for pattern, meaning in _FORMS:
         text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
-    return spans, text
+    return ranges, text
 
 
-def _ymd(match: re.Match[str], today: date) -> Iterator[Span]:
+def _ymd(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _day(date(int(match[1]), int(match[2]), int(match[3])))
 
 
-def _slashed(match: re.Match[str], today: date) -> Iterator[Span]:
+def _slashed(match: re.Match[str], today: date) -> Iterator[DateRange]:
     """5/3/2023 is May 3rd to one and 3 May to another: both, unless one is impossible."""
     a, b, year = int(match[1]), int(match[3]), _year(match[4])
     orders = [(b, a)] if match[2] == "." else [(a, b), (b, a)]
@@ -51,54 +51,54 @@ def _slashed(match: re.Match[str], today: date) -> Iterator[Span]:
             yield _day(date(year, month, day))
 
 
-def _day_month(match: re.Match[str], today: date) -> Iterator[Span]:
+def _day_month(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
 
 
-def _month(match: re.Match[str], today: date) -> Iterator[Span]:
+def _month(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _whole_month(_MONTHS[match["month"][:3]], match.groupdict().get("year"), today)
 
 
-def _cjk_date(match: re.Match[str], today: date) -> Iterator[Span]:
+def _cjk_date(match: re.Match[str], today: date) -> Iterator[DateRange]:
     year = {"去年": today.year - 1, "昨年": today.year - 1, "작년": today.year - 1}.get(match[1] or "", 0)
     named = str(year) if year else re.sub(r"\D", "", match[1] or "")
     month = _number(match[2])
     yield _in_year(month, _number(match[3]), named, today) if match[3] else _whole_month(month, named, today)
 
 
-def _whole_year(match: re.Match[str], today: date) -> Iterator[Span]:
-    yield Span(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31))
+def _whole_year(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield DateRange(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31))
 
 
-def _near_day(match: re.Match[str], today: date) -> Iterator[Span]:
+def _near_day(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _day(today - timedelta(_NEAR[match[0].split()[0] if match[0].isascii() else match[0]]))
 
 
-def _before_yesterday(match: re.Match[str], today: date) -> Iterator[Span]:
+def _before_yesterday(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _day(today - timedelta(2))
 
 
-def _ago(match: re.Match[str], today: date) -> Iterator[Span]:
+def _ago(match: re.Match[str], today: date) -> Iterator[DateRange]:
     number, unit = _number(match[1]), _UNITS[match[2]]
     if unit == "day":
         yield _day(today - timedelta(number))
     elif unit == "week":
         middle = today - timedelta(7 * number)
         yield _day(middle)  # best, but people count roughly
-        yield Span(middle - timedelta(3), middle + timedelta(3))
+        yield DateRange(middle - timedelta(3), middle + timedelta(3))
     elif unit == "month":
         middle = _shift_months(today, -number)
-        yield Span(middle - timedelta(10), middle + timedelta(10))
+        yield DateRange(middle - timedelta(10), middle + timedelta(10))
     else:
-        yield Span(date(today.year - number, 1, 1), date(today.year - number, 12, 31))
+        yield DateRange(date(today.year - number, 1, 1), date(today.year - number, 12, 31))
 
 
-def _past_units(match: re.Match[str], today: date) -> Iterator[Span]:
+def _past_units(match: re.Match[str], today: date) -> Iterator[DateRange]:
     length = {"day": 1, "week": 7, "month": 31, "year": 366}[_UNITS[match[2]]]
-    yield Span(today - timedelta(length * _number(match[1])), today)
+    yield DateRange(today - timedelta(length * _number(match[1])), today)
 
 
-def _relative(match: re.Match[str], today: date) -> Iterator[Span]:
+def _relative(match: re.Match[str], today: date) -> Iterator[DateRange]:
     """This or last week, month, year, weekend or weekday; "past" and "previous" are "last"."""
     back = 0 if match[1] in _THIS else 2 if match[1] in _TWICE else 1
     word = match[2]
@@ -108,31 +108,31 @@ def _relative(match: re.Match[str], today: date) -> Iterator[Span]:
         yield from _weekday(_WEEKDAYS[word], back, match[1], today)
     elif unit == "weekend":
         saturday = monday + timedelta(5 - 7 * (back if back or today.weekday() >= 5 else 1))
-        yield Span(saturday, saturday + timedelta(1))
+        yield DateRange(saturday, saturday + timedelta(1))
     elif unit == "week":
-        yield Span(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
+        yield DateRange(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
     elif unit == "month":
         yield _month_of(_shift_months(today.replace(day=1), -back))
     elif unit == "year":
-        yield Span(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
+        yield DateRange(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
 
 
-def _bare_weekday(match: re.Match[str], today: date) -> Iterator[Span]:
+def _bare_weekday(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield from _weekday(_WEEKDAYS[match[1]], 1, "on", today)
 
 
-def _weekday(weekday: int, back: int, which: str, today: date) -> Iterator[Span]:
+def _weekday(weekday: int, back: int, which: str, today: date) -> Iterator[DateRange]:
     if not which or which.isascii():  # "last Tuesday" and "on Tuesday" are the latest one before today
         yield _day(today - timedelta((today.weekday() - weekday - 1) % 7 + 1))
     else:  # 上周二 is Tuesday of the week before
         yield _day(today - timedelta(today.weekday() - weekday + 7 * back))
 
 
-def _day(day: date) -> Span:
-    return Span(day, day)
+def _day(day: date) -> DateRange:
+    return DateRange(day, day)
 
 
-def _in_year(month: int, day: int, year: str | None, today: date) -> Span:
+def _in_year(month: int, day: int, year: str | None, today: date) -> DateRange:
     if year:
         return _day(date(_year(year), month, day))
     for candidate in range(today.year, today.year - 5, -1):  # 29 February may be years back
@@ -141,13 +141,13 @@ def _in_year(month: int, day: int, year: str | None, today: date) -> Span:
     raise ValueError(day)
 
 
-def _whole_month(month: int, year: str | None, today: date) -> Span:
+def _whole_month(month: int, year: str | None, today: date) -> DateRange:
     number = _year(year) if year else today.year - (month > today.month)
     return _month_of(date(number, month, 1))
 
 
-def _month_of(first: date) -> Span:
-    return Span(first, first.replace(day=monthrange(first.year, first.month)[1]))
+def _month_of(first: date) -> DateRange:
+    return DateRange(first, first.replace(day=monthrange(first.year, first.month)[1]))
 
 
 def _shift_months(day: date, months: int) -> date:
@@ -219,7 +219,7 @@ _CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
 _CJK_NUMBER = r"(\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Span]]], ...] = tuple(
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[DateRange]]], ...] = tuple(
     (re.compile(pattern), meaning)
     for pattern, meaning in (
         (r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b", _ymd),

@@ -1,4 +1,4 @@
-"""A derived index of the notes in one SQLite file: follows every change, and may be deleted at any time."""
+"""Inverted index of the notes in one SQLite file: derived from them, follows every change, may be deleted any time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import marshal
 import math
 import os
-import re
 import sqlite3
 import threading
 import time
@@ -21,134 +20,116 @@ from typing import NamedTuple
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.memory.dates import find_dates
-from nanoclaw.plugins.memory.notes import lines_of, memory_files, read_memory_file
-from nanoclaw.tokenizer import fold, tokens
+from nanoclaw.plugins.memory.chunks import NoteEntry, chunks
+from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
 
-FORMAT = 3
-"""Raised when an index of before means something else; another number is thrown away and built anew."""
+FORMAT = 4
+"""An index with another number is thrown away and built anew."""
 
-PIECE_LINES = 64
-"""Lines that are stored and replaced together; a line's id is its piece's times 256 plus its own."""
+CACHED_CHUNKS = 128
 
-CACHED_PIECES = 128
-
-MOST_RARITIES = 20_000
-"""Words whose number of lines is remembered from one question to the next: 3 MB."""
+MOST_CACHED_IDF = 20_000
+"""Terms whose inverse document frequency is remembered from one query to the next: 3 MB."""
 
 MOST_UNWRITTEN = 200_000
-"""Words of lines that are gathered before they are written: bounds the memory that a first build takes."""
+"""Postings gathered before they are written: bounds the memory of a first build."""
 
 MOST_AT_ONCE = 32_000
-"""Bytes of changed notes that somebody who asks waits for, when there is another to take up the rest."""
-
-MOST_GONE_AT_ONCE = 8
-"""Files that are no longer there, the same."""
+"""Bytes of changed notes that a query waits for, where another index takes up the rest."""
 
 LOOKED_AT = 100
-"""The newest notes are looked at for each question, as all of ten years would take 10 ms."""
+"""The newest notes are looked at for each query, as all of ten years would take 10 ms."""
 
 LOOK_AGAIN_SECONDS = 60
 """All are looked at so often, and as soon as one was made, renamed or deleted. Only an old note that an editor writes
 in place waits that long."""
 
-
-class Line(NamedTuple):
-    """One entry of a note: a bullet or a paragraph. Rows count from the piece's own first row."""
-
-    serial: int
-    start: int
-    end: int
-    characters: int
-    words: int
-    is_question: bool
-    has_time: bool
-    speaker: str
-    day: int  # date.toordinal(), 0 for none
-    section: int
-    terms: str  # in order, a blank between: read much faster than a table
-    heading: str
+Stamp = tuple[int, int]
+"""Time of the last change in nanoseconds, 0 for just now, and size in bytes."""
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
+    """Entries of a file that are stored together; the id of an entry is 256 times that of its chunk, plus its place."""
+
     file: str
     row: int
-    lines: tuple[Line, ...]
-    terms: str  # of all its lines, each between blanks
+    entries: tuple[NoteEntry, ...]
+    terms: str  # of all its entries, each between blanks
 
 
 class Stopped(Exception):
-    """Raised by `between`; all that was taken up in whole steps is kept."""
+    """Raised by `pause`; all that was taken up in whole steps is kept."""
 
 
 class Index:
-    """The notes of one workspace by their words. One thread at a time: hold `lock`."""
+    """The notes of one workspace by their terms. One thread at a time: hold `lock`."""
 
     def __init__(
         self,
         workspace: Workspace,
         path: Path,
-        elsewhere: Callable[[], None] | None = None,
-        between: Callable[[], None] = lambda: None,
+        delegate: Callable[[], None] | None = None,
+        pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """`elsewhere` is called when much has changed, to have another index of the same file take it up; until
-        `resume` this one leaves changes alone. `between` is called every few milliseconds of taking up: it may wait,
-        or raise Stopped.
+        """`delegate` is called when much has changed, to have another index of the same file take it up; until
+        `resume` this one leaves changes alone. `pause` is called every few milliseconds of taking up: it may wait, or
+        raise Stopped.
         """
         self.workspace, self.path = workspace, path
         self._root = os.fspath(workspace.root)  # joined thousands of times
-        self._elsewhere = elsewhere
-        self._between = between
-        self._handed_over = False
+        self._delegate, self._pause = delegate, pause
+        self._is_delegated = False
         self.lock = threading.RLock()
-        self.lines, self.average, self.pieces = 0, 1.0, 0
+        self.entries, self.average_length, self.chunks = 0, 1.0, 0
         self._names: list[str] = []
-        self._folder: tuple[int, int] | None = None
+        self._folder: Stamp | None = None
         self._looked = 0.0
         self._db: sqlite3.Connection | None = None
-        self._stamps: dict[str, tuple[int, int]] = {}
-        self._cache: OrderedDict[int, Piece] = OrderedDict()
-        self._rarities: dict[str, float] = {}
+        self._stamps: dict[str, Stamp] = {}
+        self._cache: OrderedDict[int, Chunk] = OrderedDict()
+        self._idf: dict[str, float] = {}
         self._version = self._inode = 0
 
     def resume(self) -> None:
-        """What was left to another is done."""
-        self._handed_over = False
+        """The other index is done."""
+        self._is_delegated = False
 
     def close(self) -> None:
         with self.lock:
             self._disconnect()
 
     def discard(self) -> None:
-        """Delete the file, so that no word of it is left on disk; the next search builds it anew."""
+        """Delete the file, so that no word of it is left on disk; the next query builds it anew."""
         with self.lock:
             self._disconnect()
             for suffix in ("", "-wal", "-shm"):
                 with suppress(OSError):
                     self.path.with_name(self.path.name + suffix).unlink()
 
+    # --- following the files -----------------------------------------------------------------------------------------
+
     def refresh(self) -> None:
-        """Take up what changed on disk since the last time. Raises Stopped."""
+        """Take up changes on disk since the last time. Raises Stopped."""
         db = self._connected()
-        if self._handed_over:
+        if self._is_delegated or not (changed := self._changed()):
             return
-        names, is_all = self._looked_at()
-        found = {name: stamp for name in names if (stamp := self._stamp(name))}
-        stale = [name for name, stamp in found.items() if self._stamps.get(name) != stamp]
-        gone = [name for name in (self._stamps if is_all else names) if name in self._stamps and name not in found]
-        if not stale and not gone:
-            return
-        newest_last = sorted(stale, key=lambda name: ("/" not in name, name))
-        later = self._later([(name, found[name][1]) for name in newest_last]) if self._elsewhere else 0
-        many_gone = self._elsewhere is not None and len(gone) > MOST_GONE_AT_ONCE and self._inode != 0
-        self._take_up(db, newest_last[later:], [] if many_gone else gone, found)
+        later = self._too_much(changed) if self._delegate else 0
+        self._take_up(db, dict([*changed.items()][later:]))
         self._cache.clear()
         self._measure()
-        if later or many_gone:
+        if later:
             self._looked = 0.0
-            if self._elsewhere and self._inode:
-                self._handed_over = True
-                self._elsewhere()
+            if self._delegate and self._inode:
+                self._is_delegated = True
+                self._delegate()
+
+    def _changed(self) -> dict[str, Stamp | None]:
+        """Files in another state than here, with their stamps, None for a deleted one; facts and newest notes last."""
+        names, is_all = self._looked_at()
+        found = {name: stamp for name in names if (stamp := self._stamp(name))}
+        gone = [name for name in (self._stamps if is_all else names) if name in self._stamps and name not in found]
+        stale = [name for name, stamp in found.items() if self._stamps.get(name) != stamp]
+        return {name: found.get(name) for name in sorted([*stale, *gone], key=lambda name: ("/" not in name, name))}
 
     def _looked_at(self) -> tuple[Sequence[str], bool]:
         """The files to look at now, and whether these are all."""
@@ -159,88 +140,7 @@ class Index:
             self._names, self._folder, self._looked = memory_files(self.workspace), folder, time.monotonic()
         return (self._names if is_all else ["MEMORY.md", *self._names[-LOOKED_AT:]]), is_all
 
-    def _later(self, files: Sequence[tuple[str, int]]) -> int:
-        """How many of the files, the newest last, are too much for now."""
-        room = MOST_AT_ONCE
-        for left in range(len(files), 0, -1):
-            room -= files[left - 1][1]
-            if room < 0:
-                alone = left == len(files) and not self._inode  # nobody else can see an index in memory
-                return left - alone
-        return 0
-
-    def _take_up(
-        self, db: sqlite3.Connection, left: list[str], gone: Sequence[str], found: Mapping[str, tuple[int, int]]
-    ) -> None:
-        """The last file first and in several steps, so that who asks meanwhile finds the newest notes."""
-        room = _Room(db, {name: found[name][1] for name in left})
-        while left or gone:
-            try:
-                db.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:  # another is at it: what is there will do
-                self._looked = 0.0
-                return
-            with db:
-                changes = _Changes(db, self._between)
-                for name in gone:
-                    changes.replace(name, [])
-                    db.execute("DELETE FROM files WHERE name = ?", (name,))
-                done = []
-                while left and changes.size < MOST_UNWRITTEN:
-                    self._between()
-                    done.append(left.pop())
-                    self._read(changes, done[-1], found[done[-1]], room)
-                changes.write()
-            for name in gone:
-                del self._stamps[name]
-            self._stamps.update({name: found[name] for name in done})
-            gone = ()
-
-    def postings(self, term: str) -> array[int]:
-        """The ids of the lines that have the term."""
-        row = self._opened().execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
-        return array("I", row[0]) if row else array("I")
-
-    def known(self, terms: Iterable[str]) -> list[str]:
-        """Those of the terms that some line has."""
-        every = list(terms)
-        marks = ",".join("?" * len(every))
-        rows = self._opened().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
-        return [term for (term,) in rows]
-
-    def idf(self, lines: int) -> float:
-        """How much a term tells that so many lines have."""
-        return math.log(1 + (max(self.lines, _FEWEST_LINES) - lines + 0.5) / (lines + 0.5))
-
-    def rarities(self, terms: Iterable[str]) -> dict[str, float]:
-        """The idf of these and other terms, 0 for one that a single line has. They are kept until notes change."""
-        if len(self._rarities) > MOST_RARITIES:
-            self._rarities.clear()
-        unknown = sorted(term for term in terms if term not in self._rarities)[:MOST_RARITIES]  # in order: much faster
-        marks = ",".join("?" * len(unknown))
-        sql = f"SELECT term, length(lines) / 4 FROM terms WHERE term IN ({marks})"
-        for term, lines in self._opened().execute(sql, unknown):
-            self._rarities[term] = self.idf(lines) if lines > 1 else 0.0
-        return self._rarities
-
-    def piece(self, number: int) -> Piece:
-        if number not in self._cache:
-            sql = "SELECT file, row, data FROM pieces WHERE id = ?"
-            file, row, data = self._opened().execute(sql, (number,)).fetchone()
-            lines = tuple(map(Line._make, marshal.loads(data)))
-            terms = f" {' '.join([f'{line.terms} {line.heading}' for line in lines])} "
-            self._cache[number] = Piece(file, row, lines, terms)
-            if len(self._cache) > CACHED_PIECES:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(number)
-        return self._cache[number]
-
-    def between(self, first: date, last: date, most: int) -> list[int]:
-        """The pieces with lines of these days, the newest first."""
-        sql = "SELECT id FROM pieces WHERE first <= ? AND last >= ? AND first > 0 ORDER BY last DESC LIMIT ?"
-        return [n for (n,) in self._opened().execute(sql, (last.toordinal(), first.toordinal(), most))]
-
-    def _stamp(self, name: str) -> tuple[int, int] | None:
+    def _stamp(self, name: str) -> Stamp | None:
         try:
             found = os.lstat(f"{self._root}/{name}")
         except OSError:
@@ -249,19 +149,105 @@ class Index:
         fresh = abs(time.time_ns() - found.st_mtime_ns) < 50_000_000
         return (0 if fresh else found.st_mtime_ns, found.st_size)
 
-    def _read(self, changes: _Changes, name: str, stamp: tuple[int, int], room: _Room) -> None:
+    def _too_much(self, changed: Mapping[str, Stamp | None]) -> int:
+        """The number of files, the oldest first, that are too much for now."""
+        room = MOST_AT_ONCE
+        files = [*changed.items()]
+        for left in range(len(files), 0, -1):
+            name, stamp = files[left - 1]
+            room -= (stamp or self._stamps[name])[1]
+            if room < 0:
+                alone = left == len(changed) and not self._inode  # nobody else can see an index in memory
+                return left - alone
+        return 0
+
+    def _take_up(self, db: sqlite3.Connection, changed: Mapping[str, Stamp | None]) -> None:
+        """Index files, the last one first and in several steps, so that a query meanwhile finds the newest notes."""
+        ids, left = _new_ids(db, changed), [*changed]
+        while left:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:  # another process is at it: what is there will do
+                self._looked = 0.0
+                return
+            with db:
+                batch, done = _Batch(db, self._pause), []
+                while left and batch.size < MOST_UNWRITTEN:
+                    self._pause()
+                    done.append(left.pop())
+                    self._read(batch, done[-1], changed[done[-1]], ids[done[-1]])
+                batch.write()
+            for name in done:
+                if stamp := changed[name]:
+                    self._stamps[name] = stamp
+                else:
+                    del self._stamps[name]
+
+    def _read(self, batch: _Batch, name: str, stamp: Stamp | None, ids: Iterator[int]) -> None:
+        if not stamp:
+            batch.replace(name, [], ids)
+            batch.db.execute("DELETE FROM files WHERE name = ?", (name,))
+            return
         try:
             text = read_memory_file(self.workspace, name) or ""
         except WorkspaceError:
             text = ""
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-        known = changes.db.execute("SELECT digest FROM files WHERE name = ?", (name,)).fetchone()
+        known = batch.db.execute("SELECT digest FROM files WHERE name = ?", (name,)).fetchone()
         if not known or known[0] != digest:
-            changes.replace(name, list(_pieces(text, name)), room.of(name))
-        changes.db.execute("REPLACE INTO files VALUES (?, ?, ?, ?)", (name, *stamp, digest))
+            batch.replace(name, list(chunks(text, name)), ids)
+        batch.db.execute("REPLACE INTO files VALUES (?, ?, ?, ?)", (name, *stamp, digest))
+
+    # --- looking up --------------------------------------------------------------------------------------------------
+
+    def postings(self, term: str) -> array[int]:
+        """Posting list of a term: the ids of the entries that have it."""
+        row = self._opened().execute("SELECT postings FROM terms WHERE term = ?", (term,)).fetchone()
+        return array("I", row[0]) if row else array("I")
+
+    def known(self, terms: Iterable[str]) -> list[str]:
+        """Those of the terms that an entry has."""
+        every = list(terms)
+        marks = ",".join("?" * len(every))
+        rows = self._opened().execute(f"SELECT term FROM terms WHERE term IN ({marks})", every)
+        return [term for (term,) in rows]
+
+    def idf(self, frequency: int) -> float:
+        """Inverse document frequency of a term that so many entries have."""
+        return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))
+
+    def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
+        """The same of these terms (and others), 0 for one that a single entry has. Kept until notes change."""
+        if len(self._idf) > MOST_CACHED_IDF:
+            self._idf.clear()
+        unknown = sorted(term for term in terms if term not in self._idf)[:MOST_CACHED_IDF]  # in order: much faster
+        marks = ",".join("?" * len(unknown))
+        sql = f"SELECT term, length(postings) / 4 FROM terms WHERE term IN ({marks})"
+        for term, frequency in self._opened().execute(sql, unknown):
+            self._idf[term] = self.idf(frequency) if frequency > 1 else 0.0
+        return self._idf
+
+    def chunk(self, id: int) -> Chunk:
+        if id not in self._cache:
+            sql = "SELECT file, row, data FROM chunks WHERE id = ?"
+            file, row, data = self._opened().execute(sql, (id,)).fetchone()
+            entries = _loaded(data)
+            terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
+            self._cache[id] = Chunk(file, row, entries, terms)
+            if len(self._cache) > CACHED_CHUNKS:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(id)
+        return self._cache[id]
+
+    def between(self, first: date, last: date, most: int) -> list[int]:
+        """Chunks with entries of these days, the newest first."""
+        sql = "SELECT id FROM chunks WHERE first <= ? AND last >= ? AND first > 0 ORDER BY last DESC LIMIT ?"
+        return [id for (id,) in self._opened().execute(sql, (last.toordinal(), first.toordinal(), most))]
+
+    # --- the file ----------------------------------------------------------------------------------------------------
 
     def _opened(self) -> sqlite3.Connection:
-        """As the last refresh left it: a question is answered from one state."""
+        """As the last refresh left it: a query is answered from one state."""
         return self._db or self._connected()
 
     def _connected(self) -> sqlite3.Connection:
@@ -280,8 +266,8 @@ class Index:
             except (sqlite3.Error, OSError):  # a full disk, a home that is read-only: do without the file
                 self._db = _open(Path(":memory:"))
         self._inode = _inode(self.path)
-        if self._elsewhere:
-            self._db.execute("PRAGMA busy_timeout = 20")  # who asks does not wait for who writes
+        if self._delegate:
+            self._db.execute("PRAGMA busy_timeout = 20")  # a query does not wait for a writer
         self._looked = 0.0
         self._load(self._db)
         return self._db
@@ -294,10 +280,10 @@ class Index:
 
     def _measure(self) -> None:
         assert self._db is not None
-        sql = "SELECT count(*), coalesce(sum(lines), 0), coalesce(sum(words), 0) FROM pieces"
-        self._rarities.clear()
-        self.pieces, self.lines, words = self._db.execute(sql).fetchone()
-        self.average = words / self.lines if words else 1.0
+        sql = "SELECT count(*), coalesce(sum(entries), 0), coalesce(sum(length), 0) FROM chunks"
+        self._idf.clear()
+        self.chunks, self.entries, length = self._db.execute(sql).fetchone()
+        self.average_length = length / self.entries if length else 1.0
 
     def _disconnect(self) -> None:
         if self._db is not None:
@@ -307,126 +293,100 @@ class Index:
         self._cache.clear()
 
 
-class _Changes:
-    """Pieces replaced in one transaction; the words' lists are written once, at the end."""
+class _Batch:
+    """Chunks replaced in one transaction; their postings are written together, at the end."""
 
-    def __init__(self, db: sqlite3.Connection, between: Callable[[], None]) -> None:
-        self.db, self._between = db, between
+    def __init__(self, db: sqlite3.Connection, pause: Callable[[], None]) -> None:
+        self.db, self._pause = db, pause
         self.size = 0
-        self._added: defaultdict[str, array[int]] = defaultdict(_no_lines)
-        self._removed: dict[str, list[int]] = {}
+        self._added: defaultdict[str, array[int]] = defaultdict(lambda: array("I"))
+        self._removed: defaultdict[str, list[int]] = defaultdict(list)
 
-    def replace(self, file: str, pieces: Sequence[tuple[int, list[Line]]], numbers: Iterable[int] = ()) -> None:
-        """A file's pieces; those that are as before stay, at the beginning and at the end. New ones get `numbers`."""
-        sql = "SELECT id, row, data FROM pieces WHERE file = ? ORDER BY row"
+    def replace(self, file: str, chunks: Sequence[tuple[int, list[NoteEntry]]], ids: Iterator[int]) -> None:
+        """Store a file's chunks; those that are as before stay, at the beginning and at the end."""
+        sql = "SELECT id, row, data FROM chunks WHERE file = ? ORDER BY row"
         old = self.db.execute(sql, (file,)).fetchall()
-        new = [(row, lines, marshal.dumps([tuple(line) for line in lines])) for row, lines in pieces]
-        while old and new and old[0][2] == new[0][2] and old[0][1] == new[0][0]:
+        new = [(row, entries, marshal.dumps([tuple(entry) for entry in entries])) for row, entries in chunks]
+        while old and new and old[0][1:] == (new[0][0], new[0][2]):
             del old[0], new[0]
         while old and new and old[-1][2] == new[-1][2]:
-            self.db.execute("UPDATE pieces SET row = ? WHERE id = ?", (new.pop()[0], old.pop()[0]))
-        for at, (number, _, data) in enumerate(old):
-            before = list(map(Line._make, marshal.loads(data)))
-            if at < len(new):
-                self._put(number, file, new[at], before)
-            else:
-                self.db.execute("DELETE FROM pieces WHERE id = ?", (number,))
-                self._count(number, before, [])
-        free = iter(numbers)
-        for piece in new[len(old) :]:
-            self._put(self._new_piece(next(free, None)), file, piece, [])
+            self.db.execute("UPDATE chunks SET row = ? WHERE id = ?", (new.pop()[0], old.pop()[0]))
+        for (id, _, before), (row, entries, data) in zip(old, new, strict=False):
+            self._put(id, file, row, entries, data)
+            self._count(id, _loaded(before), entries)
+        for id, _, before in old[len(new) :]:
+            self.db.execute("DELETE FROM chunks WHERE id = ?", (id,))
+            self._count(id, _loaded(before), ())
+        for row, entries, data in new[len(old) :]:
+            id = self._new_chunk(next(ids, None))
+            self._put(id, file, row, entries, data)
+            self._count(id, (), entries)
 
-    def _new_piece(self, number: int | None) -> int:
-        """The number of a new piece: the given one unless another process was faster, else the next."""
-        sql = "INSERT OR IGNORE INTO pieces (id, file, row, first, last, lines, words) VALUES (?,'',0,0,0,0,0)"
-        cursor = self.db.execute(sql, (number,))
+    def _new_chunk(self, id: int | None) -> int:
+        """The id of a new chunk: the given one unless another process was faster, else the next."""
+        sql = "INSERT OR IGNORE INTO chunks (id, file, row, first, last, entries, length) VALUES (?,'',0,0,0,0,0)"
+        cursor = self.db.execute(sql, (id,))
         if not cursor.rowcount:
             cursor = self.db.execute(sql, (None,))
         return cursor.lastrowid or 0
 
+    def _put(self, id: int, file: str, row: int, entries: Sequence[NoteEntry], data: bytes) -> None:
+        days = [entry.day for entry in entries]
+        length = sum(entry.length for entry in entries)
+        sql = "UPDATE chunks SET file = ?, row = ?, first = ?, last = ?, entries = ?, length = ?, data = ? WHERE id = ?"
+        self.db.execute(sql, (file, row, min(days), max(days), len(entries), length, data, id))
+
+    def _count(self, id: int, before: Sequence[NoteEntry], after: Sequence[NoteEntry]) -> None:
+        old, new = _postings(id, before), _postings(id, after)
+        for term, entry in old - new:
+            self._removed[term].append(entry)
+        for term, entry in new - old if old else new:
+            self._added[term].append(entry)
+        self.size += len(new)
+
     def write(self) -> None:
         terms = [*(self._added.keys() | self._removed.keys())]
         for at in range(0, len(terms), _WRITTEN_AT_ONCE):
-            self._between()
+            self._pause()
             self._write(terms[at : at + _WRITTEN_AT_ONCE])
-        self._added.clear()
-        self._removed.clear()
-        self.size = 0
 
     def _write(self, terms: Sequence[str]) -> None:
         rows = []
         for term in terms:
-            found = self.db.execute("SELECT lines FROM terms WHERE term = ?", (term,)).fetchone()
-            lines = array("I", found[0] if found else b"")
-            for number in self._removed.get(term, ()):
-                lines.remove(number)
+            found = self.db.execute("SELECT postings FROM terms WHERE term = ?", (term,)).fetchone()
+            postings = array("I", found[0] if found else b"")
+            for entry in self._removed.get(term, ()):
+                postings.remove(entry)
             added = sorted(self._added.get(term, ()))
-            if added and lines and added[0] < lines[-1]:
-                lines = array("I", sorted([*lines, *added]))
+            if added and postings and added[0] < postings[-1]:
+                postings = array("I", sorted([*postings, *added]))
             else:
-                lines.extend(added)
-            rows.append((term, lines.tobytes()))
+                postings.extend(added)
+            rows.append((term, postings.tobytes()))
         self.db.executemany("REPLACE INTO terms VALUES (?, ?)", [row for row in rows if row[1]])
-        self.db.executemany("DELETE FROM terms WHERE term = ?", [(term,) for term, lines in rows if not lines])
-
-    def _put(self, number: int, file: str, piece: tuple[int, list[Line], bytes], before: list[Line]) -> None:
-        """Write a piece; a line that it had before keeps its id, so that only changed lines cost."""
-        row, lines, data = piece
-        if before:
-            lines = _with_serials(lines, before)
-            data = marshal.dumps([tuple(line) for line in lines])
-        days = [line.day for line in lines]
-        values = (file, row, min(days), max(days), len(lines), sum(line.words for line in lines), data, number)
-        sql = "UPDATE pieces SET file = ?, row = ?, first = ?, last = ?, lines = ?, words = ?, data = ? WHERE id = ?"
-        self.db.execute(sql, values)
-        self._count(number, before, lines)
-
-    def _count(self, number: int, before: list[Line], lines: list[Line]) -> None:
-        old = _occurrences(number, before)
-        new = _occurrences(number, lines)
-        for term, serial in old - new if old else ():
-            self._removed.setdefault(term, []).append(serial)
-        for term, serial in new - old if old else new:
-            self._added[term].append(serial)
-        self.size += len(new)
+        self.db.executemany("DELETE FROM terms WHERE term = ?", [(term,) for term, left in rows if not left])
 
 
-class _Room:
-    """Numbers for pieces of files that are taken up together: the newest note's are the highest, whichever is first."""
-
-    def __init__(self, db: sqlite3.Connection, sizes: Mapping[str, int]) -> None:
-        """`sizes` are bytes, the oldest file first."""
-        begin = db.execute("SELECT coalesce(max(id), 0) FROM pieces").fetchone()[0] + 1
-        self._ranges: dict[str, range] = {}
-        for name, size in sizes.items():
-            self._ranges[name] = range(begin, begin + size // _PIECE_BYTES + 1)
-            begin = self._ranges[name].stop
-
-    def of(self, name: str) -> Iterable[int]:
-        return self._ranges[name]
+def _new_ids(db: sqlite3.Connection, changed: Mapping[str, Stamp | None]) -> dict[str, Iterator[int]]:
+    """Ids for new chunks by file: those of newer notes are higher, although they are taken up first."""
+    begin = db.execute("SELECT coalesce(max(id), 0) FROM chunks").fetchone()[0] + 1
+    ids: dict[str, Iterator[int]] = {}
+    for name, stamp in changed.items():
+        end = begin + (stamp[1] if stamp else 0) // _CHUNK_BYTES + 1
+        ids[name], begin = iter(range(begin, end)), end
+    return ids
 
 
-def _no_lines() -> array[int]:
-    return array("I")
+def _loaded(data: bytes) -> tuple[NoteEntry, ...]:
+    return tuple(map(NoteEntry._make, marshal.loads(data)))
 
 
-def _occurrences(number: int, lines: Sequence[Line]) -> set[tuple[str, int]]:
-    """Each word of a piece's lines with the line's id."""
+def _postings(chunk: int, entries: Sequence[NoteEntry]) -> set[tuple[str, int]]:
+    """Each term of a chunk's entries with the entry's id."""
     found: set[tuple[str, int]] = set()
-    for line in lines:
-        found.update(zip({*line.terms.split(), *line.heading.split()}, repeat(number << 8 | line.serial)))
+    for at, entry in enumerate(entries):
+        found.update(zip({*entry.terms.split(), *entry.heading.split()}, repeat(chunk << 8 | at)))
     return found
-
-
-def _with_serials(lines: list[Line], before: list[Line]) -> list[Line]:
-    known: dict[str, list[int]] = {}
-    for line in reversed(before):
-        known.setdefault(line.terms, []).append(line.serial)
-    kept = [serials.pop() if (serials := known.get(line.terms)) else None for line in lines]
-    free = iter(sorted(set(range(256)) - set(kept)))
-    return [
-        line._replace(serial=next(free) if serial is None else serial) for line, serial in zip(lines, kept, strict=True)
-    ]
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -455,110 +415,20 @@ def _inode(path: Path) -> int:
         return 0
 
 
-def entries(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """First row, last row, heading above and text of each bullet and paragraph, struck words left out."""
-    heading, begun = "", list[tuple[int, str]]()
-    for row, line in enumerate([*lines_of(text), ""], 1):
-        is_heading = line.startswith("#")
-        if begun and (is_heading or not line.strip() or BULLET.match(line)):
-            said = clean([each for _, each in begun])
-            if said:
-                yield begun[0][0], begun[-1][0], heading, said
-            begun = []
-        if is_heading:
-            heading = line.lstrip("# ").strip()
-            yield row, row, heading, ""
-        elif line.strip():
-            begun.append((row, line))
-
-
-def clean(lines: Sequence[str]) -> str:
-    """What the lines of an entry say, without bullet and struck words; '' when nothing is left."""
-    text = "\n".join(line.strip() for line in lines)
-    text = _STRUCK.sub("", BULLET.sub("", text, count=1)).strip()
-    return text if _WORD.search(_STAMP.sub("", text)) else ""
-
-
-def _pieces(text: str, name: str) -> Iterator[tuple[int, list[Line]]]:
-    """Lines in pieces, each with its first row; a new piece begins at a heading where it can."""
-    own = _day(name.rpartition("/")[2].removesuffix(".md"))
-    day, section, row, heading = own, 0, 1, tuple[str, ...]()
-    lines: list[Line] = []
-    for start, end, title, said in entries(text):
-        if not said:
-            section += 1
-            spans, rest = find_dates(fold(title), own or date.min) if _YEAR.search(title) else ([], title)
-            day = spans[0].first if len(spans) == 1 and spans[0].days == 1 else own
-            heading = tuple(dict.fromkeys(tokens(rest))) if _LETTER.search(rest) else ()
-        if lines and (len(lines) == PIECE_LINES or (not said and len(lines) >= PIECE_LINES // 4)):
-            yield row, lines
-            lines = []
-        if not lines:
-            row, first = start, section
-        if said:
-            lines.append(_line(len(lines), start - row, end - row, said, day, section - first, heading))
-    if lines:
-        yield row, lines
-
-
-def _line(
-    serial: int, start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]
-) -> Line:
-    terms = list(tokens(said))
-    dated = _DATED.match(said)
-    own = (_day(dated[1]) if dated else None) or day
-    speaker = _SPEAKER.match(said)
-    return Line(
-        serial,
-        start,
-        end,
-        len(said),
-        len(terms),
-        said.endswith(("?", "？")),
-        bool(_TIME.search(said)),
-        fold(speaker[1]) if speaker else "",
-        own.toordinal() if own else 0,
-        section,
-        " ".join(terms),
-        " ".join(term for term in heading if term not in terms),
-    )
-
-
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-_FEWEST_LINES = 100
+_FEWEST_ENTRIES = 100
 """A word is not common because the only note has it."""
 _WRITTEN_AT_ONCE = 200
-_PIECE_BYTES = 512
-"""A piece has more as a rule; where it has less, the file's last pieces are numbered after all others."""
-BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
-_STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")
-_WORD = re.compile(r"[^\W_]")
-_LETTER = re.compile(r"[^\W\d_]")
-_YEAR = re.compile(r"\d{4}")
-_DATED = re.compile(r"(\d{4}-\d\d-\d\d)\b")
-_SPEAKER = re.compile(r"(?:\d\d:\d\d )?([^\W\d_][^\n:：]{0,30})[:：]\s")
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|morning|recently|since|"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|october|"
-    r"november|december|summer|winter|spring|autumn|fall|\d{4}|\d{1,2}(?::\d\d|th|st|nd|rd))\b|"
-    r"[昨今明前后後]天|[年月日号號周週]|星期",
-    re.IGNORECASE,
-)
+_CHUNK_BYTES = 512
+"""A chunk has more as a rule; where it has less, the file's last chunks are numbered after all others."""
 _SCHEMA = f"""
 PRAGMA user_version = {FORMAT};
 CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, mtime INTEGER, size INTEGER, digest BLOB) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS pieces (
-    id INTEGER PRIMARY KEY, file TEXT, row INTEGER, first INTEGER, last INTEGER, lines INTEGER, words INTEGER, data BLOB
+CREATE TABLE IF NOT EXISTS chunks (
+    id INTEGER PRIMARY KEY, file TEXT, row INTEGER, first INTEGER, last INTEGER, entries INTEGER, length INTEGER,
+    data BLOB
 );
-CREATE INDEX IF NOT EXISTS pieces_of_file ON pieces (file, row);
-CREATE INDEX IF NOT EXISTS pieces_of_days ON pieces (last, first);
-CREATE INDEX IF NOT EXISTS pieces_by_size ON pieces (lines, words);
-CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, lines BLOB);
+CREATE INDEX IF NOT EXISTS chunks_of_file ON chunks (file, row);
+CREATE INDEX IF NOT EXISTS chunks_of_days ON chunks (last, first);
+CREATE INDEX IF NOT EXISTS chunks_by_size ON chunks (entries, length);
+CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, postings BLOB);
 """

@@ -1,4 +1,4 @@
-"""One search of the notes for all who look things up: the index is made when somebody asks first."""
+"""Search of the notes, for anybody and from any thread; the index is opened by the first query."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.recall import Hit
 
 LONGEST_NOTE = 280
-"""Characters of a note that comes up by itself."""
+"""Characters of a recalled note."""
 
 
 class NoteSearch:
-    """May be asked from any thread. Raises nothing: an unreadable note is passed over, a damaged index made anew.
+    """Raises nothing: an unreadable note is passed over, a damaged index made anew.
 
-    Much that is new (years of notes, the first time) is taken up in a thread of its own, the newest first: who asks
-    from an event loop is answered from what is there so far, anybody else waits for all of it.
+    Years of notes are indexed in a thread, the newest first: a query on an event loop is answered from what is there so
+    far, any other waits for all of it.
     """
 
     def __init__(self, workspace: Workspace, index_file: Path, clock: Callable[[], datetime]) -> None:
         self._workspace, self._file, self._clock = workspace, index_file, clock
         self._made: Index | None = None
         self._builder: threading.Thread | None = None
-        self._lock, self._quiet, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        self._quiet.set()
+        self._lock, self._idle, self._closing = threading.Lock(), threading.Event(), threading.Event()
+        self._idle.set()
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The entries that match best."""
@@ -42,7 +42,7 @@ class NoteSearch:
         return self._asked(lambda index: recall.search(index, query, limit, self._clock()))
 
     def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]:
-        """What a message brings up, the best first, each cut to LONGEST_NOTE characters; often nothing."""
+        """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none."""
         if not self._has_notes():
             return []
         from nanoclaw.plugins.memory import recall
@@ -50,7 +50,7 @@ class NoteSearch:
         return self._asked(lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE))
 
     def close(self) -> None:
-        """What is not taken up yet is left for the next time."""
+        """Notes that are not indexed yet are left for the next time."""
         self._closing.set()
         if builder := self._builder:
             builder.join()
@@ -68,11 +68,11 @@ class NoteSearch:
         return hits
 
     def _undisturbed(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
-        self._quiet.clear()  # two threads that both want to compute wait for each other at every turn
+        self._idle.clear()  # two busy threads slow each other down
         try:
             return ask(self._index())
         finally:
-            self._quiet.set()
+            self._idle.set()
 
     def _has_notes(self) -> bool:
         try:
@@ -90,21 +90,21 @@ class NoteSearch:
             return self._made
 
     def _build(self) -> None:
+        """Take up what is new in a thread of its own, with a connection of its own to the same file."""
         from nanoclaw.plugins.memory.index import Index
 
         with self._lock:
             if self._builder is None:
-                index = Index(self._workspace, self._file, between=self._between)
-                thread = threading.Thread(target=self._take_up, args=(index,), name="notes", daemon=True)
-                thread.start()
-                self._builder = thread
+                index = Index(self._workspace, self._file, pause=self._pause)
+                self._builder = threading.Thread(target=self._take_up, args=(index,), name="notes", daemon=True)
+                self._builder.start()
 
     def _take_up(self, index: Index) -> None:
         import sqlite3
 
         from nanoclaw.plugins.memory.index import Stopped
 
-        with suppress(Stopped, sqlite3.Error):  # the next question begins it again
+        with suppress(Stopped, sqlite3.Error):  # the next query begins it again
             index.refresh()
         index.close()
         with self._lock:
@@ -112,10 +112,10 @@ class NoteSearch:
             if self._made:
                 self._made.resume()
 
-    def _between(self) -> None:
+    def _pause(self) -> None:
         from nanoclaw.plugins.memory.index import Stopped
 
-        self._quiet.wait()
+        self._idle.wait()
         if self._closing.is_set():
             raise Stopped
 

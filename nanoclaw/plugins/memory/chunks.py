@@ -1,0 +1,121 @@
+"""Notes parsed for the index: entries (a bullet or a paragraph each) in chunks that are stored together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from nanoclaw.plugins.memory.dates import find_dates
+from nanoclaw.plugins.memory.notes import lines_of
+from nanoclaw.tokenizer import fold, tokens
+
+CHUNK_ENTRIES = 64
+"""A chunk also ends at a heading, once it has a quarter of these."""
+
+
+class NoteEntry(NamedTuple):
+    """One entry of a note. Lines count from the first one of its chunk."""
+
+    start: int
+    end: int
+    characters: int
+    length: int  # in terms
+    is_question: bool
+    has_time: bool
+    speaker: str
+    day: int  # date.toordinal(), 0 for none
+    section: int
+    terms: str  # in order, a blank between: read much faster than a table
+    heading: str
+
+
+def chunks(text: str, name: str) -> Iterator[tuple[int, list[NoteEntry]]]:
+    """Entries of a file in chunks, each with its first line."""
+    own = _day(name.rpartition("/")[2].removesuffix(".md"))
+    day, section, first_section, row, heading = own, 0, 0, 1, tuple[str, ...]()
+    found: list[NoteEntry] = []
+    for start, end, title, said in entries(text):
+        if not said:
+            section += 1
+            ranges, rest = find_dates(fold(title), own or date.min) if _YEAR.search(title) else ([], title)
+            day = ranges[0].first if len(ranges) == 1 and ranges[0].days == 1 else own
+            heading = tuple(dict.fromkeys(tokens(rest))) if _LETTER.search(rest) else ()
+        if found and (len(found) == CHUNK_ENTRIES or (not said and len(found) >= CHUNK_ENTRIES // 4)):
+            yield row, found
+            found = []
+        if not found:
+            row, first_section = start, section
+        if said:
+            found.append(_entry(start - row, end - row, said, day, section - first_section, heading))
+    if found:
+        yield row, found
+
+
+def entries(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """First line, last line, heading and text of each bullet and paragraph, without struck words; '' for a heading."""
+    heading, begun = "", list[tuple[int, str]]()
+    for row, line in enumerate([*lines_of(text), ""], 1):
+        is_heading = line.startswith("#")
+        if begun and (is_heading or not line.strip() or BULLET.match(line)):
+            said = clean([each for _, each in begun])
+            if said:
+                yield begun[0][0], begun[-1][0], heading, said
+            begun = []
+        if is_heading:
+            heading = line.lstrip("# ").strip()
+            yield row, row, heading, ""
+        elif line.strip():
+            begun.append((row, line))
+
+
+def clean(lines: Sequence[str]) -> str:
+    """Text of an entry without bullet and struck words; '' when nothing is left."""
+    text = "\n".join(line.strip() for line in lines)
+    text = _STRUCK.sub("", BULLET.sub("", text, count=1)).strip()
+    return text if _WORD.search(_STAMP.sub("", text)) else ""
+
+
+def _entry(start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]) -> NoteEntry:
+    terms = list(tokens(said))
+    dated = _DATED.match(said)
+    own = (_day(dated[1]) if dated else None) or day
+    speaker = _SPEAKER.match(said)
+    return NoteEntry(
+        start,
+        end,
+        len(said),
+        len(terms),
+        said.endswith(("?", "？")),
+        bool(_TIME.search(said)),
+        fold(speaker[1]) if speaker else "",
+        own.toordinal() if own else 0,
+        section,
+        " ".join(terms),
+        " ".join(term for term in heading if term not in terms),
+    )
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")
+_WORD = re.compile(r"[^\W_]")
+_LETTER = re.compile(r"[^\W\d_]")
+_YEAR = re.compile(r"\d{4}")
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d)\b")
+_SPEAKER = re.compile(r"(?:\d\d:\d\d )?([^\W\d_][^\n:：]{0,30})[:：]\s")
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|weeks?|weekend|months?|years?|days?|morning|recently|since|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|october|"
+    r"november|december|summer|winter|spring|autumn|fall|\d{4}|\d{1,2}(?::\d\d|th|st|nd|rd))\b|"
+    r"[昨今明前后後]天|[年月日号號周週]|星期",
+    re.IGNORECASE,
+)

@@ -1,0 +1,127 @@
+"""A query taken apart: its terms with their weights, and the days it names."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from heapq import nlargest
+
+from nanoclaw.plugins.memory.dates import DateRange, find_dates
+from nanoclaw.plugins.memory.index import Index
+from nanoclaw.tokenizer import FRAME, PHATIC, STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
+
+LONGEST_QUERY = 4_000
+MOST_TERMS = 64
+"""The rarest terms of a long query say what it is about."""
+
+_FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
+_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
+_MOST_REPAIRS = 4  # words that no note has and that may be mistyped
+
+
+@dataclass(slots=True)
+class Query:
+    words: frozenset[str]
+    values: dict[str, float]
+    """Weight times inverse document frequency of each term that some note has."""
+    postings: dict[str, array[int]]
+    days: list[DateRange]
+    worth: float
+    """Sum over all its own terms, those that no note has included."""
+    asks_when: bool
+    first_person: bool
+    expected: bool
+    """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
+
+
+def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
+    """`talk` helps with a message that only makes sense after it."""
+    text = text[:LONGEST_QUERY]
+    days, rest = find_dates(fold(text), today)
+    weights: dict[str, float] = {}
+    own = _weigh(index, rest, 1.0, weights, repair=True)
+    if own.keys() <= PHATIC | FRAME and not days:
+        weights.clear()
+        talk = ()
+    if not _ASKS.search(rest) or (_PRONOUN.search(rest) and not _NAME.search(text)):
+        for said in talk:
+            _weigh(index, find_dates(fold(said[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
+    postings = {term: index.postings(term) for term in weights}
+    idf = {term: index.idf(len(postings[term])) for term in weights}
+    best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
+    values = {term: weights[term] * idf[term] for term in best}
+    if days and all(term in FRAME for term in values):
+        values = {}  # "what happened on 3 May?" says nothing but the day
+    unknown = index.idf(0)
+    names = {stem(fold(name)) for name in _NAME.findall(text)}
+    return Query(
+        frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
+        values,
+        postings,
+        days,
+        sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
+        bool(_ASKS_WHEN.search(rest)),
+        bool(_FIRST_PERSON.search(rest)),
+        bool(_PERSONAL.search(rest)) or any(name in values or own.get(name) == _REPAIRED for name in names),
+    )
+
+
+def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], repair: bool) -> dict[str, float]:
+    """Add terms of a text that notes have, or near ones, to `weights`; returns all its own with their weights."""
+    own: dict[str, float] = {}
+    for word in words(text):
+        for term in tokens(word):
+            share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
+            own[term] = weight * share
+    known = set(index.known(own))
+    for term in known:
+        weights[term] = max(weights.get(term, 0.0), own[term])
+    if repair:
+        strange = [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS and stem(word) not in known]
+        for word in strange[:_MOST_REPAIRS]:
+            near = _repaired(index, word)
+            for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
+                weights.setdefault(term, weight * _REPAIRED / len(near))
+            if near:
+                own[stem(word)] = weight * _REPAIRED
+    return own
+
+
+def _repaired(index: Index, word: str) -> list[str]:
+    """Terms of the notes at an edit distance of 1 from a word, two swapped letters counting as one edit."""
+    if not 4 <= len(word) <= 30 or not word.isalpha() or is_cjk(word):
+        return []
+    block = ord(min(word)) & ~63  # the word's own alphabet
+    letters = "abcdefghijklmnopqrstuvwxyz" if word.isascii() else "".join(map(chr, range(block, block + 64)))
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    near = {left + right[1:] for left, right in splits if right}
+    near |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
+    near |= {left + letter + right[1:] for left, right in splits if right for letter in letters}
+    near |= {left + letter + right for left, right in splits for letter in letters}
+    return [] if near & STOP_WORDS else index.known({stem(each) for each in near})
+
+
+def _cjk_share(term: str) -> float:
+    if not is_cjk(term):
+        return 1.0
+    return _CJK_PAIR if STOP_CHARACTERS.isdisjoint(term) else 0.0
+
+
+_PRONOUN = re.compile(
+    r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
+)
+_NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]\w*")  # within the message itself, for a pronoun to mean
+_ASKS = re.compile(
+    r"[?？]|^\s*(?:who|what|when|where|which|why|how|whose|do|does|did|is|are|was|were|has|have|had|can|could|will|would|"
+    r"should|tell|remind|show|list|find|any|anything)\b|[吗呢]|什么|怎么|哪|谁|几|多少"
+)
+_ASKS_WHEN = re.compile(
+    r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|什么时候|几[月号点]|哪天|何时|いつ|언제"
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|mine|myself)\b|我")
+_PERSONAL = re.compile(
+    r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
+)
