@@ -8,6 +8,8 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,19 +22,31 @@ from nanoclaw.plugins.schedule.cli import add_arguments as add_cron_arguments
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
-    options = parser().parse_args(argv)
+    argv = list(argv)
+    if argv and not argv[0].startswith("-") and not is_built_in(argv[0]):
+        return _guarded(lambda: _of_plugin(argv), argv)
+    options = (parser() if any(map(is_built_in, argv)) or _asks_for_help(argv) else chat_parser()).parse_args(argv)
+    return _guarded(lambda: _run(options), argv)
+
+
+def _run(options: argparse.Namespace) -> int:
+    home = configuration.home_of(os.environ)
+    _finish_restore(home)
+    config = Config(home) if options.without_config else configuration.load(os.environ)
+    config = replace(config, plugins=replace(config.plugins, off=(*config.plugins.off, *options.without)))
+    for warning in config.warnings:
+        attach.say(warning)
+    status = _carrying_out(options.command)(config, options)
+    if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
+        sys.stdout.flush()
+    return status
+
+
+def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:
     try:
-        home = configuration.home_of(os.environ)
-        _finish_restore(home)
-        config = Config(home) if options.without_config else configuration.load(os.environ)
-        for warning in config.warnings:
-            attach.say(warning)
-        status = _carrying_out(options.command)(config, options)
-        if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
-            sys.stdout.flush()
-        return status
+        return work()
     except NanoclawError as error:
-        return attach.failed(error, as_json=getattr(options, "json", False))
+        return attach.failed(error, as_json="--json" in argv)
     except KeyboardInterrupt:
         return 130
     except OSError as error:
@@ -44,27 +58,46 @@ def run(argv: Sequence[str]) -> int:
         return 1
 
 
+def _of_plugin(argv: Sequence[str]) -> int:
+    """A command that a plugin brings: `nanoclaw frost Berlin` is `/frost Berlin`, said in a chat."""
+    as_json = "--json" in argv
+    words = [word for word in argv if word != "--json"]
+    config = configuration.load(os.environ)
+    if not config.plugins.enabled:
+        parser().parse_args(list(argv))  # says which command is near
+    from nanoclaw.commands.plugins import carry_out
+
+    return carry_out(config, words[0], " ".join(words[1:]), as_json=as_json)
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    return any(word in ("-h", "--help") for word in argv)
+
+
+_FAMILIES: dict[str, str] = {
+    **dict.fromkeys(("chat", "gateway"), "talking"),
+    **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
+    **dict.fromkeys(("cron", "heartbeat"), "jobs"),
+    **dict.fromkeys(("context", "usage", "sessions", "skills"), "showing"),
+    **{name: name for name in ("memory", "local", "plugins")},
+    "link": "linking",
+}
+"""By command the module of nanoclaw/commands that carries it out; it is imported only then."""
+
+
+def is_built_in(word: str) -> bool:
+    return word in _FAMILIES and word != "chat"
+
+
 def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
     """The function of a command, whose module is imported only now."""
-    match command.split()[0]:
-        case "chat" | "gateway":
-            from nanoclaw.commands.talking import COMMANDS
-        case "init" | "status" | "doctor" | "backup" | "restore":
-            from nanoclaw.commands.home import COMMANDS
-        case "cron" | "heartbeat":
-            from nanoclaw.commands.jobs import COMMANDS
-        case "memory":
-            from nanoclaw.commands.memory import COMMANDS
-        case "local":
-            from nanoclaw.commands.local import COMMANDS
-        case "link":
-            from nanoclaw.commands.linking import COMMANDS
-        case _:
-            from nanoclaw.commands.showing import COMMANDS
-    return COMMANDS[command]
+    module = import_module(f"nanoclaw.commands.{_FAMILIES[command.split()[0]]}")
+    found: Callable[[Config, argparse.Namespace], int] = module.COMMANDS[command]
+    return found
 
 
-def parser() -> argparse.ArgumentParser:
+def chat_parser() -> _Parser:
+    """What stands before any command: all that talking needs."""
     top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
     top.set_defaults(command="chat", without_config=False)
     top.add_argument("-V", "--version", action="store_true", help="print the version")
@@ -80,6 +113,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
+    top.add_argument("--without", action="append", default=[], metavar="PLUGIN", help="start without a plugin")
+    return top
+
+
+def parser() -> _Parser:
+    """All commands."""
+    top = chat_parser()
     families = {"": top.add_subparsers(title="commands", metavar="COMMAND")}
 
     def command(words: str, text: str) -> _Parser:
@@ -164,6 +204,9 @@ def parser() -> argparse.ArgumentParser:
     acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")
     acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
     acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
+
+    listed = command("plugins", "the plugins that run, from where, and with which hooks")
+    listed.add_argument("--json", action="store_true")
 
     skills = command("skills", "the skills that were found")
     skills.set_defaults(json=False)

@@ -23,6 +23,7 @@ from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import Tool
 
+REPOSITORY = Path(__file__).parents[1]
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=BERLIN)
 MAIN = Address("terminal", "main")

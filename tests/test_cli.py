@@ -16,7 +16,7 @@ from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from nanoclaw.plugins.skills.skills import Means, Skill, body, discover, summary, survey
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 
 SHIPPED = REPOSITORY / "skills"
 NAMES = ["github", "memory", "schedule", "skill-creator", "summarize", "tmux", "weather"]

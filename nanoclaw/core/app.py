@@ -37,7 +37,7 @@ from nanoclaw.core.model_call import ModelCalls, Models
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.places import TERMINAL, Places
-from nanoclaw.core.plugin import Finding, Plugin, Turn
+from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
@@ -144,6 +144,10 @@ class App:
         """Run a call through every gate."""
         assert isinstance(turn, RunningTurn)
         return await self.calls.call(call, turn)
+
+    async def carry_out(self, command: str, said: Said) -> Reply:
+        """Carry a command out for somebody. Raises NanoclawError where it cannot be."""
+        return await self.commands.for_said(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
         """Ask the model of a turn, or the configured one, accounted for and within every limit."""

@@ -54,16 +54,16 @@ def build(
     """
     homes.make_home(config)
     clock = clock or clock_of(config.person.timezone, config.environment)
-    classes = _classes(config, plugins, frozenset(without))
-    _check_keys(config, classes)
+    kinds = classes(config, plugins, frozenset(without))
+    _check_keys(config, kinds)
     store = Store(config.home / "state.db")
     try:
         app = App(config, store, clock)
-        app.secrets = _secrets(config, classes)
+        app.secrets = _secrets(config, kinds)
         start_logging(config, app.secrets)
         Workspace(config.workspace_path).check_writable()
         homes.remove_left_over(config, store)
-        app.plug(_made(app, classes))
+        app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
         if channels is None:
             app.is_gateway = True
@@ -79,8 +79,8 @@ def build(
 # --- plugins ---------------------------------------------------------------------------------------------------------
 
 
-def _classes(
-    config: Config, plugins: Iterable[str | type[Plugin]] | None, without: frozenset[str]
+def classes(
+    config: Config, plugins: Iterable[str | type[Plugin]] | None = None, without: frozenset[str] = frozenset()
 ) -> list[type[Plugin]]:
     """The classes of the plugins that run, in the order of their chain."""
     off = without | set(config.plugins.off)
@@ -114,23 +114,23 @@ def prefix_of(one: type[Plugin]) -> str:
     return one.name if one.name in BUILT_IN else f"plugins.{one.name}"
 
 
-def _check_keys(config: Config, classes: Sequence[type[Plugin]]) -> None:
+def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
     """Raises ConfigError for a key that nobody owns."""
     if not config.table:
         return
-    off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in classes}]
-    owned = [key for one in (*classes, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
+    off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in kinds}]
+    owned = [key for one in (*kinds, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
     for table in chat_apps.tables(config).values():
         owned += chat_apps.keys_of(table)
-        shared = [one.channel_settings for one in (*classes, *off) if one.channel_settings]
+        shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
         owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
     config.check([*owned, *(f"plugins.{name}.*" for name in config.plugins.enabled)])
 
 
-def _made(app: App, classes: Sequence[type[Plugin]]) -> list[Plugin]:
-    """The plugins, in the order of `classes`; those that others need are made first."""
+def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
+    """The plugins, in the order of `kinds`; those that others need are made first."""
     made: dict[str, Plugin] = {}
-    for one in _by_need(classes):
+    for one in _by_need(kinds):
         _migrate(app.store, one)
         settings: Any = None
         if one.settings:
@@ -147,13 +147,13 @@ def _made(app: App, classes: Sequence[type[Plugin]]) -> list[Plugin]:
                 f"nanoclaw --without {one.name} starts without it."
             ) from error
         app.publish(made[one.name])
-    return [made[one.name] for one in classes]
+    return [made[one.name] for one in kinds]
 
 
-def _by_need(classes: Sequence[type[Plugin]]) -> list[type[Plugin]]:
+def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
     """The same, each after those that it needs."""
-    left, done = list(classes), list[type[Plugin]]()
-    there = {one.name for one in classes}
+    left, done = list(kinds), list[type[Plugin]]()
+    there = {one.name for one in kinds}
     while left:
         known = {one.name for one in done}
         ready = [one for one in left if all(name in known or name not in there for name in one.needs)]
@@ -235,12 +235,12 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
     return GivenModels(list(provider) if isinstance(provider, Sequence) else [provider], app.facts)
 
 
-def _secrets(config: Config, classes: Sequence[type[Plugin]]) -> tuple[str, ...]:
+def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
     """Values that must never show: keys in the configuration and in the environment, and what plugins and channels
     call secret."""
     named = [value for name, value in config.environment.items() if name.upper().endswith(SECRET_ENDINGS)]
     kept = [config.model.api_key]
-    for one in classes:
+    for one in kinds:
         for name in one.secrets:
             kept.append(str(config.get(one.keys.get(name, f"{prefix_of(one)}.{name}"), "")))
     kept += [value for table in chat_apps.tables(config).values() for value in table.secrets]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from typing import cast
 
-from nanoclaw.core.errors import NanoclawError, ScheduleError, SkillError
+from nanoclaw.core.errors import ConfigError, NanoclawError, ScheduleError, SkillError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
-from nanoclaw.core.plugin import Command, Done, Profile, Reply, Said
+from nanoclaw.core.plugin import Command, Done, Profile, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 
@@ -100,6 +101,21 @@ class Commands:
                 self._transactions.write(done.change)
             return done.text
         return done
+
+    async def for_said(self, name: str, said: Said) -> Reply:
+        """Carry a command out outside any message. Raises NanoclawError where it cannot be."""
+        found = self.find(name)
+        if found is None or said.profile not in found.open_to:
+            raise ConfigError(self._unknown(name) if found is None else f"/{name} cannot be used here.")
+        if inspect.iscoroutinefunction(found.run):
+            done: Done = await found.run(said)
+        else:
+            run = cast(Callable[[Said, Tx], Done], found.run)
+            done = self._transactions.write(lambda tx: run(said, tx))
+        reply = done if isinstance(done, Reply) else Reply(done if isinstance(done, str) else done.text)
+        if reply.change:
+            self._transactions.write(reply.change)
+        return reply
 
     def _run(self, command: Command, said: Said, inbound: Inbound, tx: Transaction) -> Done:
         """What it wrote is taken back where it raises on purpose."""

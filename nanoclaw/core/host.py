@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, ToolCall, ToolResult
 from nanoclaw.core.plugin import Ask, Command, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
@@ -156,18 +156,7 @@ class PluginHost:
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Raises NanoclawError where it cannot be carried out."""
-        message = UserMessage(f"/{command} {said.argument}".strip(), self.now())
-        inbound = Inbound(
-            said.address,
-            said.sender,
-            "",
-            message,
-            role=said.role,
-            conversation=said.conversation,
-            is_group=said.is_group,
-        )
-        done = await self._app.commands.carry_out(inbound)
-        return Reply(done if isinstance(done, str) else done.text)
+        return await self._app.carry_out(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
         return await self._app.complete(request, turn)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 
 KEY = "sk-canary-7f3a9c21d84e"
 SECONDS = 100.0

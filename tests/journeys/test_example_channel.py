@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
 

@@ -32,7 +32,7 @@ from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.plugins.access.accounts import Accounts
 from tests.channels.telegram_talk import picture
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, delta, events, says
 

@@ -19,7 +19,7 @@ import pytest
 
 from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.dial import story
 from tests.journeys.command import Home
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register

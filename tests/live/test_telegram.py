@@ -25,7 +25,7 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.channels.telegram_talk import ANNA, GROUP, picture
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.journeys.command import Home, Running
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.torture import day, shim
 from tests.torture.check import violations
 from tests.torture.sabotage import SABOTAGES

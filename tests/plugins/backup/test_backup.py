@@ -24,7 +24,7 @@ import pytest
 from nanoclaw.core.bootstrap import seed
 from nanoclaw.core.store.db import Store, newest_format
 from nanoclaw.core.store.sessions import list_sessions
-from tests.core.house import REPOSITORY
+from tests.program import REPOSITORY
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 

@@ -1,0 +1,240 @@
+"""Somebody else's plugins: the example of docs/plugins.md as a file of the home and as an installed package, and one of
+every kind of thing that a plugin may bring."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.build import build
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import NOON, REPOSITORY, config_of, results, running
+
+DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
+WEATHER, MANNERS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+ENABLED = '[plugins]\nenabled = ["weather"]\n[plugins.weather]\nevery = 600.0\nkey = "secret-of-the-service"\n'
+
+EVERYTHING = """
+import asyncio
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.core.plugin import Answer, Plugin
+
+SENT = []
+
+
+class Postbox:
+    name = "postbox"
+    hints = Hints(bursts=False)
+    alive = None
+
+    async def run(self, deliver):
+        await asyncio.Event().wait()
+
+    def serves(self, outbound):
+        return True
+
+    async def send(self, outbound):
+        SENT.append(outbound.text)
+        return "1"
+
+    def show(self, address, event):
+        pass
+
+
+class Parrot:
+    supports_vision = False
+
+    def __init__(self, model):
+        self.model = model
+
+    async def complete(self, request, on_event):
+        return AssistantMessage(f"{self.model} says: {request.history[-1].text}", request.history[-1].at)
+
+    async def aclose(self):
+        pass
+
+
+class Everything(Plugin):
+    name = "everything"
+
+    def channels(self):
+        return [Postbox()]
+
+    def providers(self):
+        return {"parrot": Parrot}
+
+    async def before_answer(self, answer, turn):
+        return Answer(answer.text + " (checked)")
+"""
+
+
+def put(root: Path, name: str, code: str) -> None:
+    """A plugin that is one file of the home."""
+    (root / "plugins").mkdir(parents=True, exist_ok=True)
+    (root / "plugins" / f"{name}.py").write_text(code)
+
+
+def test_the_example_has_less_than_sixty_lines() -> None:
+    assert WEATHER.count("\n") < 60
+
+
+async def test_a_file_in_the_home_brings_five_things_and_outlives_a_restart(tmp_path: Path) -> None:
+    put(tmp_path, "weather", WEATHER)
+    provider = ScriptedProvider(call("weather", {"city": "Rome"}), "It is warm.")
+    async with running(tmp_path, provider, settings=ENABLED, wakes=True) as program:
+        assert await program.ask("How warm is it in Rome?") == "It is warm."
+        assert [result.text for result in results(program.history)] == ["14.0 °C in Rome"]
+        assert "Weather: look it up with `weather`" in provider.requests[0].system.text
+        assert await program.ask("/frost Berlin") == "I say when it freezes in Berlin."
+    async with running(tmp_path, wakes=True) as program:  # its background work runs with what the table has
+        assert await program.answer() == "It freezes in Berlin: -3 °C."
+        assert program.rows("SELECT last FROM weather_watched") == [(-3.0,)]
+        assert program.history[-1].text == "It freezes in Berlin: -3 °C."
+
+
+async def test_what_a_plugin_calls_secret_never_shows(tmp_path: Path) -> None:
+    put(tmp_path, "weather", WEATHER.replace('f"{DEGREES[city]:.1f} °C in {city}"', "self._settings.key"))
+    provider = ScriptedProvider(call("weather", {"city": "Rome"}), "The key is secret-of-the-service.")
+    async with running(tmp_path, provider, settings=ENABLED) as program:
+        assert "secret-of-the-service" not in await program.ask("How warm is it?")
+        assert "secret-of-the-service" not in results(program.history)[0].text
+
+
+async def test_hooks_refuse_change_and_ask_anew(tmp_path: Path) -> None:
+    put(tmp_path, "manners", MANNERS)
+    put(tmp_path, "weather", WEATHER.replace('effect="none"', 'effect="outside"'))
+    both = ENABLED.replace('["weather"]', '["weather", "manners"]')
+    provider = ScriptedProvider("No.", "Still no.")
+    async with running(tmp_path, provider, settings=both) as program:
+        assert await program.ask("Be polite") == "Still no.\n\n(It would not say please.)"
+        assert "Say please once." in provider.requests[1].history[-1].text
+    sunday = NOON.replace(day=8)
+    provider = ScriptedProvider(call("weather", {"city": "Rome"}), "please ask tomorrow")
+    async with running(tmp_path, provider, clock=lambda: sunday) as program:
+        assert await program.ask("How warm is it?") == "please ask tomorrow"
+        assert [result.text for result in results(program.history)] == ["not on Sundays"]
+
+
+async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> None:
+    put(tmp_path, "everything", EVERYTHING)
+    settings = '[plugins]\nenabled = ["everything"]\n[model]\nname = "parrot/green"\n'
+    app = build(config_of(tmp_path, settings), model="parrot/green")
+    try:
+        assert app.places.get("postbox") is not None
+        assert app.models.of("parrot/red").model == "parrot/red"
+        assert app.models.of("").model == "parrot/green"
+    finally:
+        await app.aclose()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'p'\n    def before_tol(self): ...",
+            "before_tol",
+        ),
+        ("import no_such_module", "no_such_module"),
+        ("x = 1", "there is no plugin 'p'"),
+        ("from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'q'", "calls itself 'q'"),
+        (
+            "from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'p'\n"
+            "    def __init__(self, host, settings):\n        raise ValueError('no luck')",
+            "no luck",
+        ),
+    ],
+)
+async def test_one_that_cannot_be_loaded_stops_the_start_and_without_it_all_works(
+    tmp_path: Path, code: str, said: str
+) -> None:
+    put(tmp_path, "p", code)
+    config = config_of(tmp_path, '[plugins]\nenabled = ["p"]\n')
+    with pytest.raises(ConfigError) as raised:
+        build(config)
+    assert said in str(raised.value)
+    assert "--without p" in str(raised.value)
+    await build(config, without=["p"]).aclose()
+
+
+FOREIGN = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "nanoclaw-weather"
+version = "1.0"
+
+[project.entry-points."nanoclaw.plugins"]
+weather = "nanoclaw_weather:Weather"
+everything = "nanoclaw_weather.everything:Everything"
+"""
+
+TALK = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.program import running
+from nanoclaw.providers.scripted import ScriptedProvider, call
+
+async def main() -> None:
+    provider = ScriptedProvider(call("weather", {"city": "Rome"}), "It is warm.")
+    async with running(Path(sys.argv[1]), provider, wakes=True) as program:
+        said = [await program.ask("How warm?"), await program.ask("/frost Berlin")]
+    async with running(Path(sys.argv[1]), wakes=True) as program:
+        said.append(await program.answer())
+        print(json.dumps([said, program.app.places.get("postbox") is not None, sorted(program.app.chain.faults)]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_package_that_pip_installs_into_a_fresh_environment_is_a_plugin(tmp_path: Path) -> None:
+    package, environment, home = tmp_path / "package", tmp_path / "environment", tmp_path / "home"
+    (package / "nanoclaw_weather").mkdir(parents=True)
+    (package / "pyproject.toml").write_text(FOREIGN)
+    (package / "nanoclaw_weather" / "__init__.py").write_text(WEATHER)
+    (package / "nanoclaw_weather" / "everything.py").write_text(EVERYTHING)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(environment)}))
+    # nanoclaw's own libraries come from here, so that nothing need be fetched
+    (site / "nanoclaw.pth").write_text(f"{REPOSITORY}\n{sysconfig.get_path('purelib')}\n")
+    python = environment / "bin" / "python"
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, str(package)], check=True, env=variables, cwd=tmp_path)
+    home.mkdir()
+    enabled = ENABLED.replace('["weather"]', '["weather", "everything"]')
+    (home / "config.toml").write_text(enabled)
+    (tmp_path / "talk.py").write_text(textwrap.dedent(TALK))
+    done = subprocess.run(
+        [str(python), str(tmp_path / "talk.py"), str(home)],
+        capture_output=True,
+        text=True,
+        env={**variables, "PYTHONPATH": str(REPOSITORY)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    said, has_channel, faults = json.loads(done.stdout)
+    assert said == ["It is warm. (checked)", "I say when it freezes in Berlin.", "It freezes in Berlin: -3 °C."]
+    assert has_channel
+    assert faults == []
+
+
+async def test_it_is_listed_with_its_hooks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from nanoclaw.cli import parser
+    from nanoclaw.commands.plugins import show
+
+    put(tmp_path, "weather", WEATHER)
+    assert show(config_of(tmp_path, ENABLED), parser().parse_args(["plugins"])) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("weather"))
+    assert "on" in line and "weather.py" in line and "sections" in line and "run" in line
