@@ -75,7 +75,7 @@ def _table(config: Config, name: str, table: Any) -> ChannelTable:
         import difflib
 
         near = difflib.get_close_matches(name, names(), 1, 0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}."
+        hint = f"did you mean 'channels.{near[0]}'?" if near else f"known: {', '.join(names())}."
         raise ConfigError(f"{config.file}: unknown key 'channels.{name}'; {hint}")
     if not isinstance(table, Mapping):
         raise ConfigError(f"{config.file}: 'channels.{name}' is a table: write [channels.{name}] and its keys below.")

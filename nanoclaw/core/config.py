@@ -116,7 +116,8 @@ class Config:
         """Raises ConfigError for a key that nobody owns. A key that ends with ".*" owns a whole table."""
         known = {*owned, *_own_keys()}
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
-        for key in _leaves(self.table):
+        empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
+        for key in (*empty, *_leaves(self.table)):
             if key in known or key.startswith(whole) or f"{key}.*" in known or key in RETIRED:
                 continue
             table, _, _ = key.rpartition(".")
@@ -173,9 +174,9 @@ def _tables(known: Collection[str]) -> list[str]:
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in table.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{name}.")
-        elif not isinstance(value, Mapping):
+        else:
             yield f"{prefix}{name}"
 
 

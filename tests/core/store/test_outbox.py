@@ -10,11 +10,16 @@ import pytest
 
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.outbox import Outbox, failures
-from tests.core.house import HandClock
+from nanoclaw.core.store.outbox import Outbox, failures, insert
+from tests.program import HandClock
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")
+
+
+def add(store: Store, outbound: Outbound) -> None:
+    with store.transaction() as db:
+        insert(db, outbound, NOW.isoformat(), None)
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.0, 1.2])
@@ -24,7 +29,7 @@ def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_then_has
     store = Store(tmp_path / "state.db")
     clock = HandClock(NOW)
     outbox = Outbox(store, clock, lambda: factor)
-    outbox.add(Outbound(MAIN, "hello"))
+    add(store, Outbound(MAIN, "hello"))
     pauses = []
     while rows := outbox.pending("terminal"):
         pauses.append((rows[0].due - clock.now).total_seconds())
@@ -41,8 +46,8 @@ def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> Non
     rows = [Outbound(Address("terminal", f"chat {number % 2}"), f"text {number} 🎉") for number in range(6)]
     rows.append(Outbound(MAIN, "with files", ("/a b.png", "ü.txt"), "m-1"))
     for row in rows:
-        outbox.add(row)
-    outbox.add(Outbound(Address("telegram", "1"), "elsewhere"))
+        add(store, row)
+    add(store, Outbound(Address("telegram", "1"), "elsewhere"))
     outbox.try_again(outbox.pending("terminal")[0], "down")
     store.close()
     store = Store(tmp_path / "state.db")
@@ -56,7 +61,7 @@ def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> Non
 def test_a_delivered_row_is_never_sent_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
-    outbox.add(Outbound(MAIN, "hello"))
+    add(store, Outbound(MAIN, "hello"))
     outbox.delivered(outbox.pending("terminal")[0], "platform-7")
     assert outbox.pending("terminal") == []
     assert store.db.execute("SELECT state, platform_id FROM outbox").fetchall() == [("delivered", "platform-7")]
@@ -66,7 +71,7 @@ def test_a_delivered_row_is_never_sent_again(tmp_path: Path) -> None:
 def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
-    outbox.add(Outbound(MAIN, "half \ud83d smile"))
+    add(store, Outbound(MAIN, "half \ud83d smile"))
     row = outbox.pending("terminal")[0]
     assert row.outbound.text == "half ? smile"
     outbox.try_again(row, "no file a\udcffb")
@@ -78,7 +83,7 @@ def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
     group = Address("chat", "-5/topic/anna")
     for address, text in ((group, "long"), (Address("chat", "-55"), "elsewhere"), (group, "pending"), (group, "newer")):
-        outbox.add(Outbound(address, text))
+        add(store, Outbound(address, text))
     rows = outbox.pending("chat")
     outbox.delivered(rows[0], "11 12")
     outbox.delivered(rows[1], "11")
@@ -94,7 +99,7 @@ def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
 def test_a_retry_comes_no_earlier_than_the_platform_asked(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
-    outbox.add(Outbound(MAIN, "hello"))
+    add(store, Outbound(MAIN, "hello"))
     for asked, due in ((30, 30), (1, 25)):
         outbox.try_again(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=asked))
         assert outbox.pending("terminal")[0].due == NOW + timedelta(seconds=due)
@@ -104,7 +109,7 @@ def test_a_retry_comes_no_earlier_than_the_platform_asked(tmp_path: Path) -> Non
 def test_what_is_given_up_is_listed_with_its_reason(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
-    outbox.add(Outbound(MAIN, "hello"))
+    add(store, Outbound(MAIN, "hello"))
     outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
     assert outbox.pending("terminal") == []
     assert failures(store) == [("terminal:main", "hello", "there is no such chat")]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -24,9 +23,12 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
+from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.sessions import Sessions, list_sessions, whole_history
+from nanoclaw.core.store.history import list_sessions, whole_history
+from nanoclaw.core.store.inbox import Inbox, put
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 
 NOW = datetime(2026, 3, 6, 12, 0, 0, 123456, tzinfo=UTC)
 MAIN = Address("terminal", "main")
@@ -53,17 +55,30 @@ def inbound(text: str = "hi", external_id: str = "1", chat: str = "main") -> Inb
     return Inbound(Address("terminal", chat), "me", external_id, UserMessage(text, NOW), (Attachment("/a", "a", ""),))
 
 
+def sessions(store: Store) -> Sessions:
+    return Sessions(Transactions(store, clock))
+
+
+def inbox_of(store: Store) -> Inbox:
+    return Inbox(Transactions(store, clock))
+
+
+def accept(store: Store, message: Inbound) -> int | None:
+    with store.transaction() as db:
+        return put(db, message, NOW)
+
+
 def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    row = Inbox(store, clock).accept(inbound())
+    row = accept(store, inbound())
     assert row
-    turn = Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
+    turn = sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
     turn.step(EVERY_KIND[2:5])
-    turn.end(TurnEnded("done", "answered"), EVERY_KIND[5:], Outbound(MAIN, "done"), "openai/gpt-5")
+    turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5", Usage())
     store.close()
 
     store = Store(tmp_path / "state.db")
-    assert tuple(Sessions(store, clock).of(MAIN).history) == EVERY_KIND
+    assert tuple(sessions(store).of(MAIN).history) == EVERY_KIND
     assert whole_history(store, "terminal:main") == list(EVERY_KIND)
     assert [(info.key, info.messages) for info in list_sessions(store)] == [("terminal:main", 9)]
     store.close()
@@ -71,35 +86,32 @@ def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -
 
 def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    inbox = Inbox(store, clock)
     for number in range(3):
-        row = inbox.accept(inbound(external_id=str(number)))
+        row = accept(store, inbound(external_id=str(number)))
         assert row
-        Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("see", NOW, images=(CAT, CAT))])
+        sessions(store).of(MAIN).begin_turn(number + 1, [row], [UserMessage("see", NOW, images=(CAT, CAT))])
     assert store.db.execute("SELECT count(*) FROM images").fetchone() == (1,)
     assert all(
-        message.images == (CAT, CAT)
-        for message in Sessions(store, clock).of(MAIN).history
-        if isinstance(message, UserMessage)
+        message.images == (CAT, CAT) for message in sessions(store).of(MAIN).history if isinstance(message, UserMessage)
     )
     store.close()
 
 
 def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_context(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    session = Sessions(store, clock).of(MAIN)
-    session.keep_opening("facts")
+    session = sessions(store).of(MAIN)
+    session.keep_snapshot("facts")
     session.use_model("openai/gpt-5")
     store.close()
 
     store = Store(tmp_path / "state.db")
-    session = Sessions(store, clock).of(MAIN)
+    session = sessions(store).of(MAIN)
     assert (session.memory, session.model) == ("facts", "openai/gpt-5")
     session.reset()
     store.close()
 
     store = Store(tmp_path / "state.db")
-    session = Sessions(store, clock).of(MAIN)
+    session = sessions(store).of(MAIN)
     assert (session.memory, session.model, session.history) == (None, "openai/gpt-5", [])
     store.close()
 
@@ -115,21 +127,21 @@ class Torn:
 @pytest.mark.parametrize("step", ["begin_turn", "step", "end"])
 def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
     store = Store(tmp_path / "state.db")
-    inbox = Inbox(store, clock)
-    row = inbox.accept(inbound())
+    inbox = inbox_of(store)
+    row = accept(store, inbound())
     assert row
-    session = Sessions(store, clock).of(MAIN)
+    session = sessions(store).of(MAIN)
     answer = AssistantMessage("half", NOW)
     bad: list[Message] = [answer, Torn()]  # type: ignore[list-item]
     doing: Callable[[], object]
     if step == "begin_turn":
-        doing = lambda: session.begin_turn([row], bad)  # noqa: E731
+        doing = lambda: session.begin_turn(1, [row], bad)  # noqa: E731
     else:
-        turn = session.begin_turn([row], [UserMessage("hi", NOW)])
+        turn = session.begin_turn(1, [row], [UserMessage("hi", NOW)])
         if step == "step":
             doing = lambda: turn.step(bad)  # noqa: E731
         else:
-            doing = lambda: turn.end(TurnEnded("x", "answered"), bad, Outbound(MAIN, "x"), "")  # noqa: E731
+            doing = lambda: turn.end(Ended("answered", Outbound(MAIN, "x")), bad, "", Usage())  # noqa: E731
     before = list(session.history)
     with pytest.raises(Exception):  # noqa: B017 - whatever it is
         doing()
@@ -142,23 +154,23 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None
 
 def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    row = Inbox(store, clock).accept(inbound())
+    row = accept(store, inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
+    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
     for body in ("{", "[]", "1", '{"text": "x"}', '{"text": "x", "at": "never", "kind": "user"}', "null"):
         store.db.execute("UPDATE messages SET body = ? WHERE id = 1", (body,))
-        assert [message.text for message in Sessions(store, clock).of(MAIN).history] == ["there"]
+        assert [message.text for message in sessions(store).of(MAIN).history] == ["there"]
         assert store.db.execute("SELECT body FROM messages").fetchone() == (body,)
     store.close()
 
 
 def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    row = Inbox(store, clock).accept(inbound())
+    row = accept(store, inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("hi", NOW, images=(CAT,))])
+    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW, images=(CAT,))])
     store.db.execute("DELETE FROM images")
-    assert Sessions(store, clock).of(MAIN).history == []
+    assert sessions(store).of(MAIN).history == []
     store.close()
 
 
@@ -168,51 +180,51 @@ def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: P
 def test_a_message_accepted_but_not_begun_is_there_after_a_restart(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     one, two = inbound("first \ud83d", "1"), inbound("second", "2", chat="other")
-    assert [Inbox(store, clock).accept(item) for item in (one, two)] == [1, 2]
+    assert [accept(store, item) for item in (one, two)] == [1, 2]
     store.close()
     store = Store(tmp_path / "state.db")
-    assert Inbox(store, clock).waiting() == [(1, one), (2, two)]
+    assert inbox_of(store).waiting() == [(1, one), (2, two)]
     store.close()
 
 
 def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after_a_restart(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    inbox = Inbox(store, clock)
-    row = inbox.accept(inbound("hi"))
+    inbox = inbox_of(store)
+    row = accept(store, inbound("hi"))
     assert row
-    assert inbox.accept(inbound("hi again")) is None
+    assert accept(store, inbound("hi again")) is None
     inbox.done(row, Outbound(MAIN, "hello"))
     store.close()
     store = Store(tmp_path / "state.db")
-    assert Inbox(store, clock).accept(inbound("hi")) is None
+    assert accept(store, inbound("hi")) is None
     other_channel = Inbound(Address("telegram", "1"), "me", "1", UserMessage("hi", NOW))
-    assert Inbox(store, clock).accept(other_channel)
+    assert accept(store, other_channel)
     store.close()
 
 
 def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    inbox = Inbox(store, clock)
-    row = inbox.accept(inbound("clean up"))
+    inbox = inbox_of(store)
+    row = accept(store, inbound("clean up"))
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn([row], [UserMessage("clean up", NOW)]).acting(
+    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("clean up", NOW)]).acting(
         AssistantMessage("", NOW, tuple(CALLS))
     )
     (cut,) = inbox.open_turns()
     assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
     assert cut.calls[0] == "exec ls"
     assert set(cut.tools) == {call.name for call in CALLS}
-    journal = Sessions(store, clock).of(MAIN).reopen_turn(cut)
-    journal.end(TurnEnded("I was interrupted.", "failed"), (), Outbound(MAIN, "I was interrupted."), "")
+    journal = sessions(store).of(MAIN).reopen_turn(cut)
+    journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "", Usage())
     assert inbox.open_turns() == []
     store.close()
 
 
 def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    row = Inbox(store, clock).accept(inbound())
+    row = accept(store, inbound())
     assert row
-    Sessions(store, clock).of(MAIN).begin_turn([row], EVERY_KIND[:2])
+    sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
     store.close()
     with sqlite3.connect(tmp_path / "state.db") as db:
         bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]

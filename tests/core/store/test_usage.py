@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -10,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import ProviderRefused, StoreError
-from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import Address, AssistantMessage, Origin, Usage, UserMessage
+from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Session, Sessions
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.store.usage import By, Call, Total, lessons, record, totals
-from nanoclaw.plugins.forget.scrub import scrub
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
-from tests.core.house import MAIN, NOON, HandClock, House, house
-from tests.core.store.test_sessions import inbound
+from tests.core.store.test_sessions import accept, inbound
+from tests.program import MAIN, NOON, HandClock, Program, running, tools_plugin
 
 
 @pytest.fixture
@@ -95,14 +94,14 @@ def test_lessons_are_the_newest_reported_counts_of_one_model(store: Store) -> No
 
 def begun(store: Store) -> tuple[Session, int]:
     """A session with a message for it."""
-    row = Inbox(store, HandClock()).accept(inbound())
+    row = accept(store, inbound())
     assert row
-    return Sessions(store, HandClock()).of(MAIN), row
+    return Sessions(Transactions(store, HandClock())).of(MAIN), row
 
 
 def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn([row], [UserMessage("hi", NOON)])
+    turn = session.begin_turn(1, [row], [UserMessage("hi", NOON)])
     turn.called(Call("a/b", Usage(10, 1)))
     assert store.rows("SELECT count(*) FROM usage") == [(0,)]
     turn.acting(AssistantMessage("", NOON))
@@ -112,82 +111,67 @@ def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
 
 def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn([row], [UserMessage("hi", NOON, "job")])
+    turn = session.begin_turn(1, [row], [UserMessage("hi", NOON, "job")])
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):
-        turn.end(TurnEnded("hello", "answered"), (), None, "a/b")
+        turn.end(Ended("answered", None, "hello"), (), "a/b", Usage())
     store.db.execute("PRAGMA query_only = OFF")
-    turn.end(TurnEnded("hello", "answered"), (), None, "a/b")
+    turn.end(Ended("answered", None, "hello"), (), "a/b", Usage())
     assert store.rows("SELECT origin, input_tokens FROM usage") == [("job", 10)]
 
 
-def calls_of(home: House) -> list[tuple[object, ...]]:
+async def _look(path: str) -> str:
+    """Look at a file."""
+    return "seen"
+
+
+LOOKS = tools_plugin(tool(_look, effect="none"))
+
+
+def calls_of(program: Program) -> list[tuple[object, ...]]:
     sql = (
         "SELECT turn, key, usage.model, input_tokens, output_tokens, cached_tokens, is_reported FROM usage"
         " JOIN sessions ON sessions.id = usage.session ORDER BY usage.id"
     )
-    return [tuple(row) for row in home.store.rows(sql)]
+    return [tuple(row) for row in program.rows(sql)]
 
 
-def test_every_request_of_a_turn_is_a_row(tmp_path: Path) -> None:
-    async def talk() -> None:
-        steps = (
-            Say("", (("list_dir", {"path": "."}),), usage=Usage(100, 10, 0)),
-            Say("", usage=Usage(150, 0, 100)),  # an empty answer is asked for again, and paid
-            Say("done", usage=Usage(160, 5, 100)),
-        )
-        async with house(tmp_path, ScriptedProvider(*steps)) as home:
-            await home.ask("what is here?")
-            model = ("scripted/model",)
-            assert calls_of(home) == [
-                (1, "terminal:main", *model, 100, 10, 0, 1),
-                (1, "terminal:main", *model, 150, 0, 100, 1),
-                (1, "terminal:main", *model, 160, 5, 100, 1),
-            ]
-
-    asyncio.run(talk())
+async def test_every_request_of_a_turn_is_a_row(tmp_path: Path) -> None:
+    steps = (
+        Say("", (("look", {"path": "."}),), usage=Usage(100, 10, 0)),
+        Say("", usage=Usage(150, 0, 100)),  # an empty answer is asked for again, and paid
+        Say("done", usage=Usage(160, 5, 100)),
+    )
+    async with running(tmp_path, ScriptedProvider(*steps), plugins=[LOOKS]) as program:
+        await program.ask("what is here?")
+        model = ("scripted/model",)
+        assert calls_of(program) == [
+            (1, "terminal:main", *model, 100, 10, 0, 1),
+            (1, "terminal:main", *model, 150, 0, 100, 1),
+            (1, "terminal:main", *model, 160, 5, 100, 1),
+        ]
 
 
-def test_what_was_paid_before_a_turn_failed_is_counted(tmp_path: Path) -> None:
-    async def talk() -> None:
-        first = Say("", (("list_dir", {"path": "."}),), usage=Usage(100, 10))
-        async with house(tmp_path, ScriptedProvider(first, ProviderRefused("no quota"))) as home:
-            assert "no quota" in await home.ask("what is here?")
-            assert [row[3:] for row in calls_of(home)] == [(100, 10, 0, 1)]
-
-    asyncio.run(talk())
+async def test_what_was_paid_before_a_turn_failed_is_counted(tmp_path: Path) -> None:
+    first = Say("", (("look", {"path": "."}),), usage=Usage(100, 10))
+    async with running(tmp_path, ScriptedProvider(first, ProviderRefused("no quota")), plugins=[LOOKS]) as program:
+        assert "no quota" in await program.ask("what is here?")
+        assert [row[3:] for row in calls_of(program)] == [(100, 10, 0, 1)]
 
 
-def test_a_request_that_was_stopped_is_counted_by_ourselves(tmp_path: Path) -> None:
-    async def talk() -> None:
-        hang = Hang("I was about to say that")
-        async with house(tmp_path, ScriptedProvider(hang)) as home:
-            await home.say("tell me all")
-            await hang.reached.wait()
-            await home.say("/stop")
-            assert "Stopped" in await home.answer()
-            ((_, _, _, input_, output, _, is_reported),) = calls_of(home)
-            assert isinstance(input_, int) and input_ > 500
-            assert (output, is_reported) == (6, 0)
-
-    asyncio.run(talk())
+async def test_a_request_that_was_stopped_is_counted_by_ourselves(tmp_path: Path) -> None:
+    hang = Hang("I was about to say that")
+    async with running(tmp_path, ScriptedProvider(hang), plugins=[LOOKS]) as program:
+        await program.say("tell me all")
+        await hang.reached.wait()
+        await program.say("/stop")
+        assert "Stopped" in await program.answer()
+        ((_, _, _, input_, output, _, is_reported),) = calls_of(program)
+        assert isinstance(input_, int) and input_ > 300
+        assert (output, is_reported) == (6, 0)
 
 
 def test_an_address_never_used_has_no_rows(store: Store) -> None:
-    Sessions(store, HandClock()).of(Address("terminal", "new"))
+    Sessions(Transactions(store, HandClock())).of(Address("terminal", "new"))
     assert totals(store, "session", price) == []
-
-
-class Everything:
-    """Takes every word."""
-
-    def without_any(self, text: str, *, closely: bool = False) -> str:
-        return "[forgotten]"
-
-
-def test_forgetting_words_leaves_the_figures_as_they_are(store: Store) -> None:
-    keep(store, Call("a/b", Usage(10, 1)))
-    before = totals(store, "day", price)
-    scrub(store, Everything())
-    assert totals(store, "day", price) == before
