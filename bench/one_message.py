@@ -1,0 +1,70 @@
+"""One message through the program: how many files and functions of ours it passes, and how often it jumps between files.
+
+Counted from the moment it is delivered until its answer is sent: a text that calls one tool and is then answered.
+Imports are not counted, nor is anything that other libraries do. Run it twice in one process: the second is printed, as
+the first makes what later ones find made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from nanoclaw.providers.scripted import ScriptedProvider, call  # noqa: E402
+from tests.program import running  # noqa: E402
+
+PACKAGE = str(ROOT / "nanoclaw")
+
+
+class Tracer:
+    """Counts our own functions that are called, and calls from one file into another, each pair of functions once."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.functions: set[tuple[str, str]] = set()
+        self.jumps: set[tuple[tuple[str, str], tuple[str, str]]] = set()
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        callee = _function(frame)
+        if event != "call" or callee is None:
+            return
+        self.files.add(callee[0])
+        self.functions.add(callee)
+        caller, above = None, frame.f_back
+        while above is not None and (caller := _function(above)) is None:
+            above = above.f_back
+        if caller is not None and caller[0] != callee[0]:
+            self.jumps.add((caller, callee))
+
+
+def _function(frame: FrameType) -> tuple[str, str] | None:
+    """File and name of a function of ours; None for any other."""
+    code = frame.f_code
+    is_ours = code.co_filename.startswith(PACKAGE) and code.co_name != "<module>"
+    return (code.co_filename, code.co_qualname) if is_ours else None
+
+
+async def main() -> None:
+    provider = ScriptedProvider(*(call("list_dir", {"path": "."}), "done") * 2)
+    with tempfile.TemporaryDirectory() as folder:
+        async with running(Path(folder), provider) as program:
+            await program.ask("what is here?")
+            tracer = Tracer()
+            sys.setprofile(tracer)
+            try:
+                await program.ask("and now?")
+            finally:
+                sys.setprofile(None)
+    print(f"files {len(tracer.files)}, functions {len(tracer.functions)}, jumps between files {len(tracer.jumps)}")
+    if "--files" in sys.argv:
+        print(*sorted(name.removeprefix(PACKAGE + "/") for name in tracer.files), sep="\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
