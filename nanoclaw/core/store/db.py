@@ -12,10 +12,8 @@ from typing import IO, Any
 
 from nanoclaw.atomic_write import drafted
 from nanoclaw.core.errors import StoreBusy, StoreError
-from nanoclaw.plugins.backup.rescue import is_damage, is_whole, rescue, version_in_header
-
-MIGRATIONS = Path(__file__).with_name("migrations")
-"""NNN.sql brings a store of format NNN - 1 to format NNN. A file that was released is never changed."""
+from nanoclaw.core.store.copies import copy_database, daily_copies, is_damage, is_whole
+from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
 
 PAGE_BYTES = 2048
 """Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
@@ -23,6 +21,7 @@ PAGE_BYTES = 2048
 FULL_BYTES = 1_000_000
 """With less room than this a disk counts as full."""
 
+_READ_ONLY = "{}?mode=ro"
 _ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and goes on with what can be read of it."
 
 
@@ -42,7 +41,7 @@ class Store:
         try:
             self.db = _connect(path, read_only, is_owner=self._lock is not None)
             if self._lock:
-                _migrate(self.db, path)
+                _bring_up(self.db, path)
         except BaseException:
             if self._lock:
                 self._lock.close()
@@ -133,13 +132,14 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
                 raise StoreError(f"{path} is empty, as something has emptied it. {_ASIDE}")
             return _connect_to_read(path)
         if not is_owner:
-            _check_version(path, version_in_header(path))
+            _check_format(path, format_in_header(path))
         elif not path.exists():
             _make(path)
         elif not _is_whole(path):
             from nanoclaw.core.log import logger
+            from nanoclaw.core.store.recovery import recover
 
-            logger.warning(rescue(path, [_migration(number) for number in range(1, newest_format() + 1)]))
+            logger.warning(recover(path))
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -151,11 +151,12 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
 
 
 def _make(path: Path) -> None:
-    """A new file. It is never empty, however this ends, so that an empty one is known to have been emptied."""
+    """Make a new file. It is never empty, however this ends, so that an empty one is known to have been emptied."""
     with drafted(path) as draft:
         with closing(sqlite3.connect(draft, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = OFF")  # the finished draft is synced as a whole
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            bring_up(db)
             db.execute("PRAGMA journal_mode = WAL")
         for suffix in ("-wal", "-shm"):  # a journal without its file would be played into the new one
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -182,9 +183,9 @@ def _advice(error: Exception) -> str:
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
     """Raises StoreError for a format that this program does not know."""
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    db = sqlite3.connect(_READ_ONLY.format(path.absolute().as_uri()), uri=True, isolation_level=None)
     try:
-        _check_version(path, db.execute("PRAGMA user_version").fetchone()[0])
+        _check_format(path, format_of(db))
     except BaseException:
         db.close()
         raise
@@ -192,66 +193,39 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _is_whole(path: Path) -> bool:
-    """Looks without writing: opened for writing, even a file that is refused would change."""
-    _check_version(path, version_in_header(path))
-    if not path.stat().st_size:  # it has been emptied, and SQLite would throw its journal away
-        return False
-    try:
-        with closing(_connect_to_read(path)) as db:
-            return is_whole(db)
-    except sqlite3.DatabaseError as error:
-        if is_damage(error):
-            return False
-        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:  # a write was cut off: opening it takes it back
-            return True
-        raise
+    """Look without writing: opened for writing, even a file that is refused would change."""
+    number, whole = format_in_header(path), False
+    if can_be_written(path):
+        try:
+            with closing(sqlite3.connect(_READ_ONLY.format(path.absolute().as_uri()), uri=True)) as db:
+                number, whole = max(number, format_of(db)), is_whole(db)
+        except sqlite3.DatabaseError as error:
+            whole = error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK  # opening it takes a cut-off write back
+            if not (whole or is_damage(error)):
+                raise
+    copies = daily_copies(path)
+    if whole or not copies or format_in_header(copies[0]) > newest_format():
+        _check_format(path, number)  # where the copies know nothing of a newer format, it is a part of the damage
+    return whole
 
 
-def _check_version(path: Path, version: int) -> None:
-    if version > newest_format():
-        raise StoreError(f"{path} was written by a newer nanoclaw (format {version}): update nanoclaw.")
+def _check_format(path: Path, number: int) -> None:
+    if number > newest_format():
+        raise StoreError(f"{path} was written by a newer nanoclaw (format {number}): update nanoclaw.")
 
 
-def newest_format() -> int:
-    """The format that this program writes."""
-    return max(int(path.stem) for path in MIGRATIONS.glob("*.sql"))
-
-
-def _migration(number: int) -> str:
-    return (MIGRATIONS / f"{number:03}.sql").read_text(encoding="utf-8")
-
-
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    version, newest = db.execute("PRAGMA user_version").fetchone()[0], newest_format()
-    if version == newest:
+def _bring_up(db: sqlite3.Connection, path: Path) -> None:
+    number, newest = format_of(db), newest_format()
+    if number == newest:
         return
-    if version:
-        _keep_copy(db, path, version)
-    steps = "\n".join(_migration(number) for number in range(version + 1, newest + 1))
     try:
-        db.executescript(f"BEGIN;\n{steps}\nPRAGMA user_version = {newest};\nCOMMIT;")
-    except sqlite3.Error as error:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise StoreError(f"cannot bring {path} to format {newest}: {error}. It is as it was.") from error
-
-
-def _keep_copy(db: sqlite3.Connection, path: Path, version: int) -> None:
-    """The whole database as it is, checked, as one file beside it."""
-    try:
-        copy_database(db, path.with_name(f"{path.name}.v{version}"))
+        copy_database(db, path.with_name(f"{path.name}.v{number}"))
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"{path} has format {version}, and no copy of it could be kept before it is brought to format "
-            f"{newest_format()}: {_reason(path, error)}. It is as it was; free some space and start again."
+            f"{path} has format {number}, and no copy of it could be kept before it is brought to format {newest}: "
+            f"{_reason(path, error)}. It is as it was; free some space and start again."
         ) from error
-
-
-def copy_database(db: sqlite3.Connection, path: Path) -> None:
-    """What is in the database at this moment, checked, as one new file. Raises sqlite3.Error and OSError."""
-    with drafted(path) as draft, closing(sqlite3.connect(draft, isolation_level=None)) as target:
-        target.execute("PRAGMA synchronous = OFF")  # the finished draft is synced as a whole
-        db.backup(target)
-        target.execute("PRAGMA journal_mode = DELETE")
-        if not is_whole(target):
-            raise sqlite3.DatabaseError("the copy is damaged")
+    try:
+        bring_up(db)
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot bring {path} to format {newest}: {error}. It is as it was.") from error

@@ -29,8 +29,9 @@ from nanoclaw.atomic_write import (
     write_atomically,
 )
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.db import copy_database, newest_format, own
-from nanoclaw.plugins.backup.rescue import is_whole, version_in_header
+from nanoclaw.core.store.copies import copy_database, is_whole
+from nanoclaw.core.store.db import own
+from nanoclaw.core.store.format import format_in_header, newest_format
 
 FORMAT = 1
 """Of the archive: files and links below home/ and workspace/, and manifest.json as the last of all."""
@@ -44,7 +45,7 @@ PLAN = "restoring.json"
 _OTHER_KINDS = frozenset({".zip", ".7z", ".rar", ".tar", ".bz2", ".xz", ".zst"})
 _PIECE = 1 << 20
 _IN_MEMORY = 8 << 20
-_NOT_KEPT = frozenset({"logs", "models", "history", "state.lock", "gateway.sock", "schedule.tick", PLAN})
+_NOT_KEPT = frozenset({"copies", "logs", "models", "history", "state.lock", "gateway.sock", "schedule.tick", PLAN})
 _NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-", "forgotten.")
 """Names in the home of what is made anew, belongs to this machine or a process, is a copy already or is to be gone."""
 
@@ -415,7 +416,7 @@ def _make_links(contents: _Contents, folder_of: Callable[[str], Path]) -> None:
 
 
 def _check_state(path: Path) -> None:
-    if version_in_header(path) > newest_format():
+    if format_in_header(path) > newest_format():
         raise _NotOurs("its state.db was written by a newer nanoclaw: update nanoclaw")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:

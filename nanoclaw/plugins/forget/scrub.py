@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from nanoclaw.core.errors import StoreError
+from nanoclaw.core.store.copies import all_copies
 from nanoclaw.core.store.db import Store
 
 
@@ -66,8 +67,9 @@ def drop_bytes(store: Store) -> None:
 
 
 def scrub_copies(path: Path, words: Words) -> None:
-    """The same for the copies that were kept before a change of format. One that cannot be changed is deleted."""
-    for copy in sorted(path.parent.glob(f"{path.name}.v*")):
+    """The same for the copies that were kept, one a day and one before each change of format. One that cannot be
+    changed is deleted."""
+    for copy in all_copies(path):
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as db:
                 cells = list(_changes(db, words, _turns(db, words, "")))

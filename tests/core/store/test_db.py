@@ -18,9 +18,10 @@ import pytest
 
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.store import db as module
+from nanoclaw.core.store import format as formats
 from nanoclaw.core.store.db import Store, owner
 from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions, list_sessions
@@ -119,7 +120,7 @@ def test_a_newer_state_is_refused_and_untouched(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE dreams (text TEXT)")
-        db.execute(f"PRAGMA user_version = {module.newest_format() + 1}")
+        db.execute(f"PRAGMA user_version = {newest_format() + 1}")
     db.close()
     before = path.read_bytes()
     for read_only in (False, True):
@@ -133,7 +134,7 @@ def test_a_newer_state_whose_last_writes_are_still_beside_it_is_untouched(tmp_pa
     path = tmp_path / "state.db"
     writer = sqlite3.connect(tmp_path / "made.db")
     writer.execute("PRAGMA journal_mode = WAL")
-    writer.execute(f"PRAGMA user_version = {module.newest_format() + 1}")
+    writer.execute(f"PRAGMA user_version = {newest_format() + 1}")
     for suffix in ("", "-wal"):  # as after a crash
         shutil.copy(tmp_path / f"made.db{suffix}", tmp_path / f"state.db{suffix}")
     writer.close()
@@ -168,16 +169,16 @@ def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
 
 def with_one_more(tmp_path: Path, sql: str) -> Path:
     """The migrations of today and one that follows them."""
-    folder = shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
-    (folder / f"{module.newest_format() + 1:03}.sql").write_text(sql)
+    folder = shutil.copytree(formats.MIGRATIONS, tmp_path / "migrations")
+    (folder / f"{newest_format() + 1:03}.sql").write_text(sql)
     return folder
 
 
 def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.db"
     filled(path, 2)
-    format_before = module.newest_format()
-    monkeypatch.setattr(module, "MIGRATIONS", with_one_more(tmp_path, "CREATE TABLE dreams (text TEXT) STRICT;"))
+    format_before = newest_format()
+    monkeypatch.setattr(formats, "MIGRATIONS", with_one_more(tmp_path, "CREATE TABLE dreams (text TEXT) STRICT;"))
     store = Store(path)
     assert len(Sessions(store, lambda: NOW).of(MAIN).history) == 5
     store.db.execute("INSERT INTO dreams VALUES ('fly')")
@@ -204,7 +205,7 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
     assert session.model == "ollama/x"
     assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
     assert [row.outbound.text for row in Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")] == ["Hello."]
-    assert store.rows("PRAGMA user_version") == [(module.newest_format(),)]
+    assert store.rows("PRAGMA user_version") == [(newest_format(),)]
     assert store.rows("PRAGMA foreign_key_check") == []
     store.close()
     with closing(sqlite3.connect(tmp_path / "state.db.v1")) as db:
@@ -263,7 +264,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkey
     filled(path, 2)
     bad = with_one_more(tmp_path, "CREATE TABLE dreams (text TEXT) STRICT; INSERT INTO nothing VALUES (1);")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "MIGRATIONS", bad)
+        patch.setattr(formats, "MIGRATIONS", bad)
         for _ in range(2):
             with pytest.raises(StoreError, match="It is as it was"):
                 Store(path)

@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.bootstrap import seed
-from nanoclaw.core.store.db import Store, newest_format
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.sessions import list_sessions
 from tests.program import REPOSITORY
 from tests.core.store.test_db import filled, held

@@ -23,8 +23,8 @@ from nanoclaw.plugins.heartbeat import heartbeat as heartbeats
 from nanoclaw.plugins.heartbeat.hours import settings
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.core.house import BERLIN, LETS_IN, MAIN, NOON, FakeChannel, House, assert_legal, house
+from tests.core.store.test_recovery import warnings
 from tests.dial import Dial, story
-from tests.plugins.backup.test_rescue import warnings
 from tests.plugins.budget.test_budget import MODEL, dollars, price
 from tests.plugins.forget.test_scrub import LINE, WORDS
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.store.db import MIGRATIONS, Store
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.format import MIGRATIONS
 from nanoclaw.core.store.usage import totals
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.rules.pins import Pins

@@ -1,11 +1,9 @@
-"""A damaged state.db: it starts, the damaged file is kept byte by byte, and what can be read goes on."""
+"""A damaged state.db: it starts, the file is kept byte by byte, what can be read goes on over the newest copy."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import re
 import shutil
 import signal
 import sqlite3
@@ -13,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,9 @@ import pytest
 from nanoclaw import atomic_write as drafts
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.log import logger
-from nanoclaw.core.store import db as module
+from nanoclaw.core.store.copies import KEPT, daily_copies, keep_daily_copy
 from nanoclaw.core.store.db import PAGE_BYTES, Store
+from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions, list_sessions
@@ -64,8 +64,35 @@ def used(path: Path) -> int:
         store.close()
 
 
+def messages(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("SELECT count(*) FROM messages").fetchone()[0])
+
+
 def kept(path: Path) -> list[Path]:
     return sorted(path.parent.glob("state.db.damaged-*"))
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The checked copy of the day before, when half of it was said."""
+    path = tmp_path_factory.mktemp("copy") / "state.db"
+    filled(path, 100)
+    keep_daily_copy(path, DAY)
+    return daily_copies(path)[0].read_bytes()
+
+
+DAY = date(2026, 3, 5)
+
+
+def damaged_home(folder: Path, content: bytes, copy: bytes = b"") -> Path:
+    path = folder / "state.db"
+    folder.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    if copy:
+        (folder / "copies").mkdir()
+        (folder / "copies" / f"state-{DAY}.db").write_bytes(copy)
+    return path
 
 
 def cuts(whole: bytes) -> list[int]:
@@ -76,12 +103,13 @@ def cuts(whole: bytes) -> list[int]:
     return sorted(cut for cut in chosen if 0 < cut < len(whole))
 
 
-def test_a_state_cut_at_any_byte_starts_and_the_damaged_one_is_kept_whole(tmp_path: Path, whole: bytes) -> None:
+@pytest.mark.parametrize("has_copy", [True, False])
+def test_a_state_cut_at_any_byte_starts_and_the_damaged_one_is_kept_whole(
+    tmp_path: Path, whole: bytes, copy: bytes, has_copy: bool
+) -> None:
     saved = {}
     for cut in cuts(whole):
-        path = tmp_path / str(cut) / "state.db"
-        path.parent.mkdir()
-        path.write_bytes(whole[:cut])
+        path = damaged_home(tmp_path / str(cut), whole[:cut], copy if has_copy else b"")
         with warnings() as said:
             saved[cut] = used(path)
         (aside,) = kept(path)
@@ -89,129 +117,166 @@ def test_a_state_cut_at_any_byte_starts_and_the_damaged_one_is_kept_whole(tmp_pa
         assert len(said) == 1
         assert "was damaged" in said[0]
         assert aside.name in said[0]
+        assert "Missing" in said[0] or "Nothing of it could be read" in said[0]
         assert used(path) == saved[cut]
         shutil.rmtree(path.parent)
     assert saved[max(saved)] > 300
-    assert min(count for cut, count in saved.items() if cut > len(whole) / 2) > 100
+    assert min(count for cut, count in saved.items() if cut > len(whole) / 2) > 140
+    assert min(saved.values()) == (201 if has_copy else 0)
 
 
 def test_a_damaged_page_in_the_middle_costs_what_is_on_it_only(tmp_path: Path, whole: bytes) -> None:
     found = []
-    for page in range(3, len(whole) // 4096, 9):
-        path = tmp_path / str(page) / "state.db"
-        path.parent.mkdir()
+    for page in range(LISTS // 4096, len(whole) // 4096, 9):
         damaged = whole[: page * 4096] + b"\xff" * 4096 + whole[(page + 1) * 4096 :]
-        path.write_bytes(damaged)
+        path = damaged_home(tmp_path / str(page), damaged)
         with warnings():
             found.append(used(path))
         assert [aside.read_bytes() for aside in kept(path)] == [damaged]
     assert min(found) > 385  # of 401
 
 
+LISTS = 45_000
+"""So far the file says where the rest of it is. What is lost there takes all of a table with it."""
+
+
 @pytest.mark.parametrize("fill", [b"\xff", b"\0", b"a", b"\x0d"])
-def test_twenty_thousand_bytes_written_over_anywhere_cost_the_messages_that_stood_there_only(
-    tmp_path: Path, whole: bytes, fill: bytes
+def test_twenty_thousand_bytes_written_over_anywhere_cost_what_stood_there(
+    tmp_path: Path, whole: bytes, copy: bytes, fill: bytes
 ) -> None:
-    """The first pages included, where SQLite looks up all others."""
     length = 20_000
-    for start in [0, 1000, 2048, 20_000, len(whole) // 2 + 77, len(whole) - length]:
-        path = tmp_path / str(start) / "state.db"
-        path.parent.mkdir()
-        path.write_bytes(whole[:start] + fill * length + whole[start + length :])
+    for start in [0, 1000, 2048, 20_000, LISTS, len(whole) // 2 + 77, len(whole) - length]:
+        path = damaged_home(tmp_path / str(start), whole[:start] + fill * length + whole[start + length :], copy)
         with warnings() as said:
             count = used(path)
-        assert count > 401 - 5 * (length / PAGE_BYTES + 2), start  # a page has four or five
-        assert f"{count} messages of conversations" in said[0]
+        if start < LISTS:
+            assert count == 201
+            assert f"the copy of {DAY}" in said[0]
+        else:
+            assert count > 401 - 5 * (length / PAGE_BYTES + 2), start  # a page has four or five
 
 
-def test_conversations_go_on_under_their_name_when_the_list_of_them_is_lost(tmp_path: Path, whole: bytes) -> None:
-    path = tmp_path / "state.db"
-    path.write_bytes(whole)
+def roots(path: Path) -> dict[str, int]:
     with closing(sqlite3.connect(path)) as db:
-        roots = dict(db.execute("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'").fetchall())
-    for lost in (["sessions"], ["turns"], ["inbox"], ["sessions", "turns"], ["turns", "inbox"]):
-        damaged = bytearray(whole)
-        for table in lost:
-            at = (roots[table] - 1) * PAGE_BYTES
-            damaged[at : at + PAGE_BYTES] = b"\xff" * PAGE_BYTES
-        path.write_bytes(damaged)
-        with warnings() as said:
-            used(path)
-        assert "401 messages of conversations" in said[0]
-        store = Store(path, read_only=True)
-        assert [(each.key, each.messages) for each in list_sessions(store)] == [("terminal:main", 401)]
+        return dict(db.execute("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'").fetchall())
+
+
+def without(whole: bytes, path: Path, *tables: str) -> bytes:
+    """The first page of each of these written over."""
+    path.write_bytes(whole)
+    damaged = bytearray(whole)
+    for at in ((roots(path)[table] - 1) * PAGE_BYTES for table in tables):
+        damaged[at : at + PAGE_BYTES] = b"\xff" * PAGE_BYTES
+    return bytes(damaged)
+
+
+def conversations(path: Path) -> list[tuple[str, int]]:
+    store = Store(path, read_only=True)
+    try:
+        return [(each.key, each.messages) for each in list_sessions(store)]
+    finally:
         store.close()
-        assert ("lost their names" in said[0]) == (lost == ["sessions", "turns"])
-        for each in kept(path):
-            each.unlink()
+
+
+@pytest.mark.parametrize("lost", ["sessions", "turns", "inbox", "sessions turns", "turns inbox"])
+def test_messages_go_on_when_the_rows_that_they_belong_to_are_lost(
+    tmp_path: Path, whole: bytes, copy: bytes, lost: str
+) -> None:
+    damaged = without(whole, tmp_path / "made.db", *lost.split())
+    path = damaged_home(tmp_path / "copied", damaged, copy)
+    with warnings():
+        used(path)
+    assert conversations(path) == [("terminal:main", 401)]
+    path = damaged_home(tmp_path / "alone", damaged)
+    with warnings() as said:
+        used(path)
+    assert (f"some {'conversations' if 'sessions' in lost else lost.split()[0]}" in said[0]) or "inbox" in lost
+    assert ("recovered:1" if "sessions" in lost else "terminal:main", 401) in conversations(path)
+
+
+def test_what_was_removed_or_changed_since_the_copy_stays_so(tmp_path: Path, whole: bytes, copy: bytes) -> None:
+    path = damaged_home(tmp_path / "home", whole, copy)
+    with closing(sqlite3.connect(tmp_path / "home" / "copies" / f"state-{DAY}.db", isolation_level=None)) as db:
+        db.execute("INSERT INTO pins (at, text) VALUES ('then', 'removed since'), ('then', 'be long')")
+        db.execute("INSERT INTO flags VALUES ('panic', '1', 'then'), ('old', '1', 'then')")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("INSERT INTO pins (id, at, text) VALUES (2, 'now', 'be brief')")
+        db.execute("INSERT INTO flags VALUES ('old', '2', 'now')")
+    path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "usage"))
+    with warnings() as said:
+        assert used(path) == 401
+    store = Store(path)
+    assert store.rows("SELECT text FROM pins") == [("be brief",)]
+    assert store.rows("SELECT name, value FROM flags") == [("old", "2")]
+    store.close()
+    assert f"What could be read of it goes on, over the copy of {DAY}." in said[0]
+    assert "Missing of what it held: some records of usage." in said[0]
+
+
+def test_nothing_of_the_copy_is_done_once_more(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "home" / "state.db"
+    path.parent.mkdir()
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE inbox SET state = 'running'")
+        db.execute("UPDATE turns SET ended = NULL")
+    keep_daily_copy(path, DAY)
+    path.write_bytes(without(whole, tmp_path / "made.db", "inbox", "turns"))
+    with warnings():
+        store = Store(path)
+    assert Inbox(store, lambda: NOW).waiting() == []
+    assert Inbox(store, lambda: NOW).open_turns() == []
+    store.close()
+
+
+def test_a_text_that_is_none_any_more_is_damage(tmp_path: Path, whole: bytes, copy: bytes) -> None:
+    at = whole.index(b'"177 yyy')
+    path = damaged_home(tmp_path / "new", whole[:at] + b"\xff" + whole[at + 1 :])
+    with warnings() as said:
+        assert used(path) < 401
+    assert "Missing of what it held: at most 1 messages of conversations." in said[0]
+    at = whole.index(b'"77 yyy')
+    path = damaged_home(tmp_path / "old", whole[:at] + b"\xff" + whole[at + 1 :], copy)
+    with warnings() as said:
+        assert used(path) == 401
+    assert "Nothing is missing" in said[0]
 
 
 def test_a_damaged_state_of_the_first_format_goes_on_in_the_newest(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        db.executescript((Path(__file__).parents[2] / "core" / "store" / "format_1.sql").read_text())
-        ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'sessions'").fetchall()
-    content = bytearray(path.read_bytes())
-    content[(root - 1) * PAGE_BYTES : root * PAGE_BYTES] = b"\xff" * PAGE_BYTES
-    path.write_bytes(content)
-    with warnings():
+        db.executescript((Path(__file__).parent / "format_1.sql").read_text())
+    path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "outbox"))
+    with warnings() as said:
         store = Store(path)
+    assert "Missing of what it held: some messages that went out." in said[0]
     assert [message.text for message in Sessions(store, lambda: NOW).of(MAIN).history] == ["hi", "Hello."]
     assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
     store.close()
 
 
-TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'plugins'"
-"""Rows of `plugins` look like those of other tables."""
-
-
-def test_every_row_of_every_table_is_found_without_the_first_page(tmp_path: Path) -> None:
+def test_tables_that_the_core_does_not_know_go_on_with_their_rows(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "state.db"
-    Store(path).close()
+    path.write_bytes(whole)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        tables = [name for (name,) in db.execute(TABLES)]
-        for table in tables:
-            fill_table(db, table)
-        before = {table: db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall() for table in tables}
-    assert all(len(rows) == ROWS for rows in before.values())
-    content = path.read_bytes()
-    path.write_bytes(b"\xff" * PAGE_BYTES + content[PAGE_BYTES:])
+        db.executescript("CREATE TABLE dreams (a TEXT PRIMARY KEY, n REAL); CREATE INDEX dreams_n ON dreams (n)")
+        db.execute("INSERT INTO dreams VALUES ('fly', 1.5)")
+        db.execute("INSERT INTO plugins VALUES ('dreams', 3)")
+    path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "usage"))
     with warnings():
-        Store(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        for table in tables:
-            assert db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall() == before[table], table
+        store = Store(path)
+    assert store.rows("SELECT * FROM dreams INDEXED BY dreams_n WHERE n > 1") == [("fly", 1.5)]
+    assert store.rows("SELECT * FROM plugins") == [("dreams", 3)]
+    store.close()
 
 
-ROWS = 12
-
-
-def fill_table(db: sqlite3.Connection, table: str) -> None:
-    """Rows of all lengths, with every kind of number, that refer to each other."""
-    ((sql,),) = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchall()
-    allowed = dict(re.findall(r"CHECK \((\w+) IN \('(\w+)'", sql))
-    links = {row[3] for row in db.execute(f"PRAGMA foreign_key_list({table})")}
-    columns = db.execute(f"PRAGMA table_info({table})").fetchall()
-    for number in range(1, ROWS + 1):
-        row: list[object] = []
-        for _, name, type_, required, _, key in columns:
-            if not required and not key and number % 2:
-                row.append(None)
-            elif (key and type_ == "INTEGER") or name in links:
-                row.append(number)
-            elif name in allowed:
-                row.append(allowed[name])
-            elif type_ == "INTEGER":
-                row.append((-1) ** number * 2 ** (5 * number) // 4)
-            elif type_ == "REAL":
-                row.append(number / (1 + number % 2))
-            elif type_ == "BLOB":
-                row.append(bytes(range(256)) * number**2)
-            else:
-                text = f"{number} " + "ü" * 4 ** (number % 8)
-                row.append(json.dumps({"text": text, "at": "2026"}) if name == "body" else text)
-        db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+def test_a_copy_that_is_damaged_itself_is_passed_over(tmp_path: Path, whole: bytes, copy: bytes) -> None:
+    path = damaged_home(tmp_path / "home", whole[:PAGE_BYTES], copy)
+    (path.parent / "copies" / "state-2026-03-06.db").write_bytes(copy[:-9000])
+    with warnings() as said:
+        assert used(path) == 201
+    assert f"the copy of {DAY}" in said[0]
 
 
 def test_rows_that_were_deleted_do_not_come_back(tmp_path: Path, whole: bytes) -> None:
@@ -223,10 +288,7 @@ def test_rows_that_were_deleted_do_not_come_back(tmp_path: Path, whole: bytes) -
     content = bytearray(path.read_bytes())
     assert b'"199 yyy' in content  # they still stand there
     assert len(content) == len(whole)
-    with closing(sqlite3.connect(path)) as db:
-        ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'messages'").fetchall()
-    content[(root - 1) * PAGE_BYTES : root * PAGE_BYTES] = b"\xff" * PAGE_BYTES
-    path.write_bytes(content)
+    path.write_bytes(without(bytes(content), tmp_path / "made.db", "usage"))
     with warnings():
         assert used(path) == 200
 
@@ -238,12 +300,12 @@ def test_a_file_that_is_no_database_is_kept_and_a_new_one_begun(tmp_path: Path, 
     with warnings() as said:
         assert used(path) == 0
     assert [aside.read_bytes() for aside in kept(path)] == [damage]
-    assert "nothing of it could be read" in said[0]
+    assert "Nothing of it could be read" in said[0]
 
 
 def test_a_damaged_state_that_says_it_is_newer_is_left_alone(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "state.db"
-    newer = whole[:60] + (module.newest_format() + 1).to_bytes(4, "big") + whole[64:9000]
+    newer = whole[:60] + (newest_format() + 1).to_bytes(4, "big") + whole[64:9000]
     path.write_bytes(newer)
     with pytest.raises(StoreError, match="newer nanoclaw"):
         Store(path)
@@ -299,9 +361,6 @@ def test_an_emptied_state_beside_its_journal_is_kept_aside_with_it(tmp_path: Pat
     with warnings():
         used(path)
     assert [aside.read_bytes() for aside in kept(path)] == [b"", journal]
-    store = Store(path)
-    assert store.rows("SELECT text FROM pins") == [("only in the journal",)]
-    store.close()
 
 
 def test_a_state_that_was_emptied_is_told_and_a_new_one_is_not(tmp_path: Path) -> None:
@@ -314,7 +373,7 @@ def test_a_state_that_was_emptied_is_told_and_a_new_one_is_not(tmp_path: Path) -
         Store(path, read_only=True)
     with warnings() as said:
         used(path)
-    assert "nothing of it could be read" in said[0]
+    assert "Nothing of it could be read" in said[0]
     assert len(kept(path)) == 1
 
 
@@ -350,7 +409,7 @@ def test_without_room_a_damaged_state_is_told_and_left_as_it_was(
             Store(path)
     assert path.read_bytes() == whole[: len(whole) // 2]
     with warnings():
-        assert used(path) > 100
+        assert used(path) > 50
 
 
 KILLED = """
@@ -409,3 +468,32 @@ def test_the_person_reads_one_sentence_and_gets_an_answer(tmp_path: Path, whole:
     (aside,) = kept(home.root / "state.db")
     assert aside.name in ended.err
     assert "was damaged" not in home.run("status").err
+
+
+# -- copies
+
+
+def test_one_copy_a_day_is_kept_and_seven_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    filled(path, 2)
+    store = Store(path)  # beside its owner
+    for day in range(1, 11):
+        keep_daily_copy(path, date(2026, 3, day))
+    assert [copy.name for copy in daily_copies(path)] == [f"state-2026-03-{day:02}.db" for day in range(10, 3, -1)]
+    assert len(daily_copies(path)) == KEPT
+    assert all(copy.stat().st_mode & 0o077 == 0 for copy in (path.parent / "copies", *daily_copies(path)))
+    before = daily_copies(path)[0].stat().st_ino
+    keep_daily_copy(path, date(2026, 3, 10))
+    assert daily_copies(path)[0].stat().st_ino == before
+    assert conversations(daily_copies(path)[0]) == conversations(path)
+    store.close()
+
+
+def test_a_damaged_state_makes_no_copy(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "state.db"
+    at = whole.index(b'"177 yyy')
+    for damaged in (whole[:-9000], whole[:at] + b"\xff" + whole[at + 1 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError, match=r"no copy of .* could be kept today"):
+            keep_daily_copy(path, DAY)
+        assert daily_copies(path) == []

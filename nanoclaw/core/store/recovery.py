@@ -1,0 +1,295 @@
+"""The way on from a damaged state.db: what SELECT still reads of it, over the newest copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from datetime import datetime
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.atomic_write import draft_folder, drafted, reason, sync_folder
+from nanoclaw.core.errors import StoreError, WorkspaceError
+from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
+from nanoclaw.core.store.format import bring_up, format_of, newest_format
+
+FAILURES = 3000
+"""So many reads of one table may fail before the rest of it counts as lost."""
+
+
+def recover(path: Path) -> str:
+    """Keep a damaged store aside and put in its place the newest copy, with all that can still be read over it.
+
+    Only for the owner. Returns what happened as a sentence. Raises StoreError, and leaves all as it was, when there is
+    no room. Whenever it is interrupted, the next one goes on with the same file and its journal.
+    """
+    try:
+        aside = _keep_aside(path)
+        with drafted(path) as draft:
+            copy = _newest_copy(path, draft)
+            tables = _fill(draft, aside)
+            for suffix in ("-wal", "-shm"):  # a journal would be played into the new file
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            sync_folder(path.parent)
+    except (OSError, WorkspaceError, sqlite3.Error) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise StoreError(
+            f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "
+            "free some space, or move it aside yourself."
+        ) from error
+    return f"{path} was damaged and is kept as {aside.name}. {_in_words(copy, tables)}"
+
+
+def _in_words(copy: Path | None, tables: Sequence[Table]) -> str:
+    """Tell what goes on and what is missing."""
+    base = f"the copy of {copy.stem.partition('-')[2]}" if copy else ""
+    if not any(table.read for table in tables):
+        return f"Nothing of it could be read: {f'{base} goes on' if base else 'there is no copy, so all begins anew'}."
+    missing = ", ".join(str(table) for table in tables if table.missing != 0)
+    said = f"What could be read of it goes on{f', over {base}' if base else ''}."
+    return f"{said} Missing of what it held: {missing}." if missing else f"{said} Nothing is missing."
+
+
+def _keep_aside(path: Path) -> Path:
+    """Give the file, and its journal, a second name before anything is done."""
+    earlier = (other for other in path.parent.glob(f"{path.name}.damaged-*") if other.samefile(path))
+    if (aside := next(earlier, None)) is None:
+        stamp = f"{path.name}.damaged-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+        names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
+        aside = path.with_name(next(name for name in names if not path.with_name(name).exists()))
+        os.link(path, aside)
+    wal, aside_wal = _journal(path), _journal(aside)
+    if wal.exists() and wal.stat().st_size and not aside_wal.exists():
+        os.link(wal, aside_wal)
+    sync_folder(path.parent)
+    return aside
+
+
+def _journal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _newest_copy(path: Path, draft: Path) -> Path | None:
+    """Put the newest copy that is whole into the draft, an empty store where there is none."""
+    for copy in daily_copies(path):
+        shutil.copyfile(copy, draft)
+        with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+            try:
+                if is_whole(db) and 0 < format_of(db) <= newest_format():
+                    bring_up(db)
+                    return copy
+            except sqlite3.Error:
+                continue
+    draft.write_bytes(b"")
+    with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        bring_up(db)
+    return None
+
+
+class Table(NamedTuple):
+    """Rows that were read, and the most that can be missing, None where nobody can tell."""
+
+    name: str
+    read: int
+    missing: int | None
+
+    def __str__(self) -> str:
+        words = _NAMES.get(self.name, self.name)
+        return f"some {words}" if self.missing is None else f"at most {self.missing:,} {words}"
+
+
+_NAMES = {
+    "inbox": "messages that came in",
+    "outbox": "messages that went out",
+    "messages": "messages of conversations",
+    "sessions": "conversations",
+    "usage": "records of usage",
+    "ledger": "records of effects",
+}
+"""The person's words for tables; others are called as they are."""
+
+
+def _fill(draft: Path, damaged: Path) -> list[Table]:
+    """Take over what SELECT reads of a damaged store; what could not be read stays as the draft has it."""
+    with draft_folder(draft.parent) as scratch, closing(sqlite3.connect(draft, isolation_level=None)) as new:
+        readable = scratch / "state.db"  # SQLite plays a journal into the file that it opens
+        shutil.copyfile(damaged, readable)
+        if _journal(damaged).exists():
+            shutil.copyfile(_journal(damaged), _journal(readable))
+        new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN")
+        with closing(sqlite3.connect(readable, isolation_level=None)) as old:
+            old.text_factory = _decoded
+            old.execute("PRAGMA writable_schema = ON")  # it reads a cut file, and tables beside damaged ones
+            tables = list(_take_over(old, new))
+        _stand_in(new, damaged.name)
+        _drop_loose_ends(new)
+        new.execute("COMMIT")
+        if not is_whole(new):
+            raise StoreError(f"what was read of {damaged} makes no whole database; move it aside yourself.")
+    return tables
+
+
+_DAMAGED = object()
+"""Stands for a text that is none any more."""
+
+
+def _decoded(text: bytes) -> object:
+    try:
+        return _DAMAGED if b"\0" in text else text.decode()  # SQLite fills up what is cut off
+    except UnicodeDecodeError:
+        return _DAMAGED
+
+
+class _Unreadable(Exception):
+    """Damage, not a disk or a lock in the way."""
+
+
+def _read(db: sqlite3.Connection, sql: str, *values: object) -> Iterator[Any]:
+    try:
+        yield from db.execute(sql, values)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_DISK:
+            raise
+        raise _Unreadable from error
+
+
+_OF_THE_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM)
+
+
+def _take_over(old: sqlite3.Connection, new: sqlite3.Connection) -> Iterator[Table]:
+    """Replace the rows of whole tables, and put those of damaged ones over what the copy has."""
+    found, is_complete = _schema(old)
+    have = {name for (name,) in new.execute("SELECT name FROM sqlite_schema")}
+    for name, sql in found.items():
+        if name not in have:  # a plugin's, whose migrations run later
+            with suppress(sqlite3.Error):
+                new.execute(sql)
+    for (table,) in new.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        if table in found and _is_whole(old, table):
+            new.execute(f'DELETE FROM "{table}"')
+            yield Table(table, _take_rows(old, new, table), 0)
+        elif table in found or not is_complete:  # else it is one that the damaged store is too old for
+            for sql in _ENDING.get(table, ()):
+                new.execute(sql)
+            count, last = _take_rows(old, new, table), _last(old, table)
+            yield Table(table, count, None if last is None else max(0, last - _count(new, table)))
+
+
+_ENDING = {
+    "inbox": ("UPDATE inbox SET state = 'done'",),
+    "turns": ("UPDATE turns SET ended = started, reason = 'failed' WHERE ended IS NULL",),
+}
+"""Nothing that the copy has is done once more, but for rows that could be read."""
+
+
+def _schema(db: sqlite3.Connection) -> tuple[dict[str, str], bool]:
+    """What makes each table and index that can be found, tables first, and whether these are all."""
+    for attempt in range(2):  # the second is made with what the first could find
+        with suppress(_Unreadable):
+            rows = list(_read(db, "SELECT name, sql FROM sqlite_schema WHERE sql <> '' ORDER BY type DESC"))
+            return {name: sql for name, sql in rows if isinstance(name, str) and isinstance(sql, str)}, not attempt
+    return {}, False
+
+
+def _is_whole(db: sqlite3.Connection, table: str) -> bool:
+    decoded, db.text_factory = db.text_factory, str
+    try:
+        return is_whole(db, table)
+    except sqlite3.Error:
+        return False
+    finally:
+        db.text_factory = decoded
+
+
+def _take_rows(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> int:
+    """Copy all rows that can be read, and return their number."""
+    try:
+        columns = ", ".join(["rowid", *(name for name in _columns(old, table) if name in _columns(new, table))])
+    except _Unreadable:
+        return 0
+    writing = f'INSERT OR REPLACE INTO "{table}" ({columns}) VALUES (?{", ?" * columns.count(",")})'
+    asked = columns.replace('"body"', 'iif(json_valid("body"), "body", NULL)') if table in BODIES else columns
+    last = _last(old, table)
+    bound = 2 * (_last(new, table) or 0) + 10_000 if last is None else last
+    count, failures, ranges = 0, 0, [(-bound, 1, bound)]
+    while ranges and failures < FAILURES:
+        _, low, high = heappop(ranges)  # the longest first
+        where, between = ("= ?", (low,)) if low == high else ("BETWEEN ? AND ? ORDER BY rowid", (low, high))
+        try:
+            for row in _read(old, f'SELECT {asked} FROM "{table}" WHERE rowid {where}', *between):
+                low = max(low, row[0] + 1)
+                count += _insert(new, writing, row)
+        except _Unreadable:
+            failures += 1
+            if low < high:
+                middle = (low + high) // 2
+                heappush(ranges, (low - middle, low, middle))
+                heappush(ranges, (middle + 1 - high, middle + 1, high))
+    return count
+
+
+def _columns(db: sqlite3.Connection, table: str) -> list[str]:
+    """Quoted names, without one that is another name of the row's number."""
+    found = list(_read(db, f'PRAGMA table_info("{table}")'))
+    keys = [type_ for _, _, type_, _, _, key in found if key]
+    return [f'"{name}"' for _, name, _, _, _, key in found if not (key and keys == ["INTEGER"])]
+
+
+def _last(db: sqlite3.Connection, table: str) -> int | None:
+    with suppress(_Unreadable):
+        ((last,),) = _read(db, f'SELECT ifnull(max(rowid), 0) FROM "{table}"')
+        return int(last)
+    return None
+
+
+def _count(db: sqlite3.Connection, table: str) -> int:
+    return int(db.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+
+
+def _insert(db: sqlite3.Connection, sql: str, row: Sequence[object]) -> bool:
+    if _DAMAGED in row:
+        return False
+    try:
+        db.execute(sql, row)
+    except sqlite3.IntegrityError:  # of another type, or no state that there is
+        return False
+    return True
+
+
+def _stand_in(db: sqlite3.Connection, name: str) -> None:
+    """Put rows in place of lost ones, without which messages that could be read would be lost too."""
+    now = datetime.now().astimezone().isoformat()
+    body = json.dumps({"sender": "", "text": "", "origin": "person", "at": now, "attachments": []})
+    lost = "SELECT turn FROM messages WHERE turn NOT IN (SELECT id FROM turns)"
+    if db.execute(f"{lost} UNION SELECT id FROM turns WHERE inbox NOT IN (SELECT id FROM inbox)").fetchone():
+        sql = (
+            "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
+            " VALUES ('recovered', '', ?, ?, 'done', ?) RETURNING id"
+        )
+        ((row,),) = db.execute(sql, (name, body, now)).fetchall()
+        db.execute("UPDATE turns SET inbox = ? WHERE inbox NOT IN (SELECT id FROM inbox)", (row,))
+        sql = "INSERT INTO turns (id, session, inbox, started, ended, reason)"
+        of_messages = f"FROM messages WHERE turn IN ({lost}) GROUP BY turn"
+        db.execute(f"{sql} SELECT turn, min(session), ?1, ?2, ?2, 'failed' {of_messages}", (row, now))
+    db.execute(
+        "INSERT INTO sessions (id, key, context) SELECT session, 'recovered:' || session, max(context)"
+        " FROM (SELECT session, context FROM messages UNION ALL SELECT session, 1 FROM turns)"
+        " WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
+    )
+
+
+def _drop_loose_ends(db: sqlite3.Connection) -> None:
+    """Rows whose other half is lost: the link is emptied where it may be, else the row goes."""
+    while broken := db.execute("PRAGMA foreign_key_check").fetchall():
+        for table, row, _, key in broken:
+            column = next(each[3] for each in db.execute(f'PRAGMA foreign_key_list("{table}")') if each[0] == key)
+            required = next(each[3] for each in db.execute(f'PRAGMA table_info("{table}")') if each[1] == column)
+            if required:
+                db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,))
+            else:
+                db.execute(f'UPDATE "{table}" SET "{column}" = NULL WHERE rowid = ?', (row,))
