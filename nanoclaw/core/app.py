@@ -41,6 +41,7 @@ from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
+from nanoclaw.core.store.copies import keep_copies, keep_todays_copy
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.store.inbox import Inbox
@@ -167,6 +168,7 @@ class App:
         and a gateway's leaves it to the next start. With `wakes` plugins work in the background; `ready` is called
         when everything serves."""
         delivering = asyncio.create_task(self.delivery.run())
+        self.spawn(keep_copies(self.store.path, self.clock, self.conversations.idle), "copies")
         channels = self.places.all()
         serving = [
             asyncio.create_task(self.places.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
@@ -220,6 +222,7 @@ class App:
             except Exception as error:
                 self.chain.fault(plugin, "aclose", error)
         await self.models.aclose()
+        keep_todays_copy(self.store.path, self.clock().date())
         self.store.close()
 
     # --- background work ---------------------------------------------------------------------------------------------

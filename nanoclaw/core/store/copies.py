@@ -82,17 +82,22 @@ def keep_daily_copy(path: Path, today: date) -> None:
         raise StoreError(f"no copy of {path} could be kept today: {why.rstrip('.')}.") from error
 
 
+def keep_todays_copy(path: Path, today: date) -> None:
+    """The same; that it failed is logged."""
+    try:
+        keep_daily_copy(path, today)
+    except StoreError as error:
+        from nanoclaw.core.log import logger
+
+        logger.warning(str(error))
+
+
 async def keep_copies(path: Path, now: Callable[[], datetime], idle: Callable[[], Awaitable[object]]) -> None:
     """Keep the copy of each day while a process runs, when it has nothing else to do."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         await idle()
-        try:
-            await asyncio.to_thread(keep_daily_copy, path, now().date())
-        except StoreError as error:
-            from nanoclaw.core.log import logger
-
-            logger.warning(str(error))
+        await asyncio.to_thread(keep_todays_copy, path, now().date())
 
 
 def daily_copies(path: Path) -> list[Path]:

@@ -109,7 +109,7 @@ def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
         # one parse of the whole is several times quicker than one of each row
         bodies = json.loads(f"[{','.join(body for _, _, body in rows)}]")
         return [Placed(id_, turn, _message(store, body)) for (id_, turn, _), body in zip(rows, bodies, strict=True)]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, AttributeError):
         found = ((id_, turn, _undamaged(store, text)) for id_, turn, text in rows)
         return [Placed(id_, turn, message) for id_, turn, message in found if message]
 
@@ -122,7 +122,7 @@ def _undamaged(store: Store, text: str) -> Message | None:
     """None for a row that cannot be read: it stays in the store, and the conversation goes on without it."""
     try:
         return _message(store, json.loads(text))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         from nanoclaw.core.log import logger
 
         logger.warning("a message in {} is damaged and was left out: {!r}", store.path, error)

@@ -105,7 +105,7 @@ class Inbox:
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""
         sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
-        return [(row[0], _inbound(*row[1:])) for row in self._store.rows(sql)]
+        return [(row[0], inbound) for row in self._store.rows(sql) if (inbound := _undamaged(row))]
 
     def attached(self, turn: int) -> list[Path]:
         """The files that came with messages of the conversation in which a turn is."""
@@ -133,13 +133,15 @@ class Inbox:
         rows = self._store.rows(sql, turn, first)
         if not rows:
             return None
-        inbounds = [_inbound(*row[1:5]) for row in rows]
+        inbounds = [inbound for row in rows if (inbound := _undamaged(row))]
+        if not inbounds:
+            return None
         under_way = unfinished(running, self._transactions.clock(), took_effect)
         sql = "SELECT body FROM messages WHERE turn = ? ORDER BY id"
-        bodies = [json.loads(body) for (body,) in self._store.rows(sql, turn)]
+        bodies = _bodies(self._store.rows(sql, turn))
         running_calls = [call for message in under_way[:1] for call in getattr(message, "tool_calls", ())]
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
-        results = [(body["name"], body["text"]) for body in bodies if body.get("kind") == "result"]
+        results = [(body.get("name"), body.get("text")) for body in bodies if body.get("kind") == "result"]
         results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
         asks = self._store.rows("SELECT 1 FROM asks WHERE turn = ? AND answer = ''", turn)
         return OpenTurn(
@@ -148,7 +150,7 @@ class Inbox:
             inbounds[0],
             tuple(map(_about, inbounds)),
             tuple(map(_in_words, cut or _stopped(bodies))),
-            tuple(name for name, text in results if text != NOT_DONE),
+            tuple(name for name, text in results if name and text != NOT_DONE),
             resumed,
             any(row[5] for row in rows),
             bool(asks),
@@ -157,7 +159,7 @@ class Inbox:
 
 def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
     """The calls of a turn's newest answer that were stopped with the program."""
-    stopped = {body["call"] for body in bodies if body.get("kind") == "result" and body["text"] == STOPPED}
+    stopped = {body.get("call") for body in bodies if body.get("kind") == "result" and body.get("text") == STOPPED}
     newest: list[list[str]] = next((body["calls"] for body in reversed(bodies) if body.get("calls")), [])
     return [ToolCall(*call) for call in newest if call[0] in stopped]
 
@@ -265,6 +267,22 @@ def _in_words(call: ToolCall) -> str:
 
 def _no_image(sha256: str) -> tuple[str, bytes]:
     raise KeyError(sha256)
+
+
+def _bodies(rows: Iterable[tuple[str]]) -> list[dict[str, Any]]:
+    """Messages as they are kept; one that damage has made something else is left out."""
+    return [body for (text,) in rows if isinstance(body := json.loads(text), dict)]
+
+
+def _undamaged(row: Sequence[Any]) -> Inbound | None:
+    """A message by its number and the columns after it; None for one that cannot be read any more."""
+    try:
+        return _inbound(*row[1:5])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        from nanoclaw.core.log import logger
+
+        logger.warning("message {} of the inbox is damaged and was left out: {!r}", row[0], error)
+        return None
 
 
 def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:

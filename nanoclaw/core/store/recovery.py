@@ -123,7 +123,6 @@ def _fill(draft: Path, damaged: Path) -> list[Table]:
             shutil.copyfile(_journal(damaged), _journal(readable))
         new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN")
         with closing(sqlite3.connect(readable, isolation_level=None)) as old:
-            old.text_factory = _decoded
             old.execute("PRAGMA writable_schema = ON")  # it reads a cut file, and tables beside damaged ones
             tables = list(_take_over(old, new))
         _stand_in(new, damaged.name)
@@ -170,12 +169,14 @@ def _take_over(old: sqlite3.Connection, new: sqlite3.Connection) -> Iterator[Tab
             with suppress(sqlite3.Error):
                 new.execute(sql)
     for (table,) in new.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        old.text_factory = str
         if table in found and _is_whole(old, table):
             new.execute(f'DELETE FROM "{table}"')
             yield Table(table, _take_rows(old, new, table), 0)
         elif table in found or not is_complete:  # else it is one that the damaged store is too old for
             for sql in _ENDING.get(table, ()):
                 new.execute(sql)
+            old.text_factory = _decoded
             count, last = _take_rows(old, new, table), _last(old, table)
             yield Table(table, count, None if last is None else max(0, last - _count(new, table)))
 
@@ -197,13 +198,10 @@ def _schema(db: sqlite3.Connection) -> tuple[dict[str, str], bool]:
 
 
 def _is_whole(db: sqlite3.Connection, table: str) -> bool:
-    decoded, db.text_factory = db.text_factory, str
     try:
         return is_whole(db, table)
     except sqlite3.Error:
         return False
-    finally:
-        db.text_factory = decoded
 
 
 def _take_rows(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> int:

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import StoreBusy, StoreError
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store import format as formats
 from nanoclaw.core.store.db import Store, owner
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.format import newest_format
+from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.sessions import Sessions, list_sessions
-from nanoclaw.plugins.rules.pins import Pins
-from nanoclaw.plugins.schedule.jobs import Job, Jobs
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")
@@ -56,15 +56,25 @@ def held(path: Path) -> Iterator[subprocess.Popen[str]]:
 def filled(path: Path, messages: int = 200) -> None:
     """A store with a conversation in it, closed."""
     store = Store(path)
-    row = Inbox(store, lambda: NOW).accept(Inbound(MAIN, "me", "1", UserMessage("hi", NOW)))
+    transactions = Transactions(store, lambda: NOW)
+    row = transactions.write(lambda tx: tx.deliver(Inbound(MAIN, "me", "1", UserMessage("hi", NOW), role="owner")))
     assert row
-    turn = Sessions(store, lambda: NOW).of(MAIN).begin_turn([row], [UserMessage("hi", NOW)])
+    sessions = Sessions(transactions)
+    turn = sessions.of(MAIN).begin_turn(sessions.next_turn(), [row], [UserMessage("hi", NOW)])
     for number in range(messages):
         call = ToolCall(f"c{number}", "exec", "{}")
         turn.step(
             [AssistantMessage("x" * 300, NOW, (call,)), ToolResult(call.id, "exec", f"{number} " + "y" * 300, NOW)]
         )
     store.close()
+
+
+def history(store: Store) -> list[Message]:
+    return list(Sessions(Transactions(store, lambda: NOW)).of(MAIN).history)
+
+
+def waiting(store: Store) -> list[Inbound]:
+    return [inbound for _, inbound in Inbox(Transactions(store, lambda: NOW)).waiting()]
 
 
 # -- one owner
@@ -180,7 +190,7 @@ def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkey
     format_before = newest_format()
     monkeypatch.setattr(formats, "MIGRATIONS", with_one_more(tmp_path, "CREATE TABLE dreams (text TEXT) STRICT;"))
     store = Store(path)
-    assert len(Sessions(store, lambda: NOW).of(MAIN).history) == 5
+    assert len(history(store)) == 5
     store.db.execute("INSERT INTO dreams VALUES ('fly')")
     store.close()
     copy = tmp_path / f"state.db.v{format_before}"
@@ -190,7 +200,7 @@ def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkey
         Store(path)
     shutil.copy(copy, path)
     old = Store(path)
-    assert len(Sessions(old, lambda: NOW).of(MAIN).history) == 5
+    assert len(history(old)) == 5
     old.close()
 
 
@@ -200,10 +210,9 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
         db.executescript((Path(__file__).parent / "format_1.sql").read_text())
         held_before = list(db.iterdump())
     store = Store(path)
-    session = Sessions(store, lambda: NOW).of(MAIN)
-    assert [message.text for message in session.history] == ["hi", "Hello."]
-    assert session.model == "ollama/x"
-    assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
+    assert [message.text for message in history(store)] == ["hi", "Hello."]
+    assert Sessions(Transactions(store, lambda: NOW)).of(MAIN).model == "ollama/x"
+    assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
     assert [row.outbound.text for row in Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")] == ["Hello."]
     assert store.rows("PRAGMA user_version") == [(newest_format(),)]
     assert store.rows("PRAGMA foreign_key_check") == []
@@ -214,19 +223,16 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
     assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.db.v1", "state.lock"]
 
 
-def test_a_state_of_the_second_format_is_brought_up_and_jobs_can_be_made_in_it(tmp_path: Path) -> None:
+def test_a_state_of_the_second_format_is_brought_up_and_has_tables_for_jobs(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((Path(__file__).parent / "format_2.sql").read_text())
     store = Store(path)
-    sessions = Sessions(store, lambda: NOW)
-    assert [message.text for message in sessions.of(MAIN).history] == ["hi", "Hello."]
-    assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
-    assert Pins(store, lambda: NOW).all() == ["be brief"]
+    assert [message.text for message in history(store)] == ["hi", "Hello."]
+    assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
+    assert store.rows("SELECT text FROM pins") == [("be brief",)]
     assert Flags(store, lambda: NOW).get(PANIC) == "1"
-    jobs = Jobs(store, sessions, lambda: NOW)
-    made = jobs.add(Job("reminder", "x", "now", "at", NOW.isoformat(), "UTC", NOW, MAIN, "me", NOW))
-    assert jobs.all() == [made]
+    assert store.rows("SELECT * FROM jobs") == []
     assert store.rows("PRAGMA foreign_key_check") == []
     store.close()
     with closing(sqlite3.connect(tmp_path / "state.db.v2")) as db:
@@ -269,7 +275,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkey
             with pytest.raises(StoreError, match="It is as it was"):
                 Store(path)
     store = Store(path)
-    assert len(Sessions(store, lambda: NOW).of(MAIN).history) == 5
+    assert len(history(store)) == 5
     assert store.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'dreams'").fetchone() is None
     store.close()
 
@@ -283,14 +289,15 @@ from pathlib import Path
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.tx import Transactions
 
 now = datetime.now(UTC)
-inbox = Inbox(Store(Path(sys.argv[1])), lambda: now)
+transactions = Transactions(Store(Path(sys.argv[1])), lambda: now)
 for number in range(10_000):
     message = UserMessage(f"{number} " + "x" * 5000, now)
     try:
-        inbox.accept(Inbound(Address("terminal", "main"), "me", str(number), message))
+        inbound = Inbound(Address("terminal", "main"), "me", str(number), message)
+        transactions.write(lambda tx: tx.deliver(inbound))
     except StoreError as error:
         print(number, error)
         break
@@ -316,9 +323,8 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
     assert "What was saved before is whole" in refused
     assert "rollback" not in refused
     store = Store(path)
-    waiting = Inbox(store, lambda: NOW).waiting()
-    assert [inbound.external_id for _, inbound in waiting] == accepted
-    assert len(waiting) > 10
+    assert [inbound.external_id for inbound in waiting(store)] == accepted
+    assert len(accepted) > 10
     store.close()
 
 

@@ -22,10 +22,12 @@ from nanoclaw.core.log import logger
 from nanoclaw.core.store.copies import KEPT, daily_copies, keep_daily_copy
 from nanoclaw.core.store.db import PAGE_BYTES, Store
 from nanoclaw.core.store.format import newest_format
+from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.sessions import Sessions, list_sessions
-from tests.core.store.test_db import MAIN, NOW, filled
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
+from tests.core.store.test_db import MAIN, NOW, filled, history, waiting
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
 
@@ -52,10 +54,11 @@ def used(path: Path) -> int:
     """Everything a start does with the store; how many messages there are."""
     store = Store(path)
     try:
-        Inbox(store, lambda: NOW).waiting()
-        Inbox(store, lambda: NOW).open_turns()
+        transactions = Transactions(store, lambda: NOW)
+        Inbox(transactions).waiting()
+        Inbox(transactions).open_turns()
         Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
-        session = Sessions(store, lambda: NOW).of(MAIN)
+        session = Sessions(transactions).of(MAIN)
         session.use_model("ollama/x")
         assert store.rows("PRAGMA integrity_check") == [("ok",)]
         assert store.rows("PRAGMA foreign_key_check") == []
@@ -224,8 +227,8 @@ def test_nothing_of_the_copy_is_done_once_more(tmp_path: Path, whole: bytes) -> 
     path.write_bytes(without(whole, tmp_path / "made.db", "inbox", "turns"))
     with warnings():
         store = Store(path)
-    assert Inbox(store, lambda: NOW).waiting() == []
-    assert Inbox(store, lambda: NOW).open_turns() == []
+    assert waiting(store) == []
+    assert Inbox(Transactions(store, lambda: NOW)).open_turns() == []
     store.close()
 
 
@@ -242,6 +245,18 @@ def test_a_text_that_is_none_any_more_is_damage(tmp_path: Path, whole: bytes, co
     assert "Nothing is missing" in said[0]
 
 
+def test_what_is_whole_and_yet_says_nothing_is_passed_over(tmp_path: Path, whole: bytes, log: list[str]) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE messages SET body = '5' WHERE id = 2")
+        db.execute('UPDATE messages SET body = \'{"kind": "result"}\' WHERE id = 3')
+        db.execute("UPDATE inbox SET body = '{}'")
+    assert 390 < used(path) < 401
+    assert kept(path) == []
+    assert any("message 1 of the inbox is damaged and was left out" in line for line in log)
+
+
 def test_a_damaged_state_of_the_first_format_goes_on_in_the_newest(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as db:
@@ -251,8 +266,8 @@ def test_a_damaged_state_of_the_first_format_goes_on_in_the_newest(tmp_path: Pat
     with warnings() as said:
         store = Store(path)
     assert "Missing of what it held: some messages that went out." in said[0]
-    assert [message.text for message in Sessions(store, lambda: NOW).of(MAIN).history] == ["hi", "Hello."]
-    assert [inbound.message.text for _, inbound in Inbox(store, lambda: NOW).waiting()] == ["and more"]
+    assert [message.text for message in history(store)] == ["hi", "Hello."]
+    assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
     store.close()
 
 
