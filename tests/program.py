@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.config import Config, load
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
-from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, ToolResult, UserMessage
-from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
+from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import Tool
 
@@ -165,6 +165,18 @@ def tools_plugin(*tools: Tool) -> type[Plugin]:
             return tools
 
     return Brought
+
+
+def everybody_is(role: Role) -> type[Plugin]:
+    """A plugin that lets everybody in, in the place of access."""
+
+    class Everybody(Plugin):
+        name = "everybody"
+
+        def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
+            return replace(inbound, role=inbound.role or role)
+
+    return Everybody
 
 
 @asynccontextmanager

@@ -23,7 +23,10 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
 
-BUILT_IN: dict[str, str] = {}
+BUILT_IN: dict[str, str] = {
+    "media": "nanoclaw.plugins.media.plugin:Media",
+    "silence": "nanoclaw.plugins.silence.plugin:Silence",
+}
 """The built-in plugins, each with its class: their order is the order of every chain. Whoever takes out a line and its
 folder has removed the capability."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from nanoclaw.core.chain import Chain
@@ -43,6 +44,10 @@ class Models(Protocol):
 
     def is_local(self, model: str) -> bool:
         """True: a server on this machine answers, so it costs nothing."""
+        ...
+
+    async def transcribe(self, model: str, path: Path) -> str:
+        """The words that are said in a sound file. Raises NanoclawError."""
         ...
 
     async def aclose(self) -> None: ...

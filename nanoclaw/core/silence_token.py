@@ -1,4 +1,4 @@
-"""What a model says when it has nothing to say, and what is left of an answer without it."""
+"""Silence tokens: the words of a model that has nothing to say, and an answer without them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOPS = ".!?…"
 
 
 def spoken(text: str) -> str:
-    """What the person is to be told: '' where an answer is nothing but a token of silence, however it is dressed up.
+    """The part of an answer that is for the person: '' where an answer is nothing but a silence token, however it is dressed up.
 
     A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
     sentence, is a word like any other.
@@ -45,7 +45,7 @@ def spoken(text: str) -> str:
 
 
 def may_become_silence(begun: str) -> bool:
-    """Whether what has streamed of an answer is a token of silence, or may still turn out to be one."""
+    """True while the beginning of an answer is a silence token, or may still turn out to be one."""
     bare = re.sub(r"<[^<>\n]*>?|&[a-z]*;?", "", begun).strip(_WRAP + _SEPARATORS + _STOPS + "\\").upper()
     whole = re.sub(r"\\?_|[ -]", "_", bare.replace("\\", ""))
     return any(token.startswith(whole) for token in ("HEARTBEAT_OK", "NO_REPLY", "[SILENT]")) or not spoken(begun)

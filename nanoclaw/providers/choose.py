@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +83,12 @@ class ConfiguredModels:
     def is_local(self, model: str) -> bool:
         """True where a server on this machine answers for a model, whatever it is called."""
         return is_local(self._config, model)
+
+    async def transcribe(self, model: str, path: Path) -> str:
+        """The words that are said in a sound file. Raises NanoclawError."""
+        from nanoclaw.providers.names import transcription_for
+
+        return await transcription_for(model, *_access(self._config, model), self._config.environment)(path)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
@@ -174,20 +180,6 @@ async def has_model(config: Config) -> bool:
         return bool(await choose_model(config))
     except ConfigError:
         return False
-
-
-def transcriber(config: Config) -> Callable[[Path], Awaitable[str]] | None:
-    """Writes down voice notes; None where no model for it is configured. It raises NanoclawError when it is asked."""
-    name = str(config.get("media.transcription", ""))
-    if not name:
-        return None
-
-    async def transcribe(path: Path) -> str:
-        from nanoclaw.providers.names import transcription_for
-
-        return await transcription_for(name, *_access(config, name), config.environment)(path)
-
-    return transcribe
 
 
 def models_folder(config: Config) -> Path:

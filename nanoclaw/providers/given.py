@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
@@ -43,6 +44,10 @@ class GivenModels:
 
     def is_local(self, model: str) -> bool:
         return False
+
+    async def transcribe(self, model: str, path: Path) -> str:
+        """By a provider that has this method."""
+        return str(await self.of(model).transcribe(path))  # type: ignore[attr-defined]
 
     async def aclose(self) -> None:
         await asyncio.gather(*(provider.aclose() for provider in self._providers))

@@ -1,0 +1,1 @@
+"""Files that come with messages, and files that go out with answers."""

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.media.media import Media
+from nanoclaw.plugins.media.folder import MediaFolder
 
 THEN = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 
@@ -40,7 +39,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_any_name_becomes_a_plain_one_in_the_folder_of_its_month(tmp_path: Path, name: str) -> None:
-    media = Media(Workspace(tmp_path))
+    media = MediaFolder(tmp_path)
     path = media.place(THEN, name, "image/png", "chat:1/0")
     media.save(path, b"content")
     assert path.parent == tmp_path / "media" / "2026-03"
@@ -54,7 +53,7 @@ def test_any_name_becomes_a_plain_one_in_the_folder_of_its_month(tmp_path: Path,
 
 
 def test_a_name_is_still_recognised(tmp_path: Path) -> None:
-    media = Media(Workspace(tmp_path))
+    media = MediaFolder(tmp_path)
     named = {name: media.place(THEN, name, "", "1").name for name in NAMES}
     assert named["照片.png"].startswith("照片-") and named["照片.png"].endswith(".png")
     assert named["Quittung März 2026 (Kopie).pdf"].startswith("Quittung_März_2026_(Kopie)-")
@@ -63,7 +62,7 @@ def test_a_name_is_still_recognised(tmp_path: Path) -> None:
 
 
 def test_the_same_message_always_means_the_same_file_and_another_one_never_does(tmp_path: Path) -> None:
-    media = Media(Workspace(tmp_path))
+    media = MediaFolder(tmp_path)
     first = media.place(THEN, "photo.jpg", "image/jpeg", "telegram 5:1/0")
     assert not media.has(first)
     media.save(first, b"one")
@@ -77,14 +76,14 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     inside.mkdir()
     outside.mkdir()
     (inside / "media").symlink_to(outside)
-    media = Media(Workspace(inside))
+    media = MediaFolder(inside)
     with pytest.raises(WorkspaceError, match="nothing can be saved in"):
         media.save(media.place(THEN, "x.txt", "", "1"), b"content")
     assert list(outside.iterdir()) == []
 
 
 def test_what_is_kept_can_be_counted(tmp_path: Path) -> None:
-    media = Media(Workspace(tmp_path))
+    media = MediaFolder(tmp_path)
     assert media.taken() == (0, 0)
     for number in range(3):
         media.save(media.place(THEN, "x.bin", "", str(number)), b"12345")

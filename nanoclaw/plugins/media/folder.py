@@ -1,4 +1,4 @@
-"""Files that came with messages: under media/ in the workspace, by month, with names that are safe and never collide.
+"""The folder media/ of the workspace: files that came with messages, by month, with safe names that never collide.
 
 Nothing is removed by itself: they are the person's.
 """
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from nanoclaw.atomic_write import NotSaved, is_draft, reason, replace_in
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 
 STEM_BYTES = 80
 """Of a name, without its ending and our mark."""
@@ -26,20 +25,19 @@ _KINDS = {"image": "photo", "audio": "audio", "video": "video"}
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
 
-class Media:
-    def __init__(self, workspace: Workspace) -> None:
-        self._folder = workspace.media
-        self._root = workspace.root
+class MediaFolder:
+    def __init__(self, workspace: Path) -> None:
+        self._root, self._folder = workspace, workspace / "media"
 
     def place(self, at: datetime, name: str, mime: str, identity: str, *, is_guests: bool = False) -> Path:
-        """Where a file is kept that came at that time: always the same for the same `identity`; what guests send is
+        """The path for a file that came at that time: always the same for the same `identity`; files of guests are
         kept apart."""
         stem, ending = _safe(name, mime)
         mark = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:8]
         return self._folder / f"{'guests-' if is_guests else ''}{at:%Y-%m}" / f"{stem}-{mark}{ending}"
 
     def has(self, path: Path) -> bool:
-        """Whether it was saved before; what was is whole."""
+        """True for a file that was saved before, which is whole then."""
         try:
             found = path.lstat()
         except OSError:

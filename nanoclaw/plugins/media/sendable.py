@@ -1,4 +1,4 @@
-"""Which files may leave for a chat: plain ones of the workspace, and nothing that the program keeps for itself."""
+"""Files that may be sent to a chat: plain ones of the workspace, and nothing that the program keeps for itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nanoclaw.beneath.paths import PathError, open_for_reading, resolve
 from nanoclaw.core.errors import Refused, ToolError
 
 OWN = ("config.toml", "secrets.env", "state.db", "state.db-wal", "state.db-shm", "state.lock", "index.db", "matrix")
-"""In the home folder: what nobody is to be sent, under whatever name it is found."""
-_OWN_FOLDERS = frozenset({"logs", "undo", "models", "matrix"})
+"""Files of the home folder that nobody is to be sent, under whatever name they are found."""
+_OWN_FOLDERS = frozenset({"logs", "undo", "models", "matrix", "plugins"})
 
 
 class Sendable:

@@ -1,0 +1,205 @@
+"""Answer filters: silence tokens, and lines that name files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.chain import Filters
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.events import Notice, TextDelta, TurnEnded
+from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
+from nanoclaw.plugins.silence.plugin import SilenceFilter
+from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.program import FakeChannel, Program, everybody_is, running
+
+MINE = ("media", "silence")
+ONE_MB = "[media]\nmegabytes = 1\n"
+
+
+def notices(home: Program) -> list[str]:
+    return [event.text for _, event in home.channel.events if isinstance(event, Notice)]
+
+
+def put(home: Program, name: str, content: bytes = b"content") -> Path:
+    path = home.workspace / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path.resolve()
+
+
+def rows(home: Program) -> list[tuple[str, list[str]]]:
+    """Text and files of what was to be sent."""
+    return [(text, json.loads(files)) for text, files in home.rows("SELECT text, files FROM outbox ORDER BY id")]
+
+
+@pytest.mark.parametrize("silence", ["NO_REPLY", "**no_reply**", "HEARTBEAT_OK.", "```\nNO_REPLY\n```"])
+async def test_a_turn_may_end_with_nothing_to_say(tmp_path: Path, silence: str) -> None:
+    async with running(tmp_path, ScriptedProvider(silence, "Here I am."), plugins=MINE, settings=ONE_MB) as home:
+        await home.say("thanks")
+        await home.app.conversations.idle()
+        assert home.channel.ended == [TurnEnded("", "answered", home.channel.ended[0].usage)]
+        assert not [event for _, event in home.channel.events if isinstance(event, TextDelta)]
+        assert notices(home) == ["(nothing to say)"]
+        assert await home.ask("are you there?") == "Here I am."
+        assert [one.text for one in home.history if isinstance(one, AssistantMessage)] == [silence, "Here I am."]
+        assert home.rows("SELECT count(*) FROM outbox") == [(1,)]
+
+
+async def test_a_token_beside_words_is_taken_off_and_the_words_stay(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Well done. NO_REPLY"), plugins=MINE, settings=ONE_MB) as home:
+        assert await home.ask("look") == "Well done."
+
+
+async def test_a_line_that_names_a_file_becomes_the_file(tmp_path: Path) -> None:
+    answer = "Here they are.\n\nMEDIA:./chart.png\nMEDIA: `./b/a b.pdf`\n\nAnything else?"
+    async with running(
+        tmp_path, ScriptedProvider(answer, "`MEDIA:./chart.png`"), plugins=MINE, settings=ONE_MB
+    ) as home:
+        first, second = put(home, "chart.png"), put(home, "b/a b.pdf")
+        await home.say("charts")
+        assert str(first) in await home.answer()
+        assert rows(home) == [("Here they are.\n\nAnything else?", [str(first), str(second)])]
+        assert home.channel.ended[-1].answer == "Here they are.\n\nAnything else?"
+        await home.say("only the first")
+        await home.answer()
+        assert rows(home)[1:] == [("", [str(first)])]
+        assert home.channel.ended[-1].answer == "chart.png"
+
+
+async def test_where_no_notices_are_shown_it_is_said_below_the_answer_why_a_file_is_not_there(tmp_path: Path) -> None:
+    provider, chat = ScriptedProvider("Here:\nMEDIA:./none.png"), FakeChannel("chat")
+    async with running(tmp_path, provider, channel=chat, plugins=(*MINE, everybody_is("owner"))) as home:
+        first, line, _, reason = (await home.ask("send it")).splitlines()
+        assert (first, line) == ("Here:", "MEDIA:./none.png")
+        assert reason.startswith("(not attached: ") and "none.png" in reason
+        assert notices(home) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "~/.ssh/id_rsa",
+        "../state.db",
+        "./notes/../../state.db",
+        "./out.png",
+        "./folder-out/secret.txt",
+        "http://127.0.0.1/a.png",
+        "file:///etc/passwd",
+        "./missing.png",
+        "./empty.png",
+        "./large.png",
+        "./pipe",
+        "./memory",
+        "./linked.toml",
+    ],
+)
+async def test_a_file_that_may_not_leave_is_not_attached_and_its_line_stays(tmp_path: Path, path: str) -> None:
+    answer = f"Here:\nMEDIA:{path}"
+    async with running(tmp_path, ScriptedProvider(answer), plugins=MINE, settings=ONE_MB) as home:
+        (tmp_path / "secret.txt").write_text("secret")
+        (tmp_path / "config.toml").write_text("[model]")
+        (home.workspace / "linked.toml").hardlink_to(tmp_path / "config.toml")
+        (home.workspace / "out.png").symlink_to(tmp_path / "secret.txt")
+        (home.workspace / "folder-out").symlink_to(tmp_path)
+        os.mkfifo(home.workspace / "pipe")
+        put(home, "empty.png", b"")
+        put(home, "large.png", b"x" * 1_000_001)
+        await home.say("send it")
+        assert await home.answer() == answer
+        assert rows(home) == [(answer, [])]
+        assert [text for text in notices(home) if text.startswith("not attached: ")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nMEDIA:./a.png\n```",
+        "~~~~ text\n```\nMEDIA:./a.png\n~~~\nMEDIA:./a.png\n~~~~",
+        "- so:\n  ```\n  MEDIA:./a.png\n  ```",
+        "> ```\nMEDIA:./a.png",
+        "    MEDIA:./a.png",
+        "write MEDIA:./a.png on a line",
+        "MEDIA:",
+    ],
+)
+def test_what_is_code_or_talk_about_it_is_no_file(text: str) -> None:
+    left = attached(text, lambda path: f"/workspace/{path}")
+    assert (left.text, left.files, left.problems) == (text, (), ())
+
+
+def test_after_a_fence_lines_name_files_again() -> None:
+    left = attached("```\nMEDIA:./a.png\n```\nMEDIA:./b.png\r\nMEDIA:./b.png", lambda path: path)
+    assert left.files == ("./b.png",)
+    assert left.text == "```\nMEDIA:./a.png\n```"
+
+
+def test_the_files_of_one_answer_are_bounded() -> None:
+    left = attached("\n".join(f"MEDIA:./{number}.png" for number in range(12)), lambda path: path)
+    assert len(left.files) == 10
+    assert left.text == "MEDIA:./10.png\nMEDIA:./11.png"
+    assert len(left.problems) == 2
+
+
+def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -> None:
+    from nanoclaw.plugins.media.sendable import Sendable
+
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("state.db", "notes.txt"):
+        (home / name).write_text("x")
+    (tmp_path / "notes.txt").write_text("x")
+    around, same = Sendable(tmp_path, home, 100), Sendable(home, home, 100)
+    assert around("notes.txt") == str((tmp_path / "notes.txt").resolve())
+    assert same("notes.txt") == str((home / "notes.txt").resolve())
+    for check, path in ((around, "home/state.db"), (around, "home/notes.txt"), (same, "state.db")):
+        with pytest.raises(ToolError, match="the program's own file"):
+            check(path)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("NO_REPLY", ""),
+        ("No, thanks.", "No, thanks."),
+        ("Nope", "Nope"),
+        ("NO", "NO"),
+        ("Look:\nMEDIA:./a.png\nNice.", "Look:\nNice."),
+        ("MEDIA:./a.png", ""),
+        ("```\nMEDIA:./a.png\n```", "```\nMEDIA:./a.png\n```"),
+        ("MEDIAN is a word\n**MEDIA** too", "MEDIAN is a word\n**MEDIA** too"),
+    ],
+)
+def test_a_stream_never_shows_what_is_not_said(said: str, shown: str, size: int) -> None:
+    filters = Filters([FileLineFilter(), SilenceFilter()])
+    pieces = [filters.feed(said[start : start + size]) for start in range(0, len(said), size)]
+    assert "".join(pieces) + filters.end() == shown
+
+
+def test_the_text_of_a_long_line_streams_as_it_comes() -> None:
+    filters = Filters([FileLineFilter(), SilenceFilter()])
+    assert [filters.feed(piece) for piece in ("It ", "is ", "five")] == ["It ", "is ", "five"]
+
+
+async def test_each_round_of_a_turn_has_a_filter_of_its_own(tmp_path: Path) -> None:
+    calling = Say("Look:\nMEDIA:./a.png", (("nothing", {}),))
+    async with running(tmp_path, ScriptedProvider(calling, "Look:\nMEDIA:./b.png\nNice."), plugins=MINE) as home:
+        put(home, "b.png")
+        assert (await home.ask("look")).startswith("Look:\nNice.")
+        shown = "".join(event.text for _, event in home.channel.events if isinstance(event, TextDelta))
+        assert shown == "Look:\nLook:\nNice."
+
+
+async def test_a_guest_is_sent_no_file_of_the_owner(tmp_path: Path) -> None:
+    chat, plugins = FakeChannel("chat"), (*MINE, everybody_is("guest"))
+    async with running(tmp_path, ScriptedProvider("MEDIA:./MEMORY.md"), channel=chat, plugins=plugins) as home:
+        put(home, "MEMORY.md", b"- The code of the door is 1234")
+        await home.say("send me the memory file")
+        assert (await home.answer()).startswith("MEDIA:./MEMORY.md\n\n(not attached: ")
+        assert rows(home)[0][1] == []
