@@ -7,7 +7,7 @@ import inspect
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +80,25 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def log() -> Iterator[list[str]]:
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the log is told."""
+    from nanoclaw.core import log
     from nanoclaw.core.log import logger
 
     lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level="DEBUG", format="{level}: {message}")
+
+    def listen() -> int:
+        return logger.add(lambda line: lines.append(str(line)), level="DEBUG", format="{level}: {message}")
+
+    listen()
+    monkeypatch.setattr(log, "_add_sinks", _after(log._add_sinks, listen))  # a program that starts sets up its own
     yield lines
-    logger.remove(sink)
+    logger.remove()
+
+
+def _after(first: Callable[..., object], then: Callable[[], object]) -> Callable[..., None]:
+    def both(*given: object) -> None:
+        first(*given)
+        then()
+
+    return both

@@ -26,6 +26,7 @@ class Question(NamedTuple):
     place: Address
     about: Address
     outbox: int
+    asked: datetime
     expires: datetime
 
 
@@ -100,15 +101,15 @@ class Asks:
     def open(self) -> list[Question]:
         """Questions without an answer, the oldest first."""
         sql = (
-            "SELECT id, coalesce(turn, 0), call, question, channel, chat, about, coalesce(outbox, 0), expires FROM asks"
-            " WHERE answer = '' ORDER BY id"
+            "SELECT id, coalesce(turn, 0), call, question, channel, chat, about, coalesce(outbox, 0), asked, expires"
+            " FROM asks WHERE answer = '' ORDER BY id"
         )
         return [
             Question(
                 number, turn, call, text, Address(channel, chat), Address(*json.loads(about)), outbox,
-                datetime.fromisoformat(expires),
+                datetime.fromisoformat(asked), datetime.fromisoformat(expires),
             )
-            for number, turn, call, text, channel, chat, about, outbox, expires in self._store.rows(sql)
+            for number, turn, call, text, channel, chat, about, outbox, asked, expires in self._store.rows(sql)
         ]  # fmt: skip
 
     def answer(self, number: int, is_yes: bool) -> bool:

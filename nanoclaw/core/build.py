@@ -24,8 +24,13 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
 
 BUILT_IN: dict[str, str] = {
+    "access": "nanoclaw.plugins.access.plugin:Access",
+    "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",
     "media": "nanoclaw.plugins.media.plugin:Media",
+    "message": "nanoclaw.plugins.message.plugin:Messages",
+    "budget": "nanoclaw.plugins.budget.plugin:Budget",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
+    "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
 """The built-in plugins, each with its class: their order is the order of every chain. Whoever takes out a line and its
 folder has removed the capability."""

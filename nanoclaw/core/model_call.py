@@ -42,8 +42,12 @@ class Models(Protocol):
 
     def cost_in_words(self, model: str, usage: Usage) -> str: ...
 
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """US dollars for one request; None when nobody knows."""
+        ...
+
     def is_local(self, model: str) -> bool:
-        """True: a server on this machine answers, so it costs nothing."""
+        """True: a server on this machine answers, and that counts as free."""
         ...
 
     async def transcribe(self, model: str, path: Path) -> str:

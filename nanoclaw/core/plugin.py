@@ -49,9 +49,9 @@ class Tx(Protocol):
         """The rows that a statement returns; new ids come by RETURNING."""
         ...
 
-    def send(self, outbound: Outbound, remark: str = "") -> int:
+    def send(self, outbound: Outbound, remark: str = "", *, is_news: bool = True) -> int:
         """Put a message into the outbox and into that chat's history; its row. The model of the chat reads `remark`
-        before it, one sentence about why it was sent."""
+        before it, one sentence about why it was sent. What is no news to the chat's model stays out of its history."""
         ...
 
     def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:

@@ -17,6 +17,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets for form in _forms(secret.strip())}
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._beginnings = frozenset(form[:end] for form in self._forms for end in range(1, len(form)))
 
     def __call__(self, text: str) -> str:
         for form in self._forms:
@@ -24,9 +25,14 @@ class Redactor:
                 text = text.replace(form, MASK)
         return text
 
+    def begun(self, text: str) -> int:
+        """The number of signs at the end of a text that may be the beginning of a secret."""
+        longest = len(self._forms[0]) - 1 if self._forms else 0
+        return next((end for end in range(min(longest, len(text)), 0, -1) if text[-end:] in self._beginnings), 0)
+
 
 def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
-    """What a child process may see: no name that smells of a secret, no value that holds one."""
+    """The environment that a child process may see: no name that smells of a secret, no value that holds one."""
     known = tuple(secret for secret in secrets if len(secret) >= _SHORTEST)
     return {
         name: value

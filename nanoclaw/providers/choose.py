@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import SIGHTED, Provider, Sight
+from nanoclaw.dollars import dollars
 
 if TYPE_CHECKING:
     from nanoclaw.core.config import Config
@@ -75,14 +76,17 @@ class ConfiguredModels:
         return self._facts.forget_window(model)
 
     def cost_in_words(self, model: str, usage: Usage) -> str:
-        from nanoclaw.providers import prices
+        cost = 0.0 if self.is_local(model) else self.cost(model, usage)
+        return "price unknown" if cost is None else dollars(cost)
 
-        is_free = self.is_local(model) and not self._config.get("limits.count_local", False)
-        return prices.dollars(0) if is_free else prices.in_words(model, usage)
+    def cost(self, model: str, usage: Usage) -> float | None:
+        from nanoclaw.providers import prices  # for those who set a limit, or ask
+
+        return prices.cost(model, usage)
 
     def is_local(self, model: str) -> bool:
-        """True where a server on this machine answers for a model, whatever it is called."""
-        return is_local(self._config, model)
+        """True where a server on this machine answers for a model, whatever it is called, and that is not to count."""
+        return not self._config.get("limits.count_local", False) and is_local(self._config, model)
 
     async def transcribe(self, model: str, path: Path) -> str:
         """The words that are said in a sound file. Raises NanoclawError."""

@@ -10,6 +10,8 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.models import ModelFacts
+from nanoclaw.dollars import dollars
+from nanoclaw.providers import prices
 
 
 class GivenModels:
@@ -40,7 +42,11 @@ class GivenModels:
         return f"window: {tokens:,} tokens, learned from an error" if tokens else ""
 
     def cost_in_words(self, model: str, usage: Usage) -> str:
-        return "price unknown"
+        cost = self.cost(model, usage)
+        return "price unknown" if cost is None else dollars(cost)
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        return prices.cost(model, usage)
 
     def is_local(self, model: str) -> bool:
         return False

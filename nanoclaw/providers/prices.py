@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Usage
+from nanoclaw.dollars import dollars
 
 FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"})
 """Providers that are a program on the person's own machine."""
@@ -58,13 +58,6 @@ def window(model: str) -> int | None:
 def in_words(model: str, usage: Usage) -> str:
     price = cost(model, usage)
     return "price unknown" if price is None else dollars(price)
-
-
-def dollars(amount: float) -> str:
-    """Two digits that count: $0, $0.0031, $0.42, $12.30."""
-    if not 0 < amount < 0.1:
-        return f"${amount:,.2f}" if amount else "$0"
-    return f"${amount:.{min(6, 1 - math.floor(math.log10(amount)))}f}"
 
 
 def _prefix(model: str) -> str:

@@ -31,11 +31,11 @@ class Transaction:
     def execute(self, sql: str, *values: object) -> list[tuple[object, ...]]:
         return self.db.execute(sql, values).fetchall()
 
-    def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None) -> int:
+    def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None, *, is_news: bool = True) -> int:
         """`inbox` is the row of the message that it answers; then it is no news to that chat's history."""
         row = outbox.insert(self.db, outbound, self.now.isoformat(), inbox)
         self.sent.append(outbound)
-        if inbox is None and self._histories and outbound.text.strip():
+        if is_news and inbox is None and self._histories and outbound.text.strip():
             self._histories.enter(self, row, outbound, remark)
         return row
 
@@ -102,6 +102,7 @@ class Transactions:
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.store, self.clock = store, clock
+        self.current: Transaction | None = None
         self.listener: Listener | None = None
         self.histories: Histories | None = None
 
@@ -111,12 +112,14 @@ class Transactions:
         tx: Transaction | None = None
         try:
             with self.store.transaction() as db:
-                tx = Transaction(db, self.clock(), self.histories)
+                tx = self.current = Transaction(db, self.clock(), self.histories)
                 yield tx
         except BaseException:
             if tx:
                 tx.undo()
             raise
+        finally:
+            self.current = None
         tx.finish()
         if self.listener and (tx.delivered or tx.sent):
             self.listener.committed(tx)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import sqlite3
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from nanoclaw.core.messages import Address, Role
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.plugin import Tx
 
 ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 """Of codes: 32 signs of which no two look alike."""
@@ -29,7 +27,7 @@ ASKS_AN_HOUR = 10
 
 LinkState = Literal["open", "used", "exposed", "expired", "locked"]
 Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
-"""What became of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
+"""How a text that may be the code was taken. again: the same account wrote the code that linked it once more. exposed:
 the right one, said where others read it, or by nobody knows whom. none: no code is to be typed there, or was of late.
 """
 
@@ -92,43 +90,47 @@ def code_in(text: str) -> str:
     return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) and _is_mixed(bare) else ""
 
 
-class Accounts:
-    """Nothing of it is kept in memory: another process may write beside the one that serves."""
+class Reads(Protocol):
+    """The store as it is read, and the time: a plugin's host, or a command beside the process that serves."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
-        self._store, self._clock = store, clock
+    def read(self, sql: str, *values: object) -> list[Any]: ...
+
+    def now(self) -> datetime: ...
+
+
+class Accounts:
+    """The tables of people. Nothing is kept in memory: another process may write beside the one that serves."""
+
+    def __init__(self, source: Reads) -> None:
+        self._read, self._now = source.read, source.now
         self._looks: list[datetime] = []
 
     # --- who is linked -----------------------------------------------------------------------------------------------
 
     def role(self, channel: str, sender: str) -> Role | None:
-        found = self._store.rows("SELECT role FROM people WHERE channel = ? AND sender = ?", channel, sender)
+        found = self._read("SELECT role FROM people WHERE channel = ? AND sender = ?", channel, sender)
         return found[0][0] if found else None
 
     def all(self) -> list[LinkedAccount]:
         sql = "SELECT channel, sender, role, name, at FROM people ORDER BY channel, role DESC, at"
         return [
             LinkedAccount(channel, sender, role, name, datetime.fromisoformat(at))
-            for channel, sender, role, name, at in self._store.rows(sql)
+            for channel, sender, role, name, at in self._read(sql)
         ]
 
-    def remove(self, channel: str, sender: str) -> LinkedAccount | None:
-        """Whom it was, None where nobody is linked by that id."""
-        found = [one for one in self.all() if (one.channel, one.sender) == (channel, sender)]
-        with self._store.transaction() as db:
-            for table in ("people", "chats", "asking"):
-                db.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", (channel, sender))
-        return found[0] if found else None
+    def remove(self, tx: Tx, channel: str, sender: str) -> bool:
+        """End what an account may do; False where nobody is linked by that id."""
+        for table in ("chats", "asking"):
+            tx.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", channel, sender)
+        return bool(tx.execute("DELETE FROM people WHERE channel = ? AND sender = ? RETURNING id", channel, sender))
 
     # --- the owner's own chats ---------------------------------------------------------------------------------------
 
-    def meet(self, address: Address, sender: str) -> None:
+    def meet(self, tx: Tx, address: Address, sender: str) -> None:
         """Note a chat that the owner has alone with the assistant."""
-        if self.is_owners(address):
-            return
-        with self._store.transaction() as db:
+        if not self.is_owners(address):
             sql = "INSERT INTO chats (channel, chat, sender) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sender = ?3"
-            db.execute(sql, (address.channel, address.chat, sender))
+            tx.execute(sql, address.channel, address.chat, sender)
 
     def owners_chats(self) -> list[Address]:
         """All of them, the one that was met last first."""
@@ -136,39 +138,37 @@ class Accounts:
             "SELECT channel, chat FROM chats JOIN people USING (channel, sender) WHERE people.role = 'owner'"
             " ORDER BY chats.rowid DESC"
         )
-        return [Address(*row) for row in self._store.rows(sql)]
+        return [Address(*row) for row in self._read(sql)]
 
     def is_owners(self, address: Address) -> bool:
         sql = (
             "SELECT 1 FROM chats JOIN people USING (channel, sender)"
             " WHERE channel = ? AND chat = ? AND people.role = 'owner'"
         )
-        return bool(self._store.rows(sql, address.channel, address.chat))
+        return bool(self._read(sql, address.channel, address.chat))
 
     # --- the code that makes an account the owner's ------------------------------------------------------------------
 
-    def new_link(self, channel: str) -> str:
+    def new_link(self, tx: Tx, channel: str) -> str:
         """A new code in place of the one before, to be shown to the owner."""
         code, salt = new_code(), secrets.token_hex(16)
-        with self._store.transaction() as db:
-            sql = (
-                "INSERT INTO links (channel, salt, sha256, until) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                " salt = ?2, sha256 = ?3, until = ?4, state = 'open', sender = '', name = ''"
-            )
-            db.execute(sql, (channel, salt, _digest(code, salt), _stamp(self._clock() + VALID)))
+        sql = (
+            "INSERT INTO links (channel, salt, sha256, until) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " salt = ?2, sha256 = ?3, until = ?4, state = 'open', sender = '', name = ''"
+        )
+        tx.execute(sql, channel, salt, _digest(code, salt), _stamp(self._now() + VALID))
         return code
 
-    def withdraw(self, channel: str) -> None:
-        """The code is not to be typed any more."""
-        with self._store.transaction() as db:
-            db.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", (channel,))
+    def withdraw(self, tx: Tx, channel: str) -> None:
+        """End a code before its time: it is not to be typed any more."""
+        tx.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", channel)
 
     def link(self, channel: str) -> LinkCode | None:
         """None where no code was ever made. Its times are in the person's zone."""
         row = self._row(channel)
         if row is None:
             return None
-        now = self._clock()
+        now = self._now()
         until = datetime.fromisoformat(row.until).astimezone(now.tzinfo)
         wrong = row.wrong if row.counts(now) else 0
         is_locked, is_over = wrong >= TRIES, now >= until
@@ -178,10 +178,11 @@ class Accounts:
         locked_until = datetime.fromisoformat(row.wrong_until).astimezone(now.tzinfo) if is_locked else None
         return LinkCode(state, until, wrong, locked_until, row.sender, row.name)
 
-    def try_code(self, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
-        """What the text that may be a code comes to. A right one links its sender if it `may_link`; a wrong one counts,
-        whoever wrote it, while there is one to be typed: at other times nobody could be kept from linking by it."""
-        channel, now = address.channel, self._clock()
+    def try_code(self, tx: Tx, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
+        """Compare a text that may be a code with the one that is awaited. A right one links its sender if it
+        `may_link`; a wrong one counts, whoever wrote it, while there is one to be typed: at other times nobody could be
+        kept from linking by it."""
+        channel, now = address.channel, self._now()
         row = self._row(channel)
         if row is None or now >= datetime.fromisoformat(row.until) + VALID:
             return "none"
@@ -195,75 +196,68 @@ class Accounts:
         if wrong >= TRIES:
             return "locked"
         if not hmac.compare_digest(_digest(code, row.salt), row.sha256):
-            self._count(channel, wrong + 1, row.wrong_until if wrong else "", now)
+            self._count(tx, channel, wrong + 1, row.wrong_until if wrong else "", now)
             return "wrong"
         outcome: Outcome = "linked" if may_link else "exposed"
-        with self._store.transaction() as db:
-            sql = "UPDATE links SET state = ?, sender = ?, name = ?, wrong = 0 WHERE channel = ? AND state = 'open'"
-            state = "used" if outcome == "linked" else "exposed"
-            if not db.execute(sql, (state, sender, name, channel)).rowcount:
-                return "used"
-            if outcome == "linked":
-                _admit(db, LinkedAccount(channel, sender, "owner", name, now))
+        sql = "UPDATE links SET state = ?, sender = ?, name = ?, wrong = 0 WHERE channel = ?"
+        tx.execute(sql, "used" if may_link else "exposed", sender, name, channel)
+        if may_link:
+            _admit(tx, LinkedAccount(channel, sender, "owner", name, now))
         return outcome
 
     def _may_look(self, now: datetime) -> bool:
-        """Whether one more code that opens nothing is compared: that is slow on purpose, and anybody can ask for it."""
+        """Bound how often a code that opens nothing is compared: it is slow on purpose, and anybody can ask for it."""
         self._looks = [then for then in self._looks if now - then < LOCKED]
         if len(self._looks) >= LOOKS:
             return False
         self._looks.append(now)
         return True
 
-    def _count(self, channel: str, wrong: int, until: str, now: datetime) -> None:
+    def _count(self, tx: Tx, channel: str, wrong: int, until: str, now: datetime) -> None:
         """The first wrong code is forgotten after an hour with those that follow it; the last one locks for an hour."""
         if not until or wrong >= TRIES:
             until = _stamp(now + LOCKED)
-        with self._store.transaction() as db:
-            db.execute("UPDATE links SET wrong = ?, wrong_until = ? WHERE channel = ?", (wrong, until, channel))
+        tx.execute("UPDATE links SET wrong = ?, wrong_until = ? WHERE channel = ?", wrong, until, channel)
 
     def _row(self, channel: str) -> _Row | None:
         sql = "SELECT salt, sha256, until, state, sender, name, wrong, wrong_until FROM links WHERE channel = ?"
-        found = self._store.rows(sql, channel)
+        found = self._read(sql, channel)
         return _Row(*found[0]) if found else None
 
     # --- strangers who ask -------------------------------------------------------------------------------------------
 
-    def request(self, address: Address, sender: str, name: str) -> str:
+    def request(self, tx: Tx, address: Address, sender: str, name: str) -> str:
         """A code for a stranger, to be told to them; '' when they, or too many others, were told one of late."""
-        now = self._clock()
+        now = self._now()
         since = _stamp(now - timedelta(hours=1))
         sql = "SELECT sender = ? FROM asking WHERE channel = ? AND at > ?"
-        lately = self._store.rows(sql, sender, address.channel, since)
+        lately = self._read(sql, sender, address.channel, since)
         if not sender or len(lately) >= ASKS_AN_HOUR or any(is_same for (is_same,) in lately):
             return ""
         code = new_code()
-        with self._store.transaction() as db:
-            db.execute("DELETE FROM asking WHERE at <= ?", (_stamp(now - ASKING),))
-            sql = (
-                "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6"
-            )
-            db.execute(sql, (address.channel, sender, name, address.chat, code, _stamp(now)))
+        tx.execute("DELETE FROM asking WHERE at <= ?", _stamp(now - ASKING))
+        sql = (
+            "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6"
+        )
+        tx.execute(sql, address.channel, sender, name, address.chat, code, _stamp(now))
         return code
 
     def requests(self) -> list[PairingRequest]:
         """Who waits to be let in, the oldest first."""
-        since = _stamp(self._clock() - ASKING)
+        since = _stamp(self._now() - ASKING)
         sql = "SELECT code, sender, name, channel, chat, at FROM asking WHERE at > ? ORDER BY at"
         return [
             PairingRequest(code, sender, name, Address(channel, chat), datetime.fromisoformat(at) + ASKING)
-            for code, sender, name, channel, chat, at in self._store.rows(sql, since)
+            for code, sender, name, channel, chat, at in self._read(sql, since)
         ]
 
-    def approve(self, code: str, channel: str = "") -> PairingRequest | None:
+    def approve(self, tx: Tx, code: str, channel: str = "") -> PairingRequest | None:
         """Let the stranger in who was told this code, as a guest; None when nobody waits by it. '' is any channel."""
         for one in self.requests():
             if hmac.compare_digest(one.code, code) and channel in ("", one.address.channel):
-                with self._store.transaction() as db:
-                    _admit(db, LinkedAccount(one.address.channel, one.sender, "guest", one.name, self._clock()))
-                    sql = "DELETE FROM asking WHERE channel = ? AND sender = ?"
-                    db.execute(sql, (one.address.channel, one.sender))
+                _admit(tx, LinkedAccount(one.address.channel, one.sender, "guest", one.name, self._now()))
+                tx.execute("DELETE FROM asking WHERE channel = ? AND sender = ?", one.address.channel, one.sender)
                 return one
         return None
 
@@ -279,7 +273,7 @@ class _Row(NamedTuple):
     wrong_until: str
 
     def counts(self, now: datetime) -> bool:
-        """Whether the wrong codes are remembered."""
+        """Tells whether the wrong codes are remembered."""
         return bool(self.wrong_until) and now < datetime.fromisoformat(self.wrong_until)
 
 
@@ -293,10 +287,10 @@ def _digest(code: str, salt: str) -> str:
     return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), 100_000).hex()
 
 
-def _admit(db: sqlite3.Connection, person: LinkedAccount) -> None:
+def _admit(tx: Tx, one: LinkedAccount) -> None:
     """An owner stays one."""
     sql = (
         "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " role = CASE role WHEN 'owner' THEN role ELSE excluded.role END, name = excluded.name, at = excluded.at"
     )
-    db.execute(sql, (person.channel, person.sender, person.role, person.name, _stamp(person.since)))
+    tx.execute(sql, one.channel, one.sender, one.role, one.name, _stamp(one.since))

@@ -1,184 +1,287 @@
-"""What the models took, as a table with bars or as JSON; no figure is shown that nobody knows."""
+"""Money: what a request may cost is reserved before it is made, so that no limit of the person's is passed."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date, timedelta
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, NamedTuple, Protocol
 
-from nanoclaw.core.store.usage import By, Total
-from nanoclaw.escapes import plain
+from nanoclaw.core.messages import Usage
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.dollars import dollars
 
-SHADES = "░▓█"
-"""Parts of a bar: input from the cache, other input, output."""
+Span = Literal["day", "month"]
+_OF: dict[Span, str] = {"day": "today", "month": "this month"}
 
-_PLAIN_SHADES = "-=#"
-_SHORTEST, _LONGEST = 6, 60
+WARN_SHARE = 0.8
+SHORTEST_ANSWER = 1024
+"""Tokens; a request for whose answer the money is not enough for so many is not made."""
 
-
-def table(
-    totals: Sequence[Total],
-    by: By,
-    since: date,
-    today: date,
-    width: int,
-    dollars: Callable[[float], str],
-    encoding: str = "utf-8",
-) -> list[str]:
-    """Lines that fit a screen of so many columns, in signs that it has."""
-    title = f"Tokens by {by}, {since} to {today}"
-    if not totals:
-        return [f"{title}: none yet."]
-    shades = SHADES if _can(encoding, SHADES) else _PLAIN_SHADES
-    rows = _every_day(totals, today) if by == "day" else list(totals)
-    total = _sum(totals)
-    notes = _columns([_figures(row, dollars) for row in (*rows, total)])
-    legend = f"{shades[0]} input from the cache  {shades[1]} other input  {shades[2]} output"
-    lines = [
-        f"{title}    {legend}" if cells(title) + cells(legend) + 4 <= width else f"{title}\n{legend}",
-        "",
-        *_drawn(rows, total, notes, width, shades),
-        *_remarks(total),
-    ]
-    return [line.encode(encoding, "replace").decode(encoding) for line in lines]
+YES, WARNED, _UNPRICED = "yes", "warned.", "unpriced."
+_AT_NIGHT = ("heartbeat", "job")
+"""Origins of what nobody is waiting for: they share `heartbeat_share` of the limit."""
 
 
-def as_json(totals: Iterable[Total], by: By, since: date, today: date) -> dict[str, Any]:
-    """`cost_usd` is null where some of it is unknown; `known_cost_usd` is the part that is known."""
-    totals = list(totals)
-    return {
-        "by": by,
-        "since": since.isoformat(),
-        "until": today.isoformat(),
-        "rows": [_object(total) for total in totals],
-        "total": _object(_sum(totals)),
-    }
+class Prices(Protocol):
+    """The price of models, as far as it is known."""
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """US dollars for one request; None when nobody knows."""
+        ...
+
+    def is_local(self, model: str) -> bool:
+        """True: a server on this machine answers, and that counts as free."""
+        ...
 
 
-def cells(text: str) -> int:
-    """How many columns a text takes on the screen."""
-    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+class BudgetSettings(NamedTuple):
+    """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
+    `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name. The
+    models of `fallback` may answer in place of any."""
+
+    day_usd: float = 0.0
+    month_usd: float = 0.0
+    heartbeat_share: float = 0.2
+    count_local: bool = False
+    fallback: tuple[str, ...] = ()
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.day_usd or self.month_usd)
+
+    def of(self, span: Span) -> float:
+        return self.day_usd if span == "day" else self.month_usd
 
 
-def _object(total: Total) -> dict[str, Any]:
-    return {
-        "key": total.key,
-        "calls": total.calls,
-        "input_tokens": total.input_tokens,
-        "output_tokens": total.output_tokens,
-        "cached_tokens": total.cached_tokens,
-        "estimated_calls": total.unreported,
-        "cost_usd": None if total.unpriced else round(total.cost, 9),
-        "known_cost_usd": round(total.cost, 9),
-        "unknown_prices": total.unpriced,
-    }
+class Reservation(NamedTuple):
+    """The money held for one request. `output_tokens` is the longest answer that it allows."""
+
+    output_tokens: int
+    row: int | None = None
 
 
-def _sum(totals: Iterable[Total]) -> Total:
-    whole = Total("all")
-    for total in totals:
-        whole.calls += total.calls
-        whole.input_tokens += total.input_tokens
-        whole.output_tokens += total.output_tokens
-        whole.cached_tokens += total.cached_tokens
-        whole.unreported += total.unreported
-        whole.cost += total.cost
-        for model, count in total.unpriced.items():
-            whole.unpriced[model] = whole.unpriced.get(model, 0) + count
-    return whole
+class PendingRequest(NamedTuple):
+    """A request that is about to be made: its estimated input, and the longest answer that is wanted."""
+
+    model: str
+    input_tokens: Callable[[], int]
+    output_tokens: int
+    origin: str = "person"
 
 
-def _every_day(totals: Sequence[Total], today: date) -> list[Total]:
-    """From the first day with a call until today, those without one too."""
-    known = {total.key: total for total in totals}
-    first = date.fromisoformat(totals[0].key)
-    last = max(today, date.fromisoformat(totals[-1].key))  # a day may have begun where the person was before
-    days = (first + timedelta(days=number) for number in range((last - first).days + 1))
-    return [known.get(day.isoformat(), Total(day.isoformat())) for day in days]
+@dataclass(slots=True)
+class _Spent:
+    """US dollars of a month's days: of all requests, and of those in the background; models without a known price;
+    and how many requests were free, being answered on the person's machine."""
+
+    month: date
+    upto: int
+    days: dict[str, float]
+    background: dict[str, float]
+    unpriced: set[str]
+    local: int = 0
 
 
-def _figures(total: Total, dollars: Callable[[float], str]) -> tuple[str, ...]:
-    """Input, its cached share, output, calls, price."""
-    if not total.calls:
-        return ("", "", "", "", "")
-    cached = f"({100 * total.cached_tokens / total.input_tokens:.0f} % cached)" if total.cached_tokens else ""
-    about = "~" if total.unreported else ""
-    calls = f"{total.calls:,} call{'s' if total.calls != 1 else ''}"
-    spent = f"{short(total.output_tokens)} out"
-    return (f"{about}{short(total.input_tokens)} in", cached, spent, calls, _price(total, dollars))
+class Spending:
+    """Reservations are rows that outlive a crash: what was under way then counts as spent, as nobody knows better."""
 
+    def __init__(self, host: Host, limit: BudgetSettings) -> None:
+        self._host, self._limit = host, limit
+        self._known: _Spent | None = None
+        self._left: int = host.read("SELECT coalesce(max(id), 0) FROM reservations")[0][0]  # by an earlier process
 
-def _price(total: Total, dollars: Callable[[float], str]) -> str:
-    if not total.unpriced:
-        return dollars(total.cost)
-    return f"{dollars(total.cost)} + ?" if total.cost else "price unknown"
+    @property
+    def is_limited(self) -> bool:
+        return self._limit.is_set
 
+    @property
+    def _prices(self) -> Prices:
+        prices: Prices = self._host.get("core").models
+        return prices
 
-def short(count: int) -> str:
-    """Three digits that count: 940, 9.4k, 94k, 1.2M."""
-    for unit, size in (("", 1), ("k", 1_000), ("M", 1_000_000)):
-        if count < 999.5 * size or unit == "M":
-            return f"{count / size:.1f}{unit}" if size > 1 and count < 9.95 * size else f"{count / size:,.0f}{unit}"
-    raise AssertionError
+    # --- around a request --------------------------------------------------------------------------------------------
 
+    def reserve(self, tx: Tx, request: PendingRequest) -> tuple[Reservation, list[str]]:
+        """Hold what a request may cost at most, and say what is to be told of it. Where less than that is left, the
+        answer may be shorter; of no tokens at all where no request can be made."""
+        models = [name for name in (request.model, *self._limit.fallback) if not self._prices.is_local(name)]
+        if not models:
+            return Reservation(request.output_tokens), []
+        input_tokens, output_tokens = request.input_tokens(), request.output_tokens
+        most, told = self._dearest(models, Usage(input_tokens, output_tokens)), list[str]()
+        if self._prices.cost(models[0], Usage(input_tokens)) is None:
+            line = f"no price is known for {models[0]}, so the limit cannot hold for it"
+            told += self._once(tx, _UNPRICED + models[0], "told", line)
+        if not most or most <= 0:
+            return Reservation(output_tokens), told
+        told += self._warnings(tx)
+        left = self._left_for(request.origin)
+        if most > left:
+            least = self._dearest(models, Usage(input_tokens, 0)) or 0.0
+            each = (most - least) / output_tokens
+            output_tokens = int((left - least) / each) if each > 0 else 0
+            if output_tokens < SHORTEST_ANSWER:
+                return Reservation(0), told
+            most = least + each * output_tokens
+        now = self._host.now().date().replace(day=1).isoformat()
+        tx.execute("DELETE FROM reservations WHERE at < ?", now)
+        sql = "INSERT INTO reservations (at, origin, usd) VALUES (?, ?, ?) RETURNING id"
+        ((row,),) = tx.execute(sql, self._host.now().isoformat(), request.origin, most)
+        return Reservation(output_tokens, row), told
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Figures below each other, to the right; a column that is empty everywhere is left out."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:>{room}}" for cell, room in zip(row, widths, strict=True) if room) for row in rows]
+    def release(self, tx: Tx, held: Reservation) -> None:
+        """The request is written down, or cost nothing after all."""
+        if held.row is not None:
+            tx.execute("DELETE FROM reservations WHERE id = ?", held.row)
 
+    def _dearest(self, models: Sequence[str], usage: Usage) -> float | None:
+        """The most that a request to one of them costs, as far as prices are known."""
+        known = [price for model in models if (price := self._prices.cost(model, usage)) is not None]
+        return max(known, default=None)
 
-def _drawn(rows: Sequence[Total], total: Total, notes: Sequence[str], width: int, shades: str) -> list[str]:
-    """A line for each row and one for all; where the screen is narrow the figures stand below the bars."""
-    labels = [_fitting(row.key or "(none)", max(10, width // 3)) for row in (*rows, total)]
-    label_room, note_room = max(map(cells, labels)), max(map(len, notes))
-    is_wide = width - label_room - note_room - 4 >= _SHORTEST
-    room = min(_LONGEST, max(_SHORTEST, width - label_room - 2 - (note_room + 2 if is_wide else 0)))
-    most = max(row.tokens for row in rows) or 1
-    bars = [*(_bar(row, room / most, shades) for row in rows), ""]
-    lines = []
-    for label, bar, note in zip(labels, bars, notes, strict=True):
-        head = f"{label}{' ' * (label_room - cells(label))}  "
-        if is_wide:
-            lines.append(f"{head}{bar:<{room}}  {note}".rstrip())
-        else:
-            lines += [f"{head}{bar}".rstrip(), *([f"  {' '.join(note.split())}"] if note.strip() else ())]
-    return lines
+    # --- what the person sees ----------------------------------------------------------------------------------------
 
+    def in_words(self) -> str:
+        """The sums of day and month, and what else there is to know about them."""
+        lines = [self._line(span) for span in ("day", "month")]
+        if not self._limit.is_set:
+            lines.append("No limit is set: [limits] day_usd and month_usd in config.toml.")
+        elif self._limit.heartbeat_share < 1:
+            lines.append(
+                f"Heartbeats and jobs: {dollars(self._sum(self._span, background=True))} of "
+                f"{dollars(self._most(self._span))} {_OF[self._span]}."
+            )
+        if self._is_allowed:
+            lines.append("You said yes: today it goes on beyond the limit.")
+        if crashed := self._reserved("month", before=self._left):
+            lines.append(f"{dollars(crashed)} of that was under way when the program ended, and counts as spent.")
+        if unpriced := sorted(self._spent().unpriced):
+            lines.append(f"No price is known for {', '.join(unpriced)}: not counted.")
+        if free := self._spent().local:
+            hint = "" if self._limit.count_local else "; [limits] count_local = true counts them from then on"
+            lines.append(
+                f"{free} request{'s' if free > 1 else ''} of this month went to this machine and count"
+                f"{'' if free > 1 else 's'} as free{hint}."
+            )
+        return "\n".join(lines)
 
-def _bar(total: Total, scale: float, shades: str) -> str:
-    """Each part ends where the sum up to it ends, so that the whole is never a cell too long."""
-    cached = min(total.cached_tokens, total.input_tokens)
-    drawn, reached = "", 0
-    for part, shade in zip((cached, total.input_tokens - cached, total.output_tokens), shades, strict=True):
-        reached += part
-        drawn += shade * (round(reached * scale) - len(drawn))
-    return drawn or (shades[1] if reached else "")
+    def _line(self, span: Span) -> str:
+        limit = self._limit.of(span)
+        of = f" of {dollars(limit)}" if limit else ""
+        under_way = self._reserved(span, after=self._left)
+        held = f", {dollars(under_way)} reserved for what is under way" if under_way else ""
+        return f"{_OF[span].capitalize()}: {dollars(self._sum(span) - under_way)} spent{of}{held}."
 
+    def allow(self, tx: Tx) -> str:
+        """Let it go on beyond the limit until the day ends."""
+        if not self._limit.is_set:
+            return "No limit is set, so there is nothing to allow."
+        self._set(tx, YES, self._host.now().date().isoformat())
+        return "Until the day ends it goes on, whatever the limit. What heartbeats and jobs may use stays as it is."
 
-def _remarks(total: Total) -> list[str]:
-    remarks = []
-    if total.unreported:
-        remarks.append(f"~ {total.unreported:,} of {total.calls:,} calls came without figures: counted here.")
-    if total.unpriced:
-        models = ", ".join(f"{_fitting(model, 60)} ({count:,})" for model, count in sorted(total.unpriced.items()))
-        remarks.append(f"Price unknown, so not in the sum: {models}.")
-    return ["", *remarks] if remarks else []
+    def refusal(self, origin: str) -> str:
+        """Why no request can be made."""
+        if origin in _AT_NIGHT and self._left_for("person") > self._most(self._span) * 0.01:
+            return (
+                f"heartbeats and jobs have used {dollars(self._sum(self._span, background=True))} of the "
+                f"{dollars(self._most(self._span))} that they may use {_OF[self._span]}."
+            )
+        span = min(self._limited(), key=lambda span: self._limit.of(span) - self._sum(span))
+        spent, limit = dollars(self._sum(span)), dollars(self._limit.of(span))
+        return (
+            f"{spent} of the {limit} for {_OF[span]} are spent or reserved, too much for another request. "
+            "Say /budget yes to go on until the day ends; a higher limit is [limits] in config.toml. "
+            "/note, /search and all other commands work without a model."
+        )
 
+    def _warnings(self, tx: Tx) -> list[str]:
+        """A line, once for each day and month, when much of its limit is spent."""
+        today, told = self._host.now().date().isoformat(), list[str]()
+        for span in self._limited():
+            spent, limit = self._sum(span), self._limit.of(span)
+            if spent >= WARN_SHARE * limit:
+                line = f"{dollars(spent)} of the {dollars(limit)} for {_OF[span]} are spent (/budget)"
+                told += self._once(tx, WARNED + span, today if span == "day" else today[:7], line)
+        return told
 
-def _fitting(label: str, room: int) -> str:
-    label = " ".join(plain(label).split())
-    if cells(label) <= room:
-        return label
-    while cells(label) > room - 1:
-        label = label[:-1]
-    return label + "…"
+    def _once(self, tx: Tx, name: str, value: str, line: str) -> list[str]:
+        if self._get(name) == value:
+            return []
+        self._set(tx, name, value)
+        return [line]
 
+    def _get(self, name: str) -> str:
+        found = self._host.read("SELECT value FROM budget_marks WHERE name = ?", name)
+        return str(found[0][0]) if found else ""
 
-def _can(encoding: str, signs: str) -> bool:
-    try:
-        signs.encode(encoding)
-    except (UnicodeError, LookupError):
-        return False
-    return True
+    def _set(self, tx: Tx, name: str, value: str) -> None:
+        tx.execute("INSERT INTO budget_marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?2", name, value)
+
+    # --- sums --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_allowed(self) -> bool:
+        return self._get(YES) == self._host.now().date().isoformat()
+
+    @property
+    def _span(self) -> Span:
+        """The one whose limit heartbeats and jobs have a share of."""
+        return "day" if self._limit.day_usd else "month"
+
+    def _limited(self) -> list[Span]:
+        spans: tuple[Span, ...] = ("day", "month")
+        return [span for span in spans if self._limit.of(span)]
+
+    def _most(self, span: Span) -> float:
+        """What is for heartbeats and jobs."""
+        return self._limit.of(span) * self._limit.heartbeat_share
+
+    def _left_for(self, origin: str) -> float:
+        lefts = [] if self._is_allowed else [self._limit.of(span) - self._sum(span) for span in self._limited()]
+        if origin in _AT_NIGHT:
+            lefts.append(self._most(self._span) - self._sum(self._span, background=True))
+        return min(lefts, default=math.inf)
+
+    def _sum(self, span: Span, *, background: bool = False) -> float:
+        """Spent and reserved."""
+        spent = self._spent()
+        days = spent.background if background else spent.days
+        today = self._host.now().date().isoformat()
+        settled = days.get(today, 0.0) if span == "day" else sum(days.values())
+        return settled + self._reserved(span, background=background)
+
+    def _reserved(self, span: Span, *, background: bool = False, after: int = 0, before: int | None = None) -> float:
+        today = self._host.now().date().isoformat()
+        sql = "SELECT coalesce(sum(usd), 0) FROM reservations WHERE substr(at, 1, ?) = ? AND id > ?"
+        start = today if span == "day" else today[:7]
+        values: list[object] = [len(start), start, after]
+        if before is not None:
+            sql += " AND id <= ?"
+            values.append(before)
+        if background:
+            sql += f" AND origin IN {_AT_NIGHT}"
+        return float(self._host.read(sql, *values)[0][0])
+
+    def _spent(self) -> _Spent:
+        """The month's requests that were written down; each row is looked at once."""
+        month = self._host.now().date().replace(day=1)
+        known = self._known
+        if known is None or known.month != month:
+            known = self._known = _Spent(month, 0, {}, {}, set())
+        sql = (
+            "SELECT id, substr(at, 1, 10), origin, is_local, model, input_tokens, output_tokens, cached_tokens"
+            " FROM usage WHERE at >= ? AND id > ? ORDER BY id"
+        )
+        for row, day, origin, is_local, model, *tokens in self._host.read(sql, month.isoformat(), known.upto):
+            known.upto = row
+            known.local += bool(is_local)
+            cost = 0.0 if is_local else self._prices.cost(model, Usage(*tokens))
+            if cost is None:
+                known.unpriced.add(model)
+                continue
+            known.days[day] = known.days.get(day, 0.0) + cost
+            if origin in _AT_NIGHT:
+                known.background[day] = known.background.get(day, 0.0) + cost
+        return known

@@ -2,123 +2,125 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from nanoclaw.core.errors import LimitReached, ProviderUnavailable
+from nanoclaw.core.errors import ConfigError, LimitReached, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Origin, Usage
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import Flags
-from nanoclaw.core.store.usage import Call, record
-from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
+from nanoclaw.plugins.budget.plugin import Budget
+from nanoclaw.plugins.budget.spending import BudgetSettings, PendingRequest, Reservation, Spending
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
-from tests.core.house import NOON, FakeChannel, HandClock, house
+from tests.plugins.paper_host import NOON, PaperHost
+from tests.program import FakeChannel, Program, running
 
 MODEL = "acme/clever"
+USAGE = """CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, at TEXT, session INTEGER, turn INTEGER,
+    origin TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, is_local INTEGER)"""
 
 
-def price(model: str, usage: Usage) -> float | None:
-    """A dollar for a thousand tokens, whichever."""
-    return (usage.input_tokens + usage.output_tokens) / 1000 if model == MODEL else None
+@dataclass
+class PaperPrices:
+    """A dollar for a thousand tokens of one model, whichever; the others have no price."""
 
+    costs: dict[str, float] = field(default_factory=lambda: {MODEL: 1.0})
+    local: str = ""
 
-def dollars(amount: float) -> str:
-    return f"${amount:.2f}"
+    def cost(self, model: str, usage: Usage) -> float | None:
+        return (usage.input_tokens + usage.output_tokens) / 1000 * self.costs[model] if model in self.costs else None
+
+    def is_local(self, model: str) -> bool:
+        return model == self.local
 
 
 @dataclass
 class Purse:
-    """A budget on a store of its own; `told` are the lines that a person got."""
+    """A person's spending on a store of its own; `told` are the lines that they got."""
 
     path: Path
-    limits: SpendingLimits
-    clock: HandClock = field(default_factory=HandClock)
-    local: str = ""
+    limit: BudgetSettings
+    prices: PaperPrices = field(default_factory=PaperPrices)
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.path)
-        flags = Flags(self.store, self.clock)
-        self.budget = Budget(
-            self.store, flags, self.clock, price, dollars, self.limits, lambda model: model == self.local
-        )
+        self.host = cast(Any, PaperHost(self.path, Budget, {"core": SimpleNamespace(models=self.prices)}))
+        self.host.read(USAGE)
+        self.spending = Spending(self.host, self.limit)
 
     def spend(self, usd: float, origin: Origin = "person", model: str = MODEL, at: datetime | None = None) -> None:
         """As if a request had been made and written down."""
-        with self.store.transaction() as db:
-            record(db, [Call(model, Usage(round(usd * 1000)))], at or self.clock(), origin=origin)
+        is_local = not self.limit.count_local and self.prices.is_local(model)
+        sql = "INSERT INTO usage VALUES (NULL, ?, NULL, NULL, ?, ?, ?, 0, 0, ?)"
+        when = (at or self.host.now()).isoformat()
+        self.host.read(sql, when, origin, model, round(usd * 1000), is_local)
+
+    def reserve(self, tokens: int, most: int, origin: str = "person", model: str = MODEL) -> Reservation:
+        """Raises LimitReached."""
+        pending = PendingRequest(model, lambda: tokens, most, origin)
+        held, told = self.host.written(lambda tx: self.spending.reserve(tx, pending))
+        self.told += told
+        if not held.output_tokens:
+            raise LimitReached(self.spending.refusal(origin))
+        return held  # type: ignore[no-any-return]
 
     def ask(self, usd: float, origin: Origin = "person", model: str = MODEL, *, settle: bool = True) -> int:
         """Reserve as much for input, with 1,024 tokens of answer; how many the answer may have."""
-        held = self.budget.reserve(model, lambda: round(usd * 1000), 1024, origin, self.told.append)
+        held = self.reserve(round(usd * 1000), 1024, origin, model)
         if settle:
-            call = self.budget.settled(held, Call(model, Usage(round(usd * 1000))))
-            with self.store.transaction() as db:
-                record(db, [call], self.clock(), origin=origin)
+            self.release(held)
+            self.spend(usd, origin, model)
         return held.output_tokens
 
+    def release(self, held: Reservation) -> None:
+        self.host.written(lambda tx: self.spending.release(tx, held))
+
+    def allow(self) -> str:
+        said: str = self.host.written(self.spending.allow)
+        return said
+
+    def rows(self) -> list[Any]:
+        found: list[Any] = self.host.read("SELECT usd FROM reservations")
+        return found
+
     def reopened(self) -> Purse:
-        self.store.close()
-        return Purse(self.path, self.limits, self.clock, self.local, self.told)
+        self.host.db.close()
+        made = Purse(self.path, self.limit, self.prices, self.told)
+        made.host.time = self.host.time
+        return made
 
 
 @pytest.fixture
 def purse(tmp_path: Path) -> Callable[..., Purse]:
-    return lambda **limits: Purse(tmp_path / "state.db", SpendingLimits(**limits))
-
-
-def test_without_a_limit_nothing_is_looked_up_or_written(purse: Callable[..., Purse]) -> None:
-    free = purse()
-
-    def count() -> int:
-        raise AssertionError("counted for nothing")
-
-    held = free.budget.reserve(MODEL, count, 8192, "person", free.told.append)
-    assert (held.output_tokens, held.row) == (8192, None)
-    assert free.store.rows("SELECT * FROM reservations") == []
-    assert "No limit is set" in free.budget.command("")
+    return lambda **limits: Purse(tmp_path / "state.db", BudgetSettings(**{"heartbeat_share": 1.0, **limits}))
 
 
 def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> None:
-    def dear(model: str, usage: Usage) -> float | None:
-        cost = price(MODEL, usage)
-        return {MODEL: cost, "test/dear": 3 * (cost or 0)}.get(model)
-
-    told: list[str] = []
-    store, clock = Store(tmp_path / "state.db"), HandClock()
-    mine = Budget(
-        store,
-        Flags(store, clock),
-        clock,
-        dear,
-        dollars,
-        SpendingLimits(day_usd=10),
-        fallback=("test/unknown", "test/dear"),
-    )
-    assert mine.reserve(MODEL, lambda: 2000, 1000, "person", told.append).output_tokens == 1000
-    assert store.rows("SELECT usd FROM reservations") == [(9.0,)]
+    prices = PaperPrices({MODEL: 1.0, "test/dear": 3.0})
+    limit = BudgetSettings(day_usd=10, fallback=("test/unknown", "test/dear"))
+    mine = Purse(tmp_path / "state.db", limit, prices)
+    assert mine.reserve(2000, 1000).output_tokens == 1000
+    assert mine.rows() == [(9.0,)]
     with pytest.raises(LimitReached):
-        mine.reserve(MODEL, lambda: 100, 1000, "person", told.append)
-    assert not [line for line in told if "no price" in line]
+        mine.reserve(100, 1000)
+    assert not [line for line in mine.told if "no price" in line]
 
 
 def test_what_is_settled_frees_what_was_held(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=10)
     mine.ask(1, settle=False)
-    assert mine.budget.command("").startswith("Today: $0.00 spent of $10.00, $2.02 reserved for what is under way.")
-    held = mine.budget.reserve(MODEL, lambda: 1000, 1024, "person", mine.told.append)
-    mine.budget.release(held)
-    with mine.store.transaction() as db:
-        db.execute("DELETE FROM reservations")
+    assert mine.spending.in_words().startswith("Today: $0 spent of $10.00, $2.02 reserved for what is under way.")
+    mine.release(mine.reserve(1000, 1024))
+    assert len(mine.rows()) == 1
+    mine.host.read("DELETE FROM reservations")
     mine.ask(2)
-    assert mine.budget.command("").startswith("Today: $2.00 spent of $10.00.\nThis month: $2.00 spent.")
+    assert mine.spending.in_words().startswith("Today: $2.00 spent of $10.00.\nThis month: $2.00 spent.")
 
 
 def test_requests_at_the_same_time_cannot_pass_the_limit_together(purse: Callable[..., Purse]) -> None:
@@ -127,15 +129,14 @@ def test_requests_at_the_same_time_cannot_pass_the_limit_together(purse: Callabl
     mine.ask(1, settle=False)
     with pytest.raises(LimitReached):
         mine.ask(1, settle=False)
-    (total,) = mine.store.rows("SELECT sum(usd) FROM reservations")[0]
-    assert total <= 5
+    assert sum(usd for (usd,) in mine.rows()) <= 5
 
 
 def test_the_last_money_is_for_a_shorter_answer(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=10)
-    held = mine.budget.reserve(MODEL, lambda: 1000, 20_000, "person", mine.told.append)
+    held = mine.reserve(1000, 20_000)
     assert held.output_tokens == 9000
-    assert mine.store.rows("SELECT usd FROM reservations") == [(pytest.approx(10),)]
+    assert mine.rows() == [(pytest.approx(10),)]
 
 
 def test_the_person_is_told_once_at_80_percent_of_a_day_and_of_a_month(purse: Callable[..., Purse]) -> None:
@@ -148,7 +149,7 @@ def test_the_person_is_told_once_at_80_percent_of_a_day_and_of_a_month(purse: Ca
     mine = mine.reopened()
     mine.ask(0.05)
     assert mine.told == ["$8.00 of the $10.00 for today are spent (/budget)"]
-    mine.clock.now += timedelta(days=1)
+    mine.host.time += timedelta(days=1)
     mine.spend(75)
     with pytest.raises(LimitReached):
         mine.ask(0.05)
@@ -163,10 +164,10 @@ def test_at_the_limit_no_request_is_made_until_the_next_day(purse: Callable[...,
     mine.spend(10)
     with pytest.raises(LimitReached, match=r"\$10.00 of the \$10.00 for today .*/budget yes"):
         mine.ask(0.01)
-    mine.clock.now = NOON.replace(hour=23, minute=59)
+    mine.host.time = NOON.replace(hour=23, minute=59)
     with pytest.raises(LimitReached):
         mine.ask(0.01)
-    mine.clock.now += timedelta(minutes=2)
+    mine.host.time += timedelta(minutes=2)
     mine.ask(0.01)
 
 
@@ -178,48 +179,48 @@ def test_a_month_has_a_limit_of_its_own(purse: Callable[..., Purse]) -> None:
     mine.spend(4)
     with pytest.raises(LimitReached, match="for this month"):
         mine.ask(1)
-    assert "This month: $14.00 spent of $15.00." in mine.budget.command("")
+    assert "This month: $14.00 spent of $15.00." in mine.spending.in_words()
 
 
 def test_a_yes_holds_until_the_day_ends_over_a_restart(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=1, month_usd=2)
     mine.spend(2)
-    assert "Until the day ends" in mine.budget.command("yes")
+    assert "Until the day ends" in mine.allow()
     mine.ask(5)
     mine = mine.reopened()
     assert mine.ask(5) == 1024
-    assert "today it goes on beyond the limit" in mine.budget.command("")
-    mine.clock.now += timedelta(days=1)
+    assert "today it goes on beyond the limit" in mine.spending.in_words()
+    mine.host.time += timedelta(days=1)
     with pytest.raises(LimitReached, match="for this month"):
         mine.ask(0.1)
 
 
 @pytest.mark.parametrize("origin", ["heartbeat", "job"])
 def test_what_nobody_waits_for_has_a_share_only(purse: Callable[..., Purse], origin: Origin) -> None:
-    mine = purse(day_usd=20, background_share=0.2)
+    mine = purse(day_usd=20, heartbeat_share=0.2)
     mine.ask(1, origin)
     mine.ask(1, origin)
     with pytest.raises(LimitReached, match=r"heartbeats and jobs have used \$2.00 of the \$4.00"):
         mine.ask(1, origin)
-    mine.budget.command("yes")
+    mine.allow()
     with pytest.raises(LimitReached):
         mine.ask(1, origin)
     assert mine.ask(1, "person") == 1024
-    assert "Heartbeats and jobs: $2.00 of $4.00 today." in mine.budget.command("")
+    assert "Heartbeats and jobs: $2.00 of $4.00 today." in mine.spending.in_words()
 
 
 def test_what_was_under_way_at_a_crash_counts_as_spent(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=10)
     mine.ask(7, settle=False)
     mine = mine.reopened()
-    assert mine.budget.command("").startswith("Today: $8.02 spent of $10.00.")
-    assert "$8.02 of that was under way when the program ended" in mine.budget.command("")
+    assert mine.spending.in_words().startswith("Today: $8.02 spent of $10.00.")
+    assert "$8.02 of that was under way when the program ended" in mine.spending.in_words()
     with pytest.raises(LimitReached):
         mine.ask(2)
-    mine.clock.now += timedelta(days=31)
+    mine.host.time += timedelta(days=31)
     mine = mine.reopened()
-    assert mine.store.rows("SELECT * FROM reservations") == []
     mine.ask(2)
+    assert mine.rows() == []
 
 
 def test_a_model_without_a_price_is_told_once_and_goes_on(purse: Callable[..., Purse]) -> None:
@@ -232,104 +233,114 @@ def test_a_model_without_a_price_is_told_once_and_goes_on(purse: Callable[..., P
         "no price is known for acme/new, so the limit cannot hold for it",
         "no price is known for acme/newer, so the limit cannot hold for it",
     ]
-    assert "No price is known for acme/new, acme/newer: not counted." in mine.budget.command("")
+    assert "No price is known for acme/new, acme/newer: not counted." in mine.spending.in_words()
     mine.ask(0)  # and it took nothing of the limit
 
 
 def test_a_model_on_this_machine_costs_nothing_whatever_it_is_called(tmp_path: Path) -> None:
-    mine = Purse(tmp_path / "state.db", SpendingLimits(day_usd=1), local=MODEL)
+    mine = Purse(tmp_path / "state.db", BudgetSettings(day_usd=1), prices=PaperPrices(local=MODEL))
     mine.ask(50)
     mine.ask(50)
-    assert mine.budget.command("").startswith("Today: $0.00 spent of $1.00.")
-    elsewhere = Purse.reopened(mine)
-    elsewhere.local = ""
-    assert elsewhere.budget.command("").startswith("Today: $0.00 spent of $1.00.")  # it was local when it was asked
+    assert mine.spending.in_words().startswith("Today: $0 spent of $1.00.")
+    elsewhere = mine.reopened()
+    elsewhere.prices.local = ""
+    assert elsewhere.spending.in_words().startswith("Today: $0 spent of $1.00.")  # it was local when it was asked
 
 
 def test_what_went_to_this_machine_is_told_as_free_and_can_be_made_to_count(tmp_path: Path) -> None:
-    mine = Purse(tmp_path / "state.db", SpendingLimits(day_usd=100), local=MODEL)
-    assert "this machine" not in mine.budget.command("")
+    mine = Purse(tmp_path / "state.db", BudgetSettings(day_usd=100), prices=PaperPrices(local=MODEL))
+    assert "this machine" not in mine.spending.in_words()
     mine.ask(1)
-    assert mine.budget.command("").endswith(
+    assert mine.spending.in_words().endswith(
         "1 request of this month went to this machine and counts as free; "
         "[limits] count_local = true counts them from then on."
     )
     mine.ask(1)
-    assert "2 requests of this month went to this machine and count as free;" in mine.budget.command("")
-    mine.limits = SpendingLimits(day_usd=100, counts_local=True)
+    assert "2 requests of this month went to this machine and count as free;" in mine.spending.in_words()
+    mine.limit = BudgetSettings(day_usd=100, count_local=True)
     counting = mine.reopened()
     counting.ask(3)
-    said = counting.budget.command("")
+    said = counting.spending.in_words()
     assert said.startswith("Today: $3.00 spent of $100.00.")
     assert said.endswith("2 requests of this month went to this machine and count as free.")
 
 
-# --- in a whole assistant --------------------------------------------------------------------------------------------
+# --- in the whole program --------------------------------------------------------------------------------------------
 
 
-def money(clock: HandClock, **limits: Any) -> Callable[[Store, Flags], Budget]:
-    return lambda store, flags: Budget(store, flags, clock, price, dollars, SpendingLimits(**limits))
+async def ended(program: Program) -> None:
+    await program.app.conversations.idle()
 
 
-def test_a_refused_request_never_reaches_the_model_and_commands_go_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = HandClock()
-        model = ScriptedProvider(Say("hello", usage=Usage(9_000, 500)), "more", model=MODEL)
-        async with house(tmp_path, model, clock=clock, money=money(clock, day_usd=20)) as here:
-            assert await here.ask("hello") == "hello"
-            assert here.store.rows("SELECT * FROM reservations") == []
-            with here.store.transaction() as db:
-                record(db, [Call(MODEL, Usage(10_000))], clock())
-            refused = await here.ask("hello again")
-            assert "$19.50 of the $20.00 for today are spent" in refused and "/budget yes" in refused
-            assert len(model.requests) == 1
-            assert "$19.50 spent of $20.00" in await here.ask("/budget")
-            await here.ask("/budget yes")
-            assert await here.ask("hello again") == "more"
-
-    asyncio.run(scenario())
+@asynccontextmanager
+async def spending(
+    root: Path, model: ScriptedProvider, day_usd: float, channel: FakeChannel | None = None
+) -> AsyncIterator[Program]:
+    async with running(
+        root, model, settings=f"[limits]\nday_usd = {day_usd}\nheartbeat_share = 1\n", channel=channel
+    ) as program:
+        program.app.models.cost = PaperPrices().cost  # type: ignore[method-assign]
+        yield program
 
 
-def test_the_line_at_80_percent_is_shown_with_the_next_request(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock, channel = HandClock(), FakeChannel()
-        model = ScriptedProvider(Say("one", usage=Usage(85_000, 0)), "two", "three", model=MODEL)
-        async with house(tmp_path, model, clock=clock, channel=channel, money=money(clock, day_usd=100)) as here:
-            for _ in range(3):
-                await here.ask("hello")
-        notices = [event.text for _, event in channel.events if isinstance(event, Notice)]
-        assert [text for text in notices if "$100.00 for today" in text] == [
-            "$85.00 of the $100.00 for today are spent (/budget)"
-        ]
-
-    asyncio.run(scenario())
+def spend(program: Program, usd: float) -> None:
+    sql = (
+        "INSERT INTO usage (at, origin, model, input_tokens, output_tokens, cached_tokens, estimated, is_reported)"
+        " VALUES (?, 'person', ?, ?, 0, 0, 0, 1)"
+    )
+    with program.app.transactions.open() as tx:
+        tx.execute(sql, program.clock().isoformat(), MODEL, round(usd * 1000))
 
 
-def test_a_request_that_cost_nothing_holds_nothing_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = HandClock()
-        model = ScriptedProvider(ProviderUnavailable("down"), model=MODEL)
-        setup = money(clock, day_usd=100)
-        async with house(tmp_path, model, clock=clock, money=setup, waits=lambda address: False) as here:
+async def test_a_refused_request_never_reaches_the_model_and_commands_go_on(tmp_path: Path) -> None:
+    model = ScriptedProvider(Say("hello", usage=Usage(9_000, 500)), "more", model=MODEL)
+    async with spending(tmp_path, model, 20) as here:
+        assert await here.ask("hello") == "hello"
+        assert here.rows("SELECT * FROM reservations") == []
+        spend(here, 10)
+        refused = await here.ask("hello again")
+        assert "$19.50 of the $20.00 for today are spent" in refused and "/budget yes" in refused
+        assert len(model.requests) == 1
+        assert "$19.50 spent of $20.00" in await here.ask("/budget")
+        await here.ask("/budget yes")
+        assert await here.ask("hello again") == "more"
+
+
+async def test_the_line_at_80_percent_is_shown_with_the_next_request(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    model = ScriptedProvider(Say("one", usage=Usage(85_000, 0)), "two", "three", model=MODEL)
+    async with spending(tmp_path, model, 100, channel) as here:
+        for _ in range(3):
             await here.ask("hello")
-            assert here.store.rows("SELECT * FROM reservations") == []
-            assert "Today: $0.00 spent" in await here.ask("/budget")
+    notices = [event.text for _, event in channel.events if isinstance(event, Notice)]
+    assert [text for text in notices if "$100.00 for today" in text] == [
+        "$85.00 of the $100.00 for today are spent (/budget)"
+    ]
 
-    asyncio.run(scenario())
+
+async def test_a_request_that_cost_nothing_holds_nothing_back(tmp_path: Path) -> None:
+    model = ScriptedProvider(ProviderRefused("no"), model=MODEL)
+    async with spending(tmp_path, model, 100) as here:
+        await here.ask("hello")
+        assert here.rows("SELECT * FROM reservations") == []
+        assert "Today: $0 spent" in await here.ask("/budget")
 
 
-def test_a_stopped_request_is_paid_and_holds_nothing_back(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock, hang = HandClock(), Hang("begun")
-        model = ScriptedProvider(hang, model=MODEL)
-        async with house(tmp_path, model, clock=clock, money=money(clock, day_usd=100)) as here:
-            await here.say("hello")
-            await hang.reached.wait()
-            assert len(here.store.rows("SELECT * FROM reservations")) == 1
-            assert "reserved for what is under way" in await here.ask("/budget")
-            await here.ask("/stop")
-            await here.assistant.idle()
-            assert here.store.rows("SELECT * FROM reservations") == []
-            assert "Today: $0.00 spent" not in await here.ask("/budget")
+async def test_a_stopped_request_is_paid_and_holds_nothing_back(tmp_path: Path) -> None:
+    hang = Hang("begun")
+    async with spending(tmp_path, ScriptedProvider(hang, model=MODEL), 100) as here:
+        await here.say("hello")
+        await hang.reached.wait()
+        assert len(here.rows("SELECT * FROM reservations")) == 1
+        assert "reserved for what is under way" in await here.ask("/budget")
+        await here.ask("/stop")
+        await ended(here)
+        assert here.rows("SELECT * FROM reservations") == []
+        assert "Today: $0 spent" not in await here.ask("/budget")
 
-    asyncio.run(scenario())
+
+@pytest.mark.parametrize("line", ["day_usd = -1", "month_usd = nan", "heartbeat_share = 20"])
+async def test_an_amount_that_is_none_stops_the_start(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match=line.partition(" ")[0]):
+        async with running(tmp_path, ScriptedProvider(), settings=f"[limits]\n{line}\n"):
+            pass

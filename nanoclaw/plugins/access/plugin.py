@@ -1,0 +1,117 @@
+"""Access: lets people in, links accounts, and says for whom and in which conversation each message is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
+from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
+from nanoclaw.plugins.access.gatekeeper import Decision, Gatekeeper
+from nanoclaw.plugins.access.rules import ChannelRules
+
+MAIN = Address("terminal", "main")
+
+
+class AccessSettings(NamedTuple):
+    owner: Literal["separate", "shared"] = "separate"
+    """shared: the terminal and all chats that the owner has alone with the assistant are one conversation."""
+
+
+class Access(Plugin):
+    name = "access"
+    settings = AccessSettings
+    keys: ClassVar[Mapping[str, str]] = {"owner": "session.owner"}
+    channel_settings = ChannelRules
+    migrations = (
+        """CREATE TABLE IF NOT EXISTS people (      -- accounts that were linked or let in
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL,
+            sender TEXT NOT NULL,                  -- the platform's stable id
+            role TEXT NOT NULL CHECK (role IN ('owner', 'guest')),
+            name TEXT NOT NULL,                    -- how they called themselves then
+            at TEXT NOT NULL,
+            UNIQUE (channel, sender)
+        ) STRICT;
+        CREATE TABLE IF NOT EXISTS chats (         -- that an owner has alone with the assistant
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            UNIQUE (channel, chat)
+        ) STRICT;
+        CREATE TABLE IF NOT EXISTS links (         -- the code that makes an account the owner's
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL UNIQUE,
+            salt TEXT NOT NULL,
+            sha256 TEXT NOT NULL,                  -- of code and salt, many times over
+            until TEXT NOT NULL,
+            state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'used', 'exposed')),
+            sender TEXT NOT NULL DEFAULT '',       -- whom it has linked
+            name TEXT NOT NULL DEFAULT '',
+            wrong INTEGER NOT NULL DEFAULT 0,      -- codes that came
+            wrong_until TEXT NOT NULL DEFAULT ''   -- so long they count
+        ) STRICT;
+        CREATE TABLE IF NOT EXISTS asking (        -- strangers who wait to be let in
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            name TEXT NOT NULL,
+            chat TEXT NOT NULL,
+            code TEXT NOT NULL,                    -- no secret: it says which of them is meant
+            at TEXT NOT NULL,
+            UNIQUE (channel, sender)
+        ) STRICT""",
+    )
+
+    def __init__(self, host: Host, settings: AccessSettings) -> None:
+        self._accounts = Accounts(host)
+        config = host.get("core").config
+        rules = {name: _rules(config, name) for name in config.get("channels", {})}
+        self._gatekeeper = Gatekeeper(host, self._accounts, rules, MAIN if settings.owner == "shared" else None)
+        self.public = self._gatekeeper
+
+    def commands(self) -> Iterable[Command]:
+        pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
+        link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
+        return [
+            Command("pair", pair, self._pair, private=True),
+            Command("link", link, self._link, open_to=frozenset({"person", "guest"})),
+        ]
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Decision:
+        return self._gatekeeper.decide(inbound, tx)
+
+    def conversation_of(self, address: Address) -> Address | None:
+        return self._gatekeeper.conversation_of(address)
+
+    def _pair(self, said: Said, tx: Tx) -> str | Reply:
+        code = code_in(said.argument)
+        if not code:
+            waiting = self._accounts.requests()
+            lines = [
+                f"- {shown(one.code)}: {one.name or 'no name'}, {one.address.channel} id {one.sender}"
+                for one in waiting
+            ]
+            return "\n".join(lines) or "Nobody waits to be let in."
+        found = self._accounts.approve(tx, code)
+        if found is None:
+            return "Nobody waits by that code; a code holds for a day. /pair lists who waits."
+        tx.send(Outbound(found.address, "You may talk to me now."))
+        return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
+
+    def _link(self, said: Said, tx: Tx) -> str:
+        """Answer what is no code, or no longer one: the right one never comes here."""
+        if said.argument:
+            return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
+        return (
+            "`nanoclaw link CHANNEL`, on the owner's machine, shows a code; /link CODE then makes this account the "
+            "owner's."
+        )
+
+
+def _rules(config: Any, channel: str) -> ChannelRules:
+    """The rules of a channel; addresses of mails are the same in capitals."""
+    rules: ChannelRules = config.settings(ChannelRules, f"channels.{channel}")
+    return rules._replace(allow_from=tuple(map(str.lower, rules.allow_from))) if channel == "email" else rules

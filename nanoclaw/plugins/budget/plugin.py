@@ -1,0 +1,102 @@
+"""Budget: holds the money for each request to a model, so that no limit of the person's is passed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from nanoclaw.core.errors import ConfigError, LimitReached
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest
+from nanoclaw.core.plugin import Command, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.token_estimate import estimate_request
+from nanoclaw.plugins.budget.spending import BudgetSettings, PendingRequest, Reservation, Spending
+
+
+class Budget(Plugin):
+    name = "budget"
+    settings = BudgetSettings
+    keys: ClassVar[Mapping[str, str]] = {
+        "day_usd": "limits.day_usd",
+        "month_usd": "limits.month_usd",
+        "heartbeat_share": "limits.heartbeat_share",
+        "count_local": "limits.count_local",
+        "fallback": "model.fallback",
+    }
+    migrations = (
+        """CREATE TABLE IF NOT EXISTS reservations (  -- the most that requests under way may cost
+            id INTEGER PRIMARY KEY,
+            at TEXT NOT NULL,
+            origin TEXT NOT NULL,
+            usd REAL NOT NULL
+        ) STRICT;
+        CREATE TABLE budget_marks (                  -- until when there is a yes, and what was told
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT""",
+    )
+    marks = ("reservations.at", "reservations.origin", "budget_marks.name", "budget_marks.value")
+
+    def __init__(self, host: Host, settings: BudgetSettings) -> None:
+        _check(settings)
+        self._host = host
+        self._spending = Spending(host, settings)
+        self._held: dict[int, list[Reservation]] = {}  # of requests under way, by the identity of their history
+
+    def commands(self) -> Iterable[Command]:
+        help_ = "what was spent today and this month; /budget yes goes on beyond the limit until the day ends"
+        return [Command("budget", help_, self._budget, private=True)]
+
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
+        """Reserve what the request may cost; shorten its answer where the money is short, or refuse it."""
+
+        if not self._spending.is_limited:
+            return None
+
+        def count() -> int:
+            estimated = estimate_request(request.system.text, request.tools, request.history, request.model)
+            return round(estimated * request.factor)
+
+        most = request.limits.output_tokens
+        pending = PendingRequest(request.model, count, most, turn.origin if turn else "person")
+        held, told = await self._host.write(lambda tx: self._spending.reserve(tx, pending))
+        if turn:
+            for line in told:
+                self._host.show(turn.address, Notice(line))
+        if not held.output_tokens:
+            raise LimitReached(self._spending.refusal(pending.origin))
+        if held.row is not None:
+            self._held.setdefault(id(request.history), []).append(held)
+        return replace(request.limits, output_tokens=held.output_tokens) if held.output_tokens < most else None
+
+    def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
+        """Free what was held, in the transaction that writes down what the request took."""
+        held = self._held.get(id(request.history))
+        if not held:
+            return
+        one = held.pop()
+        if not held:
+            del self._held[id(request.history)]
+        if turn:
+            turn.later(lambda tx: self._spending.release(tx, one))
+        else:
+            self._host.spawn(self._host.write(lambda tx: self._spending.release(tx, one)))
+
+    def _budget(self, said: Said, tx: Tx) -> str:
+        word = said.argument.strip().casefold()
+        if word == "yes":
+            return self._spending.allow(tx)
+        if word:
+            return "/budget shows what was spent; /budget yes lets it go on until the day ends, whatever the limit."
+        return self._spending.in_words()
+
+
+def _check(settings: BudgetSettings) -> None:
+    for name, value in (("day_usd", settings.day_usd), ("month_usd", settings.month_usd)):
+        if not 0 <= value < math.inf:
+            raise ConfigError(f"limits.{name} must be an amount of US dollars, 0 for no limit, not {value}.")
+    if not 0 <= settings.heartbeat_share <= 1:
+        share = settings.heartbeat_share
+        raise ConfigError(f"limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")

@@ -1,0 +1,234 @@
+"""The tool `message`: text and files that are sent at once, in the midst of a turn, here or to another known chat."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+
+from nanoclaw.core.errors import Refused, ToolError
+from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
+from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Turn, Tx, Verdict
+from nanoclaw.core.silence_token import spoken
+from nanoclaw.core.tool import Tool, ToolContext, tool
+
+TERMINAL = "terminal"
+MOST = 10
+"""Messages of one turn."""
+MOST_FILES = 10
+WAIT_SECONDS = 15.0
+"""The time in which a call waits for the platform to say that it has the message."""
+_LOOK_SECONDS = (0.02, 0.05, 0.1, 0.25, 0.5)
+
+HEAD, TAIL = 2_000, 1_000
+"""Characters of a longer text that are shown to be judged."""
+
+_HERE = ("", "here", "this chat", "me")
+
+
+class SendStatus(NamedTuple):
+    """How far a row of the outbox has come: pending, delivered or failed, after so many attempts."""
+
+    state: str
+    attempts: int = 0
+    platform_id: str = ""
+    error: str = ""
+
+
+class Messages(Plugin):
+    name = "message"
+    needs = ("access", "media", "schedule")
+    migrations = (
+        """CREATE TABLE message_sent (                -- by tools, in turns that have not ended
+            outbox INTEGER PRIMARY KEY REFERENCES outbox ON DELETE CASCADE,
+            turn INTEGER NOT NULL
+        ) STRICT""",
+    )
+    marks = ("message_sent.outbox", "message_sent.turn")
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+
+    def tools(self) -> Iterable[Tool]:
+        async def message(
+            context: ToolContext,
+            text: str = "",
+            files: Annotated[list[str] | None, "paths in the workspace"] = None,
+            to: Annotated[str, "another chat, such as telegram:555"] = "",
+        ) -> str:
+            """Send text or files at once, in the midst of your work: to this chat, or to another known one. Your final
+            answer is sent by itself, so do not repeat it here."""
+            return await self._send(context, text, files or (), to)
+
+        example = ToolExample("Send me the chart", {"text": "Here it is.", "files": ["charts/may.png"]})
+        made = tool(message, effect="outside", examples=[example], open_to=("person", "job", "helper", "guest"))
+        return [replace(made, audit=_effect, check=self._check, atomic=True)]
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        """What was sent to the chat of the answer is not sent a second time."""
+        sql = "SELECT channel, chat, text, files FROM message_sent JOIN outbox ON id = outbox WHERE turn = ?"
+        sent = tx.execute(sql, turn.id)
+        tx.execute("DELETE FROM message_sent WHERE turn = ?", turn.id)
+        outbound = ended.outbound
+        for channel, chat, text, files in sent:
+            if outbound and (channel, chat) == (outbound.address.channel, outbound.address.chat):
+                left = tuple(file for file in outbound.files if f'"{file}"' not in files)
+                text = "" if _same_words(text, outbound.text) else outbound.text
+                outbound = replace(outbound, files=left, text=text)
+        if not sent or outbound is None:
+            return None
+        return ended._replace(outbound=outbound if outbound.text.strip() or outbound.files else None)
+
+    # --- before it is sent -------------------------------------------------------------------------------------------
+
+    async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Judge a call: the owner is asked before anything goes to another chat that is not listed for it."""
+        text, files = str(call.arguments.get("text", "")), call.arguments.get("files") or ()
+        target = self._target(turn.address, str(call.arguments.get("to", "")), turn.role, files)
+        if not spoken(text).strip() and not files:
+            raise ToolError("there is nothing to send: give a text, files or both.")
+        if len(files) > MOST_FILES:
+            raise ToolError(f"{len(files)} files are too many for one message: at most {MOST_FILES}. Nothing was sent.")
+        if self._host.read("SELECT count(*) FROM message_sent WHERE turn = ?", turn.id)[0][0] >= MOST:
+            raise Refused(f"{MOST} messages were sent in this turn already; say the rest in your answer.")
+        self._paths(files)
+        if target == self._home(turn.address) or self._is_open(target):
+            return None
+        return Ask(f"May I send this to {target}?\n\n{_shown(text, files)}")
+
+    def _target(self, address: Address, to: str, role: str, files: Sequence[str]) -> Address:
+        """The chat that is meant. Before anything is looked up guests are refused: they learn of nobody else."""
+        here, to = self._home(address), to.strip()
+        is_here = to.lower() in _HERE or to == str(here)
+        if role != "owner" and (not is_here or files):
+            raise Refused("in a guest's conversation only text can be sent, and only to this chat. Nothing was sent.")
+        if is_here:
+            return here
+        channel, colon, chat = to.partition(":")
+        if not colon or not chat:
+            raise ToolError(f"{to[:100]!r} is no address: give one like telegram:555, or leave it out for this chat.")
+        if self._host.channel(channel) is None:
+            raise ToolError(f"there is no channel {channel!r} here.")
+        target = Address(channel, chat)
+        if not self._is_known(target):
+            lists = f", and it is not in the lists of config.toml ([channels.{channel}] allow_from, send_to)"
+            raise ToolError(
+                f"{target} is not known: nobody there has written yet{lists if channel != TERMINAL else ''}. "
+                "Nothing was sent."
+            )
+        return target
+
+    def _home(self, address: Address) -> Address:
+        """The chat of a conversation's person: for a task, the one that it reports to."""
+        schedule = self._host.get("schedule")
+        return schedule.target_of(address) if schedule else address
+
+    def _conversation(self, address: Address) -> Address:
+        access = self._host.get("access")
+        return (access.conversation_of(address) if access else None) or address
+
+    def _is_known(self, target: Address) -> bool:
+        """Tells whether something may be sent there at all, be it with the owner's yes."""
+        access = self._host.get("access")
+        if target == Address(TERMINAL, "main") or self._host.read("SELECT 1 FROM sessions WHERE key = ?", str(target)):
+            return True
+        is_listed = access and access.is_listed(target, "allow_from", "allow_groups", "send_to")
+        return bool(is_listed or (access and target.channel != TERMINAL and access.is_owners(target)))
+
+    def _is_open(self, target: Address) -> bool:
+        """Tells whether nobody need be asked."""
+        access = self._host.get("access")
+        if access is None:
+            return target.channel == TERMINAL
+        return bool(access.is_owners(target) or access.is_listed(target, "send_to"))
+
+    def _paths(self, files: Sequence[str]) -> tuple[str, ...]:
+        media = self._host.get("media")
+        if files and media is None:
+            raise ToolError("no files can be sent here. Nothing was sent.")
+        return tuple(dict.fromkeys(map(media.check_file, files))) if files else ()
+
+    # --- and then ----------------------------------------------------------------------------------------------------
+
+    async def _send(self, context: ToolContext, text: str, files: Sequence[str], to: str) -> str:
+        target, here = self._target(context.address, to, context.role, files), self._home(context.address)
+        is_own = self._conversation(target) == context.conversation
+        channel = self._host.channel(target.channel)
+        is_late = channel is not None and not channel.hints.stays  # only answers are shown there
+        reply_to = self._answered(context.turn) if is_late else ""
+        outbound = Outbound(target, text, self._paths(files), reply_to)
+
+        def change(tx: Tx) -> int:
+            row = tx.send(outbound, "Sent by you, from another conversation.", is_news=not is_own)
+            tx.execute("INSERT INTO message_sent (outbox, turn) VALUES (?, ?)", row, context.turn)
+            return row
+
+        row = await context.write(change)
+        said = _outcome(await self._status(row, outbound), "to this chat" if target == here else f"to {target}")
+        context.report(_effect({"text": text, "files": files, "to": to}))
+        return said
+
+    async def _status(self, row: int, outbound: Outbound) -> SendStatus:
+        """As far as it comes while somebody waits. What failed once is tried again later, so it is not waited for."""
+        until, looks = time.monotonic() + WAIT_SECONDS, iter(_LOOK_SECONDS)
+        sql = "SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?"
+        while True:
+            status = SendStatus(*self._host.read(sql, row)[0])
+            if status.state != "pending" or status.attempts or time.monotonic() >= until:
+                return status
+            channel = self._host.channel(outbound.address.channel)
+            if channel is None or not channel.serves(outbound):
+                return status._replace(error="nobody is there at the moment")
+            await asyncio.sleep(next(looks, _LOOK_SECONDS[-1]))
+
+    def _answered(self, turn: int) -> str:
+        """The platform's id of the message that a turn answers."""
+        sql = "SELECT external_id FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?"
+        found = self._host.read(sql, turn)
+        return str(found[0][0]) if found else ""
+
+
+def _effect(named: dict[str, Any]) -> Effect:
+    to, files = str(named.get("to", "")).strip(), named.get("files") or []
+    count = f" with {len(files)} file{'s' if len(files) > 1 else ''}" if files else ""
+    place = "here" if to.lower() in _HERE else f"to {to}"
+    return Effect("message", "message", to or "here", f"sent a message {place}{count}")
+
+
+def _outcome(status: SendStatus, where: str) -> str:
+    if status.state == "delivered":
+        identity = f" (id {status.platform_id})" if status.platform_id else ""
+        return f"Delivered {where}{identity}."
+    why = f" ({status.error})" if status.error else ""
+    if status.state == "failed":
+        raise ToolError(f"the message {where} was not delivered{why}, and it is not tried again.")
+    return f"Not delivered {where} yet{why}: it is kept and tried again by itself. Do not send it again."
+
+
+def _same_words(one: str, other: str) -> bool:
+    """Compare two texts without their markup, case, spaces and punctuation."""
+    words = [re.findall(r"\w+", text.casefold()) for text in (one, other)]
+    return words[0] == words[1] if any(words) else one.strip() == other.strip()
+
+
+def _shown(text: str, files: Sequence[str]) -> str:
+    """As the owner is to judge it."""
+    named = "Files:\n" + exactly("\n".join(files)) if files else ""
+    return "\n\n".join(part for part in (exactly(text) if text else "", named) if part)
+
+
+def exactly(text: str) -> str:
+    """A text for the owner to judge: a code block, so that none of its Markdown is rendered and no link hides. How long
+    it is, and that its middle is left out, is said of one that is too long."""
+    if len(text) <= HEAD + TAIL:
+        return _block(text)
+    left_out = f"({len(text):,} characters in all; {len(text) - HEAD - TAIL:,} of them are not shown here)"
+    return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
+
+
+def _block(text: str) -> str:
+    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,1 @@
+"""Keeps secrets out of tool results, answers and the log."""
