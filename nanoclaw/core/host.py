@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, ToolCall, ToolResult
-from nanoclaw.core.plugin import Ask, Command, Profile, Reply, Said, Turn
+from nanoclaw.core.plugin import Ask, Command, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
 from nanoclaw.core.store.sessions import Clean, Sessions
@@ -100,8 +100,8 @@ class PluginHost:
     def __init__(self, app: App, name: str) -> None:
         self._app, self._name = app, name
         self.workspace: Path = app.config.workspace_path
-        self.log = PluginLog(name)
-        self.conversations = ConversationStore(app)
+        self.log: Log = PluginLog(name)
+        self.conversations: Conversations = ConversationStore(app)
 
     @property
     def home(self) -> Path:

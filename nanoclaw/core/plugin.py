@@ -45,23 +45,15 @@ Mode = Literal["full", "minimal", "guest", "none"]
 class Tx(Protocol):
     """One transaction. Whoever is given it writes at once, keeps nothing of it and never awaits."""
 
-    def execute(self, sql: str, *values: object) -> list[Any]:
-        """The rows that a statement returns; new ids come by RETURNING."""
-        ...
-
-    def send(self, outbound: Outbound, remark: str = "", *, is_news: bool = True) -> int:
-        """Put a message into the outbox and into that chat's history; its row. The model of the chat reads `remark`
-        before it, one sentence about why it was sent. What is no news to the chat's model stays out of its history."""
-        ...
-
-    def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
-        """Put a message into the inbox: its row, None for one that came before. It needs a `role`. `profile` is its
-        own one, in place of the usual one of its role and origin."""
-        ...
-
-    def after(self, call: Callable[[], object]) -> None:
-        """Call something once all of this is on disk."""
-        ...
+    # The rows that a statement returns; new ids come by RETURNING.
+    def execute(self, sql: str, *values: object) -> list[Any]: ...
+    # Put a message into the outbox and into that chat's history; its row. The model of the chat reads `remark` before
+    # it, one sentence about why it was sent. What is no news to the chat's model stays out of its history.
+    def send(self, outbound: Outbound, remark: str = "", *, is_news: bool = True) -> int: ...
+    # Put a message into the inbox: its row, None for one that came before. It needs a `role`. `profile` is its own
+    # one, in place of the usual one of its role and origin.
+    def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None: ...
+    def after(self, call: Callable[[], object]) -> None: ...  # call something once all of this is on disk
 
 
 class Profile(NamedTuple):
@@ -69,88 +61,40 @@ class Profile(NamedTuple):
 
     name: str
     mode: Mode = "full"
-    only: frozenset[str] | None = None
-    """Names of tools, of those that are open to it; None: all of them."""
+    only: frozenset[str] | None = None  # names of tools, of those that are open to it; None: all of them
     model: str = ""
-    limits: Limits | None = None
-    """None: those of the configuration."""
-    can_ask: bool = True
-    """Somebody is there; else what asks is refused."""
-    acts: bool = True
-    """False: a rehearsal, in which calls with effects are only told."""
-    keeps: bool = True
-    """False: nothing of it is stored when it has ended."""
+    limits: Limits | None = None  # None: those of the configuration
+    can_ask: bool = True  # somebody is there; else what asks is refused
+    acts: bool = True  # False: a rehearsal, in which calls with effects are only told
+    keeps: bool = True  # False: nothing of it is stored when it has ended
 
 
 class Turn(Protocol):
     """One turn: the same object in each of its hooks. Reading it is always allowed, also when it has ended."""
 
-    @property
-    def id(self) -> int: ...
+    id: int
+    conversation: Address
+    address: Address
+    sender: str
+    role: Role
+    origin: str  # "person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin
+    profile: Profile
+    external_id: str  # the platform's id of the message that began it
+    is_group: bool
+    calls: tuple[ToolCall, ...]  # made by the model in it
 
     @property
-    def conversation(self) -> Address: ...
-
+    def system(self) -> str: ...  # the system message as it is sent
     @property
-    def address(self) -> Address: ...
-
+    def history(self) -> tuple[Message, ...]: ...  # all that is sent after the system message
     @property
-    def sender(self) -> str: ...
-
+    def effects(self) -> tuple[Effect, ...]: ...  # what was done in it, of which the audit log has a line
     @property
-    def role(self) -> Role: ...
-
-    @property
-    def origin(self) -> str:
-        """ "person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin."""
-        ...
-
-    @property
-    def profile(self) -> Profile: ...
-
-    @property
-    def external_id(self) -> str:
-        """The platform's id of the message that began it."""
-        ...
-
-    @property
-    def is_group(self) -> bool: ...
-
-    @property
-    def system(self) -> str:
-        """The system message as it is sent."""
-        ...
-
-    @property
-    def history(self) -> tuple[Message, ...]:
-        """All that is sent after the system message."""
-        ...
-
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        """What was done in it, of which the audit log has a line."""
-        ...
-
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that the model made in it."""
-        ...
-
-    @property
-    def outside(self) -> tuple[str, ...]:
-        """Sources of others' text since the owner's last message; () is clean."""
-        ...
-
+    def outside(self) -> tuple[str, ...]: ...  # sources of others' text since the owner's last message; () is clean
     @property
     def usage(self) -> Usage: ...
-
-    def now(self) -> datetime:
-        """A rehearsal has a clock of its own."""
-        ...
-
-    def later(self, change: Callable[[Tx], object]) -> None:
-        """Make something part of the turn's next transaction."""
-        ...
+    def now(self) -> datetime: ...  # a rehearsal has a clock of its own
+    def later(self, change: Callable[[Tx], object]) -> None: ...  # make something part of the turn's next transaction
 
 
 class Refuse(NamedTuple):
@@ -229,13 +173,8 @@ class Ended(NamedTuple):
 class Filter(Protocol):
     """Keeps out of one answer's stream what before_answer will take out of its text."""
 
-    def feed(self, text: str) -> str:
-        """What may be shown by now."""
-        ...
-
-    def end(self) -> str:
-        """The rest."""
-        ...
+    def feed(self, text: str) -> str: ...  # what may be shown by now
+    def end(self) -> str: ...  # the rest
 
 
 class Said(NamedTuple):
@@ -270,11 +209,9 @@ class Command(NamedTuple):
     run: Callable[[Said, Tx], Done] | Callable[[Said], Awaitable[Done]]
     group: str = "more"
     open_to: frozenset[str] = frozenset({"person"})
-    waits: bool = False
-    """It takes its turn in the conversation's queue."""
+    waits: bool = False  # it takes its turn in the conversation's queue
     cli: bool = False
-    private: bool = False
-    """What it says is not for a group to read."""
+    private: bool = False  # what it says is not for a group to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,130 +247,69 @@ class Log(Protocol):
     """Like loguru's, with the plugin's name in front: braces in `text` are filled with `values`."""
 
     def debug(self, text: str, *values: object) -> None: ...
-
     def info(self, text: str, *values: object) -> None: ...
-
     def warning(self, text: str, *values: object) -> None: ...
-
     def error(self, text: str, *values: object) -> None: ...
 
 
 class Conversations(Protocol):
-    """The core's own store, for those who show or end conversations."""
+    """The core's own store, for those who show, use or end conversations."""
 
     def all(self) -> list[Address]: ...
-
-    def history(self, conversation: Address) -> tuple[Message, ...]:
-        """What its model would be sent."""
-        ...
-
-    def whole(self, conversation: Address) -> tuple[Message, ...]:
-        """All that was ever said in it."""
-        ...
-
-    async def reset(self, conversation: Address) -> None:
-        """Begin a new context; what was said stays in the store."""
-        ...
-
-    async def stop(self, conversation: Address) -> None:
-        """End what runs there."""
-        ...
-
-    def reload(self) -> None:
-        """Take up what another hand changed in the store."""
-        ...
+    def history(self, conversation: Address) -> tuple[Message, ...]: ...  # what its model would be sent
+    def whole(self, conversation: Address) -> tuple[Message, ...]: ...  # all that was ever said in it
+    def use_model(self, conversation: Address, model: str) -> None: ...
+    async def reset(self, conversation: Address) -> None: ...  # a new context; what was said stays in the store
+    async def stop(self, conversation: Address) -> None: ...  # end what runs there
+    async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
+    def reload(self) -> None: ...  # take up what another hand changed in the store
+    # Reload all, and keep running turns from storing again what `clean(text, is_here)` takes out; it was asked for in
+    # `conversation`.
+    def forget(self, clean: Callable[[str, bool], str], conversation: Address | None) -> None: ...
 
 
 class Host(Protocol):
     """All that a plugin may do."""
 
-    @property
-    def workspace(self) -> Path: ...
+    workspace: Path
+    log: Log
+    conversations: Conversations
 
     @property
-    def home(self) -> Path:
-        """A folder of its own, made when it is first asked for."""
-        ...
-
-    @property
-    def log(self) -> Log: ...
-
-    @property
-    def conversations(self) -> Conversations: ...
-
-    def now(self) -> datetime:
-        """The time in the person's zone."""
-        ...
-
+    def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
+    def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
-
-    async def write(self, change: Callable[[Tx], T]) -> T:
-        """The result of a change, once it is on disk."""
-        ...
-
-    def get(self, name: str) -> Any:
-        """What that plugin made `public`; None where it isn't there."""
-        ...
-
+    async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk
+    def get(self, name: str) -> Any: ...  # what that plugin made `public`; None where it isn't there
     def profile(self, name: str) -> Profile: ...
-
-    def owner(self) -> Address | None:
-        """Where the owner spoke last."""
-        ...
-
+    def owner(self) -> Address | None: ...  # where the owner spoke last
     def show(self, address: Address, event: Event) -> None: ...
-
-    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run something beside; it is logged when it fails, and cancelled at the end."""
-        ...
-
-    def channel(self, name: str) -> Channel | None:
-        """The channel of that name that this process serves."""
-        ...
-
-    def tools(self, profile: Profile) -> Mapping[str, Tool]:
-        """Those of now, also those not in the prompt."""
-        ...
-
+    # Run something beside; it is logged when it fails, and cancelled at the end.
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
+    def channel(self, name: str) -> Channel | None: ...  # the channel of that name that this process serves
+    def tools(self, profile: Profile) -> Mapping[str, Tool]: ...  # those of now, also those not in the prompt
     def commands(self, profile: Profile) -> Mapping[str, Command]: ...
-
-    async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
-        """Run a call through every gate."""
-        ...
-
+    async def call(self, call: ToolCall, turn: Turn) -> ToolResult: ...  # run a call through every gate
     async def carry_out(self, command: str, said: Said) -> Reply: ...
-
-    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
-        """Ask the model, accounted for and within every limit. Raises ProviderError."""
-        ...
-
-    async def ask(self, question: Ask, about: Address) -> bool:
-        """The owner's answer to a question outside a turn; time over, nobody there or a restart mean no."""
-        ...
+    # Ask the model, accounted for and within every limit. Raises ProviderError.
+    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
+    # The owner's answer to a question outside a turn; time over, nobody there or a restart mean no.
+    async def ask(self, question: Ask, about: Address) -> bool: ...
 
 
 class Plugin:
     """One capability, whole. Override what you need; None always means: leave it as it is."""
 
     name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
-    """Made before it, where they are there at all."""
-    settings: ClassVar[type | None] = None
-    """A NamedTuple with defaults, read from its table of config.toml."""
-    secrets: ClassVar[tuple[str, ...]] = ()
-    """Those of the settings that must never show."""
-    keys: ClassVar[Mapping[str, str]] = {}
-    """Settings that stand elsewhere: {"day_usd": "limits.day_usd"}."""
-    channel_settings: ClassVar[type | None] = None
-    """A NamedTuple of settings that it has in the table of every channel."""
-    migrations: ClassVar[tuple[str, ...]] = ()
-    """SQL of its tables, called NAME_…; run before it is made."""
-    marks: ClassVar[tuple[str, ...]] = ()
-    """ "table.column" with nobody's words: forgetting leaves them alone."""
-    seconds: ClassVar[float] = 10.0
-    """The longest that one of its steps may take."""
-    public: Any = None
-    """What host.get(name) gives to others."""
+    needs: ClassVar[tuple[str, ...]] = ()  # made before it, where they are there at all
+    settings: ClassVar[type | None] = None  # a NamedTuple with defaults, read from its table of config.toml
+    secrets: ClassVar[tuple[str, ...]] = ()  # those of the settings that must never show
+    keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd"}
+    channel_settings: ClassVar[type | None] = None  # a NamedTuple of settings that it has in the table of every channel
+    migrations: ClassVar[tuple[str, ...]] = ()  # sQL of its tables, called NAME_…; run before it is made
+    marks: ClassVar[tuple[str, ...]] = ()  # "table.column" with nobody's words: forgetting leaves them alone
+    seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
+    public: Any = None  # what host.get(name) gives to others
 
     def __init__(self, host: Host, settings: Any) -> None:
         """No I/O but host.read. `settings` is an instance of its `settings`, None without."""
@@ -472,7 +348,6 @@ class Plugin:
         """Another hand changed its tables or files: forget, restore."""
 
     async def aclose(self) -> None: ...
-
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
         """Decide about a message inside the transaction that accepts it: its role and conversation, an answer by code,
         or nothing at all. Called in the order of the plugins."""
