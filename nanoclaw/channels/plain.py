@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -20,36 +21,40 @@ from nanoclaw.escapes import printable
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked by `nanoclaw -m`, in which session, and how the answer is written."""
+
+    text: str
+    session: str = "main"
+    attachments: tuple[Attachment, ...] = ()
+    as_json: bool = False
+
+
 class Plain:
     """A channel with one message. The answer goes to stdout, everything else to stderr."""
 
     def __init__(
         self,
-        chat: str,
-        text: str,
-        *,
+        question: Question,
         clock: Callable[[], datetime],
-        attachments: tuple[Attachment, ...] = (),
-        as_json: bool = False,
-        verbose: bool = False,
-        session: str = "",
+        *,
         model: str = "",
-        takes_up: bool = True,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
-        """Unless it `takes_up` what earlier runs left of the conversation, that waits on."""
         self.name = "terminal"
         self.hints = Hints(stays=False, bursts=False)
         self.alive: datetime | None = None
         self.reason: Reason = "answered"
-        self._address = Address(self.name, chat)
-        self._text, self._attachments, self._clock = text, attachments, clock
-        self._as_json, self._verbose = as_json, verbose
-        self._session, self._model, self._takes_up = session, model, takes_up
+        self._address = Address(self.name, question.session)
+        self._question, self._clock = question, clock
+        self._model = model
+        self.takes_up = True
+        """What earlier runs left of the conversation goes on here."""
         self._out = Pipe(stdout or sys.stdout)
         self._err = Pipe(stderr or sys.stderr)
-        self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not as_json)
+        self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not question.as_json)
         self._sparse = SparseProgress(self._write_error_line)
         self._repeated = Repeated()
         self._bar = ""
@@ -63,16 +68,16 @@ class Plain:
 
     async def run(self, deliver: Deliver) -> None:
         """Hand the message in and return when its answer is out; `reason` then says how the turn ended."""
-        message = UserMessage(self._text, self._clock())
+        message = UserMessage(self._question.text, self._clock())
         try:
-            await deliver(Inbound(self._address, "owner", self.id, message, self._attachments))
+            await deliver(Inbound(self._address, "owner", self.id, message, self._question.attachments))
             await self._over.wait()
         finally:
             self._stop_giving_up()
             self._clear_bar()
-            if not self._as_json:
+            if not self._question.as_json:
                 self._flow.end_line()
-        if self._as_json:
+        if self._question.as_json:
             self._print_object()
 
     @property
@@ -82,7 +87,7 @@ class Plain:
 
     def serves(self, outbound: Outbound) -> bool:
         """What nobody asked for waits for a terminal that stays: the answer's reader may be a script."""
-        own = outbound.reply_to == self.id or (self._takes_up and outbound.reply_to != "")
+        own = outbound.reply_to == self.id or (self.takes_up and outbound.reply_to != "")
         return outbound.address == self._address and own
 
     async def send(self, outbound: Outbound) -> str:
@@ -106,7 +111,7 @@ class Plain:
                 return
             case TurnEnded():
                 self._turning, self._ended, self.reason = False, event, event.reason
-                if event.reason == "cancelled" and is_stop(self._text):  # that is what it was to do
+                if event.reason == "cancelled" and is_stop(self._question.text):  # that is what it was to do
                     self.reason = "answered"
                 if event.reason == "answered" and not event.answer:  # there is nothing to say, or a tool has said it
                     self._over.set()
@@ -114,24 +119,24 @@ class Plain:
             case ToolFinished():
                 self._turning = True
                 self._tools.append(_tool(event))
-            case Notice(text) if not self._err.isatty and not self._verbose:
+            case Notice(text) if not self._err.isatty:
                 self._write_error_line(notice_line(text))  # that a file was left out is news to a script, too
-            case Receipt() if not (self._out.isatty or self._verbose):
+            case Receipt() if not self._out.isatty:
                 return
             case Notice() | Joined():
                 pass
             case _:
                 self._turning = True
         self._clear_bar()
-        if not self._as_json or isinstance(event, ToolFinished | Notice):
+        if not self._question.as_json or isinstance(event, ToolFinished | Notice):
             self._flow.show(event)
 
     def _say(self, outbound: Outbound) -> None:
         self._texts.append(printable(outbound.text).strip())
-        if self.reason == "failed" and not self._as_json:  # no answer, so nothing for stdout
+        if self.reason == "failed" and not self._question.as_json:  # no answer, so nothing for stdout
             self._flow.end_line()
             self._write_error_line(self._texts[-1])
-        elif not self._as_json:
+        elif not self._question.as_json:
             self._flow.say("\n".join([outbound.text, *outbound.files]))
 
     def _give_up(self, ended: TurnEnded) -> None:
@@ -144,7 +149,7 @@ class Plain:
             self._giving_up.cancel()
 
     def _note(self, line: str) -> None:
-        if self._err.isatty or self._verbose:
+        if self._err.isatty:
             self._write_error_line(line)
 
     def _write_error_line(self, line: str) -> None:
@@ -172,7 +177,7 @@ class Plain:
         fields: dict[str, Any] = {
             "answer": "" if failed else answer,
             "reason": self.reason,
-            "session": self._session,
+            "session": self._question.session,
             "model": self._model,
             "tools": self._tools,
             "usage": {

@@ -1,39 +1,34 @@
-"""What the terminal says at its start: which model answers, and what the person has to know at once."""
+"""Greeting: what the terminal says at its start, the model that answers and what the owner has to know at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from nanoclaw import __version__
-from nanoclaw.core import parts
-from nanoclaw.core.config import Config
-from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.flags import PANIC, Flags
-from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.schedule.jobs import Jobs
-from nanoclaw.plugins.schedule.reminders import important
 from nanoclaw.providers.choose import LOCAL
 
+if TYPE_CHECKING:
+    from nanoclaw.core.app import App
 
-def greeting(config: Config, model: str, first: bool) -> str:
+
+def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -> str:
+    """The lines of a greeting; `workspace` is given at the first start."""
     lines = [f"nanoclaw {__version__} · {model} · /help"]
-    if first:
-        lines.append(f"New here: your workspace is {config.workspace_path}.")
-    if model.startswith(LOCAL) and first:
+    if workspace:
+        lines.append(f"New here: your workspace is {workspace}.")
+    if model.startswith(LOCAL) and workspace:
         lines.append(
             "This is a small offline model: good for notes, files and short commands, slow on long ones, and often "
             "wrong about the world.\nFor a better one: nanoclaw init --model openai/gpt-5 (or anthropic/…, ollama/…; "
             "see the README)."
         )
-    return "\n".join([*lines, *_pending(config)])
+    return "\n".join([*lines, *urgent])
 
 
-def _pending(config: Config) -> list[str]:
-    """A line each: that all is frozen, important reminders without an answer."""
-    now = parts.person_clock(config)
-    try:
-        with parts.stored(config) as store:
-            if store is None:
-                return []
-            frozen = ["Everything is frozen by /panic; /resume goes on."] if Flags(store, now).get(PANIC) else []
-            return [*frozen, *important(Jobs(store, Sessions(store, now), now))]
-    except StoreError:  # of an older format, or damaged: what opens it for good tells
-        return []
+def urgent(app: App) -> list[str]:
+    """What the owner has to know at once, a line each: that all is frozen, important reminders without an answer."""
+    frozen = ["Everything is frozen by /panic; /resume goes on."] if app.router.is_frozen else []
+    schedule = app.public("schedule")
+    return [*frozen, *(schedule.important() if schedule else ())]

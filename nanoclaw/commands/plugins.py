@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 
-USAGE = 2
+if TYPE_CHECKING:
+    from nanoclaw.core.app import App
 
 
 def show(config: Config, options: argparse.Namespace) -> int:
@@ -48,32 +48,32 @@ def _described(config: Config, one: Any) -> dict[str, Any]:
 
 def carry_out(config: Config, name: str, argument: str, *, as_json: bool) -> int:
     """Carry out a plugin's command: by way of the process that runs already, or in this one."""
-    from nanoclaw.core.build import build
-    from nanoclaw.core.messages import Address
+    from nanoclaw.commands.talking import program, there_or_here
+    from nanoclaw.escapes import printable
+
+    async def here() -> int:
+        async with program(config) as app:
+            print(printable(await reply(app, name, argument, as_json=as_json)))
+        return 0
+
+    def there(link: attach.Link) -> int:
+        return attach.ask(link, f"/{name} {argument}".strip(), [], as_json=as_json)
+
+    return there_or_here(config, "command", there, here)
+
+
+async def reply(app: App, name: str, argument: str, *, as_json: bool) -> str:
+    """What the program says to a command of the owner's that belongs to no conversation. Raises NanoclawError."""
+    from nanoclaw.core.app import MAIN
     from nanoclaw.core.plugin import Said
     from nanoclaw.core.profiles import PROFILES
 
-    line = f"/{name} {argument}".strip()
-    if link := attach.connect(str(config.home), "answer", "main"):
-        return attach.ask(link, line, [], as_json=as_json)
-
-    async def work() -> int:
-        app = build(config)
-        try:
-            found = app.commands.of(PROFILES["person"]).get(name)
-            if found is None or not found.cli:
-                known = ", ".join(one.name for one in app.commands if one.cli) or "none"
-                raise ConfigError(
-                    f"there is no command {name!r}; commands of plugins: {known}. nanoclaw --help has all."
-                )
-            main = Address("terminal", "main")
-            reply = await app.carry_out(name, Said(argument, main, main, "me", "owner"))
-            print(json.dumps(dict(reply.data or {"text": reply.text})) if as_json else reply.text)
-            return 0
-        finally:
-            await app.aclose()
-
-    return asyncio.run(work())
+    found = app.commands.of(PROFILES["person"]).get(name)
+    if found is None or not found.cli:
+        known = ", ".join(one.name for one in app.commands if one.cli) or "none"
+        raise ConfigError(f"there is no command {name!r}; commands of plugins: {known}. nanoclaw --help has all.")
+    said = await app.carry_out(name, Said(argument, MAIN, MAIN, "owner", "owner"))
+    return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
 
 
 COMMANDS = {"plugins": show}

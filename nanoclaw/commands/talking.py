@@ -8,17 +8,19 @@ import os
 import signal
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, StoreBusy
-from nanoclaw.core.messages import Address, Attachment
+from nanoclaw.core.messages import Address, Attachment, Outbound
 
 if TYPE_CHECKING:
+    from nanoclaw.channels.terminal.chat import Terminal
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
 
@@ -26,6 +28,9 @@ _END_SECONDS = 4.0  # in which a gateway ends by itself
 _BUSY_SECONDS = 2.0  # in which one that starts listens
 _PATIENCE_SECONDS = 120.0  # in which one that answers once ends
 _MMAP_THRESHOLD = -3  # of mallopt
+
+
+# --- one answer ------------------------------------------------------------------------------------------------------
 
 
 def chat(config: Config, options: argparse.Namespace) -> int:
@@ -47,25 +52,27 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
-    from nanoclaw.channels.plain import Plain
-    from nanoclaw.core import parts
+    from nanoclaw.channels.plain import Plain, Question
+    from nanoclaw.core.clock import clock
+    from nanoclaw.core.commands import parse
 
     async def answer() -> int:
-        model = await _model_for(text, config, options)
+        command = parse(text)
+        model, lack = await _model(config, options.model)
+        if lack and not command:  # most commands need none
+            raise ConfigError(lack)
         channel = Plain(
-            options.session,
-            text,
-            clock=parts.person_clock(config),
-            attachments=files,
-            as_json=options.json,
-            session=options.session,
+            Question(text, options.session, files, options.json),
+            clock(config.person.timezone, config.environment),
             model=model,
-            takes_up=not _only_looks(text),
         )
-        async with serving(config, channel, options, model) as running:
-            if options.message is not None and not _is_command(text):
-                running.check_model(Address("terminal", options.session))
-            await running.run()
+        async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
+            if command and command[0] != "stop":
+                found = app.commands.find(command[0])
+                channel.takes_up = found is not None and found.waits
+            if options.message is not None and not command:
+                app.check_model(Address("terminal", options.session))
+            await app.run()
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.reason == "answered" and not channel.write_error else 1
@@ -73,163 +80,122 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     def ask(link: attach.Link) -> int:
         return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
 
-    return there_or_here(config, options, "answer", ask, answer)
+    return there_or_here(config, "answer", ask, answer, session=options.session, model=options.model)
 
 
-async def _model_for(text: str, config: Config, options: argparse.Namespace) -> str:
-    """'' where there is none and a command is to be carried out, as most of them need none."""
-    from nanoclaw.providers import choose
+async def _model(config: Config, wanted: str = "") -> tuple[str, str]:
+    """The model that answers, or '' and why there is none."""
+    from nanoclaw.providers.choose import choose_model
 
     try:
-        return await choose.choose_model(config, options.model)
-    except ConfigError:
-        if _is_command(text):
-            return ""
-        raise
+        return await choose_model(config, wanted), ""
+    except ConfigError as error:
+        return "", str(error)
 
 
-def _is_command(text: str) -> bool:
-    from nanoclaw.core import commands
+def _attachment(path: Path) -> Attachment:
+    import mimetypes
 
-    return commands.parse(text) is not None
+    from nanoclaw.documents.documents import TYPES
+
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {str(path)!r}") from None
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be attached: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise ConfigError(f"{str(path)!r} is {_kind(mode)}, not a file that can be attached")
+    path = path.absolute()
+    mime = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0] or ""
+    return Attachment(str(path), path.name, mime)
 
 
-def _only_looks(text: str) -> bool:
-    """A command beside the queue leaves what was cut off to the next start; a stop ends that."""
-    from nanoclaw.core import commands
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "a device"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket"
 
-    command = commands.parse(text)
-    return command is not None and not commands.waits(command[0]) and command[0] != "stop"
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def _talk(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.channels.terminal import Terminal
-    from nanoclaw.commands.greeting import greeting
-    from nanoclaw.core import parts
-    from nanoclaw.core.commands import COMMANDS
-    from nanoclaw.providers import choose
-
-    def terminal(hello: str) -> Terminal:
-        return Terminal(
-            options.session,
-            history_file=config.home / "history",
-            clock=parts.person_clock(config),
-            greeting=hello,
-            commands={f"/{name}": command.help for name, command in COMMANDS.items()},
-            waiting=frozenset(f"/{name}" for name, command in COMMANDS.items() if command.waits),
-        )
+    from nanoclaw.commands.greeting import greeting, urgent
+    from nanoclaw.providers.choose import choose_model
 
     async def talk() -> int:
-        first = bool(parts.make_home(config)) or not (config.home / "history").exists()
-        model = await choose.choose_model(config, options.model)
-        own = terminal(greeting(config, model, first))
-        async with serving(config, own, options, model, listens=True) as running:
-            await running.run()
+        is_first = not (config.workspace_path.exists() and (config.home / "history").exists())
+        model = await choose_model(config, options.model)
+        async with program(config, model, forced=bool(options.model)) as app:
+            hello = greeting(model, urgent(app), config.workspace_path if is_first else None)
+            listen(app, _terminal(config, options, hello, commands_of(app)))
+            await app.run(wakes=True)
         return 0
 
     async def talk_to(link: attach.Link) -> int:
-        from nanoclaw.channels import socket
+        from nanoclaw.channels.socket.client import talk as talk_over
 
         _end_at_signals()
-        first, *rest = greeting(config, link.hello["model"] or "no model", False).split("\n")
-        shown = terminal("\n".join([f"{first} · attached to process {link.hello['pid']}", *rest]))
-        await socket.talk(link, shown, Address("terminal", options.session))
+        first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
+        hello = "\n".join([f"{first} · attached to process {link.hello['pid']}", *rest])
+        shown = _terminal(config, options, hello, link.hello.get("commands", {}))
+        await talk_over(link, shown, Address("terminal", options.session))
         return 0
 
-    return there_or_here(config, options, "chat", lambda link: run(talk_to(link)), talk)
+    def attach_to(link: attach.Link) -> int:
+        return run(talk_to(link))
+
+    return there_or_here(config, "chat", attach_to, talk, session=options.session, model=options.model)
 
 
-def there_or_here(
-    config: Config,
-    options: argparse.Namespace,
-    want: str,
-    there: Callable[[attach.Link], int],
-    here: Callable[[], Coroutine[Any, Any, int]],
-) -> int:
-    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; a
-    question or a command also waits until a process that does not listen has ended."""
-    began, noted = time.monotonic(), False
-    while True:
-        if link := attached(config, options, want):
-            return there(link)
-        try:
-            return run(here())
-        except StoreBusy:
-            waited = time.monotonic() - began
-            if waited > (_BUSY_SECONDS if want == "chat" else _PATIENCE_SECONDS):
-                raise
-            if waited > _BUSY_SECONDS and not noted:
-                noted = True
-                attach.say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
-            time.sleep(0.5 if noted else 0.1)
+def _terminal(
+    config: Config, options: argparse.Namespace, hello: str, commands: Mapping[str, tuple[str, bool]]
+) -> Terminal:
+    from nanoclaw.channels.terminal.chat import Terminal
+    from nanoclaw.core.clock import clock
+
+    return Terminal(
+        options.session,
+        history_file=config.home / "history",
+        clock=clock(config.person.timezone, config.environment),
+        greeting=hello,
+        commands={f"/{name}": help for name, (help, _) in commands.items()},
+        waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
+    )
 
 
-def attached(config: Config, options: argparse.Namespace, want: str) -> attach.Link | None:
-    """A line to the process that runs already, if one does."""
-    link = attach.connect(str(config.home), want, options.session)
-    if link and options.model:
-        raise ConfigError(
-            f"process {link.hello['pid']} runs already and chooses its model itself: say /model {options.model} "
-            "there, or end it first"
-        )
-    return link
+def commands_of(app: App) -> dict[str, tuple[str, bool]]:
+    """The commands by name, each with its help and whether it takes its turn in the queue."""
+    return {command.name: (command.help, command.waits) for command in app.commands}
 
 
-@asynccontextmanager
-async def serving(
-    config: Config, own: Channel | None, options: argparse.Namespace, model: str, *, listens: bool = False
-) -> AsyncIterator[App]:
-    from nanoclaw.core import app
-
-    me = _end_at_signals()
-    async with app.open_app(config, own, model, forced=bool(options.model), listens=listens) as running:
-        _when_ended(lambda: running.terminate(me))
-        yield running
-
-
-def _end_at_signals() -> asyncio.Task[Any]:
-    me = asyncio.current_task()
-    assert me is not None
-    _when_ended(me.cancel)
-    return me
-
-
-def _when_ended(end: Callable[[], object]) -> None:
-    """What to do when somebody ends this process, or closes its window: that counts unless `nohup` started it."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, end)
-
-
-def run(work: Any) -> int:
-    try:
-        return int(asyncio.run(work))
-    except asyncio.CancelledError:  # by a signal
-        return 143
+# --- the gateway -----------------------------------------------------------------------------------------------------
 
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core import chats, parts
-    from nanoclaw.providers import choose
+    from nanoclaw.core import channels
 
-    options.model = ""
     _give_memory_back()
 
     async def serve() -> None:
-        parts.make_home(config)
-        try:
-            model = await choose.choose_model(config)
-        except ConfigError as error:  # what needs none works: reminders, notes, commands
-            model = ""
-            attach.say(str(error))
-        for lack in chats.incomplete(config).values():
-            attach.say(lack)
+        model, lack = await _model(config)  # reminders, notes and commands work without
+        for one in filter(None, (lack, *channels.incomplete(config))):
+            attach.say(one)
         me = _end_at_signals()
-        async with serving(config, None, options, model, listens=True) as running:
-            _when_ended(lambda: _end_gateway(running, me))
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, running, me)
-            said = f"nanoclaw gateway: {running.in_words()}. Ctrl-C ends it."
-            await running.run(lambda: print(said, flush=True))
+        async with program(config, model, channels=None) as app:
+            _when_ended(lambda: _end_gateway(app, me))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, app, me)
+            listening = listen(app)
+
+            async def announce() -> None:
+                await listening.wait()
+                print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)
+
+            app.spawn(announce(), "core")
+            await app.run(wakes=True)
 
     with suppress(asyncio.CancelledError):
         asyncio.run(serve())
@@ -246,32 +212,133 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1_000_000)
 
 
-def _end_gateway(running: App, serving: asyncio.Task[Any]) -> None:
+def _end_gateway(app: App, serving: asyncio.Task[Any]) -> None:
     """What hangs is not waited for: all that must not be lost is on disk."""
-    running.terminate(serving)
+    app.terminate(serving)
     asyncio.get_running_loop().call_later(_END_SECONDS, os._exit, 0)
 
 
-def _attachment(path: Path) -> Attachment:
-    from nanoclaw.core.context import attachment
+# --- in this process, or by way of another ---------------------------------------------------------------------------
 
+
+def there_or_here(
+    config: Config,
+    want: str,
+    there: Callable[[attach.Link], int],
+    here: Callable[[], Coroutine[Any, Any, int]],
+    *,
+    session: str = "main",
+    model: str = "",
+) -> int:
+    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; a
+    question or a command also waits until a process that does not listen has ended."""
+    began, noted = time.monotonic(), False
+    while True:
+        if link := _attached(config, want, session, model):
+            return there(link)
+        try:
+            return run(here())
+        except StoreBusy:
+            waited = time.monotonic() - began
+            if waited > (_BUSY_SECONDS if want == "chat" else _PATIENCE_SECONDS):
+                raise
+            if waited > _BUSY_SECONDS and not noted:
+                noted = True
+                attach.say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
+            time.sleep(0.5 if noted else 0.1)
+
+
+def _attached(config: Config, want: str, session: str, model: str) -> attach.Link | None:
+    """A line to the process that runs already, if one does."""
+    link = attach.connect(str(config.home), want, session)
+    if link and model:
+        raise ConfigError(
+            f"process {link.hello['pid']} runs already and chooses its model itself: say /model {model} there, or end "
+            "it first"
+        )
+    return link
+
+
+@asynccontextmanager
+async def program(
+    config: Config, model: str = "", *, channels: Iterable[Channel] | None = (), forced: bool = False
+) -> AsyncIterator[App]:
+    """The program with these channels, None for the chat apps of the configuration; a signal ends it."""
+    from nanoclaw.core.build import build
+
+    me = _end_at_signals()
+    app = build(config, channels=channels, model=model, forced=forced)
     try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise ConfigError(f"there is no file {str(path)!r}") from None
-    except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be attached: {error.strerror}") from None
-    if not stat.S_ISREG(mode):
-        raise ConfigError(f"{str(path)!r} is {_kind(mode)}, not a file that can be attached")
-    return attachment(path.absolute())
+        _when_ended(lambda: app.terminate(me))
+        yield app
+    finally:
+        await app.aclose()
 
 
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        return "a device"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a socket"
+class Attachable:
+    """The program as the terminals that are attached to it see it."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def facts(self) -> dict[str, Any]:
+        from nanoclaw import __version__
+        from nanoclaw.commands.greeting import urgent
+
+        app = self._app
+        return {
+            "version": __version__,
+            "model": app.model_name(),
+            "commands": commands_of(app),
+            "urgent": urgent(app),
+        }
+
+    def status(self) -> dict[str, Any]:
+        return self._app.status()
+
+    def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
+        rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
+        return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
+
+    async def carry_out(self, command: str, *, as_json: bool) -> str:
+        from nanoclaw.commands.plugins import reply
+        from nanoclaw.core.commands import parse
+
+        name, argument = parse(command) or (command, "")
+        return await reply(self._app, name, argument, as_json=as_json)
+
+    def arrived(self) -> None:
+        self._app.delivery.wake_all()
+
+
+def listen(app: App, own: Terminal | None = None) -> asyncio.Event:
+    """Let terminals attach to a program, which may have one of its `own`; the event tells that they can."""
+    from nanoclaw.channels.socket.terminals import Terminals
+
+    terminals = Terminals(app.home, Attachable(app), app.clock, own)
+    app.places.add(terminals)
+    return terminals.listening
+
+
+def _end_at_signals() -> asyncio.Task[Any]:
+    me = asyncio.current_task()
+    assert me is not None
+    _when_ended(me.cancel)
+    return me
+
+
+def _when_ended(end: Callable[[], object]) -> None:
+    """What to do when somebody ends this process, or closes its window: that counts unless `nohup` started it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, end)
+
+
+def run(work: Coroutine[Any, Any, int]) -> int:
+    try:
+        return int(asyncio.run(work))
+    except asyncio.CancelledError:  # by a signal
+        return 143
 
 
 COMMANDS = {"chat": chat, "gateway": gateway}

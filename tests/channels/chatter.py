@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nanoclaw.channels.terminal import Terminal
+from nanoclaw.channels.terminal.chat import Terminal
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Event, Joined, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall

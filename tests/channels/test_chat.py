@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.channels.terminal import OWN_COMMANDS, Terminal
-from nanoclaw.channels.terminal.chat import Waiting
+from nanoclaw.channels.terminal.chat import OWN_COMMANDS, OpenMessages, Terminal
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.events import Event, Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
@@ -22,8 +21,8 @@ def reply(text: str = "yes", reply_to: str = "") -> Outbound:
     return Outbound(HERE, text, reply_to=reply_to)
 
 
-def waiting(*ids: str) -> Waiting:
-    waiting = Waiting()
+def waiting(*ids: str) -> OpenMessages:
+    waiting = OpenMessages()
     for one in ids:
         waiting.add(one)
     return waiting
@@ -100,7 +99,7 @@ def test_a_notice_and_a_reminder_begin_nothing() -> None:
 
 
 def test_a_turn_with_nothing_to_say_leaves_no_answer_to_wait_for() -> None:
-    one = Waiting()
+    one = OpenMessages()
     one.add("1")
     one.add("2")
     one.saw(TextDelta("…"))
@@ -111,7 +110,7 @@ def test_a_turn_with_nothing_to_say_leaves_no_answer_to_wait_for() -> None:
     assert not one.busy
 
 
-class FakeFace:
+class FakeView:
     def __init__(self) -> None:
         self.seen: list[object] = []
         self.ready, self.left = asyncio.Event(), asyncio.Event()
@@ -140,13 +139,13 @@ class FakeFace:
         self.left.set()
 
 
-def terminal(face: FakeFace, folder: Path) -> Terminal:
-    return Terminal("main", history_file=folder / "history", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), face=face)
+def terminal(view: FakeView, folder: Path) -> Terminal:
+    return Terminal("main", history_file=folder / "history", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), view=view)
 
 
 def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
     async def main() -> None:
-        channel: Channel = terminal(FakeFace(), tmp_path)
+        channel: Channel = terminal(FakeView(), tmp_path)
         assert (channel.name, channel.hints.markup) == ("terminal", "markdown")
 
     asyncio.run(main())
@@ -154,16 +153,16 @@ def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
 
 def test_a_typed_line_is_handed_in_with_a_name_of_its_own_and_without_control_bytes(tmp_path: Path) -> None:
     async def main() -> None:
-        face, heard = FakeFace(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
-        await face.ready.wait()
-        face.submit(" hi\x1b[2J\n")
-        face.submit("   ")
-        face.submit("hi")
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+        await view.ready.wait()
+        view.submit(" hi\x1b[2J\n")
+        view.submit("   ")
+        view.submit("hi")
         first, second = await heard.get(), await heard.get()
         assert (first.address, first.sender, first.message.text) == (HERE, "owner", "hi[2J")
         assert second.message.text == "hi" and first.external_id != second.external_id
-        face.submit("/exit")
+        view.submit("/exit")
         await running
         assert heard.empty()
 
@@ -172,9 +171,9 @@ def test_a_typed_line_is_handed_in_with_a_name_of_its_own_and_without_control_by
 
 def test_events_of_another_chat_are_not_shown(tmp_path: Path) -> None:
     async def main() -> None:
-        face = FakeFace()
-        terminal(face, tmp_path).show(Address("telegram", "1"), TextDelta("x"))
-        assert face.seen == []
+        view = FakeView()
+        terminal(view, tmp_path).show(Address("telegram", "1"), TextDelta("x"))
+        assert view.seen == []
 
     asyncio.run(main())
 
@@ -184,10 +183,10 @@ def test_an_unforeseen_error_of_deliver_ends_the_chat(tmp_path: Path) -> None:
         raise RuntimeError("bug")
 
     async def main() -> None:
-        face = FakeFace()
-        running = asyncio.create_task(terminal(face, tmp_path).run(broken))
-        await face.ready.wait()
-        face.submit("hi")
+        view = FakeView()
+        running = asyncio.create_task(terminal(view, tmp_path).run(broken))
+        await view.ready.wait()
+        view.submit("hi")
         assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RuntimeError)
 
     asyncio.run(main())
@@ -195,13 +194,13 @@ def test_an_unforeseen_error_of_deliver_ends_the_chat(tmp_path: Path) -> None:
 
 def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
     async def main() -> None:
-        face, heard = FakeFace(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
-        await face.ready.wait()
-        face.submit("hi")
-        face.interrupt()
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+        await view.ready.wait()
+        view.submit("hi")
+        view.interrupt()
         assert [(await heard.get()).message.text, (await heard.get()).message.text] == ["hi", "/stop"]
-        face.interrupt()
+        view.interrupt()
         await running
 
     asyncio.run(main())
@@ -209,17 +208,17 @@ def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
 
 def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path: Path) -> None:
     async def main() -> None:
-        face, heard = FakeFace(), asyncio.Queue[Inbound]()
-        here = terminal(face, tmp_path)
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        here = terminal(view, tmp_path)
         running = asyncio.create_task(here.run(heard.put))
-        await face.ready.wait()
-        face.submit("hi")
+        await view.ready.wait()
+        view.submit("hi")
         hi = await heard.get()
-        face.interrupt()
+        view.interrupt()
         here.show(HERE, TurnEnded("Stopped.", "cancelled"))
         await here.send(reply("Stopped.", hi.external_id))
-        assert not face.is_busy
-        face.interrupt()
+        assert not view.is_busy
+        view.interrupt()
         await asyncio.wait_for(running, 100)
 
     asyncio.run(main())
@@ -227,13 +226,13 @@ def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path:
 
 def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
     async def main() -> None:
-        face, heard = FakeFace(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(face, tmp_path).run(heard.put))
-        await face.ready.wait()
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+        await view.ready.wait()
         for text in ("hi", "/stop", "Stop"):
-            face.submit(text)
-        assert face.seen == ["drop what waits"] * 2
-        face.leave()
+            view.submit(text)
+        assert view.seen == ["drop what waits"] * 2
+        view.leave()
         await running
 
     asyncio.run(main())
@@ -241,16 +240,16 @@ def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
 
 def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
     async def main() -> None:
-        face, heard = FakeFace(), asyncio.Queue[Inbound]()
-        here = terminal(face, tmp_path)
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        here = terminal(view, tmp_path)
         running = asyncio.create_task(here.run(heard.put))
-        await face.ready.wait()
-        face.submit("/help")
+        await view.ready.wait()
+        view.submit("/help")
         question = await heard.get()
         await here.send(reply("a reminder"))
         await here.send(reply("- `/new`: start over", question.external_id))
-        assert face.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
-        face.leave()
+        assert view.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
+        view.leave()
         await running
 
     asyncio.run(main())

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.plain import Plain
+from nanoclaw.channels.plain import Plain, Question
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
@@ -39,12 +39,16 @@ class Stream(io.StringIO):
         return self.tty
 
 
+def now() -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
 def ask(
-    events: Sequence[Event], sent: str | None = None, *, tty: bool = False, **options: Any
+    events: Sequence[Event], sent: str | None = None, *, tty: bool = False, as_json: bool = False, **options: Any
 ) -> tuple[str, str, Plain]:
     """stdout, stderr and the channel after one question whose turn shows the events."""
     out, err = Stream(tty), Stream(tty)
-    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err, **options)
+    plain = Plain(Question("hi", as_json=as_json), now, stdout=out, stderr=err, **options)
 
     async def deliver(inbound: Inbound) -> None:
         assert inbound.message.text == "hi"
@@ -59,19 +63,12 @@ def ask(
 
 
 def test_it_is_a_channel() -> None:
-    channel: Channel = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    channel: Channel = Plain(Question("hi"), now)
     assert channel.name == "terminal"
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else() -> None:
     assert ask(TOOL_TURN)[:2] == ("It has two lines.\n", "")
-
-
-def test_verbose_tells_of_tools_on_stderr() -> None:
-    assert ask(TOOL_TURN, verbose=True)[:2] == (
-        "It has two lines.\n",
-        "⚙ read_file a.md … ✓ 2 lines, 0.01 s\n",
-    )
 
 
 def test_a_terminal_sees_the_answer_as_it_comes_and_once() -> None:
@@ -93,7 +90,7 @@ def test_a_command_is_answered_without_a_turn() -> None:
 
 def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err)
+    plain = Plain(Question("hi"), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, ToolStarted(CALL))
@@ -107,7 +104,7 @@ def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
 
 def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err, as_json=True)
+    plain = Plain(Question("hi", as_json=True), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, ToolFinished(CALL, "", False, 0))
@@ -123,7 +120,7 @@ def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> No
 
 def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain("main", "hi", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), stdout=out, stderr=err)
+    plain = Plain(Question("hi"), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnEnded("The disk is full.", "failed"))
@@ -137,8 +134,8 @@ def test_a_turn_with_nothing_to_say_is_over_at_once(monkeypatch: pytest.MonkeyPa
     """Nothing comes through the outbox, and nobody waits for it."""
     monkeypatch.setattr("nanoclaw.channels.plain._ANSWER_SECONDS", 3600.0)
     out, err = Stream(False), Stream(False)
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    plain = Plain("main", "thanks", clock=lambda: now, stdout=out, stderr=err, as_json=as_json)
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+    plain = Plain(Question("thanks", as_json=as_json), lambda: then, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, Notice("(nothing to say)"))
@@ -155,11 +152,11 @@ def test_a_turn_without_words_ends() -> None:
 
 
 def test_json_is_one_object() -> None:
-    out, err, _ = ask(TOOL_TURN, as_json=True, session="terminal:main", model="openai/x")
+    out, err, _ = ask(TOOL_TURN, as_json=True, model="openai/x")
     assert json.loads(out) == {
         "answer": "It has two lines.",
         "reason": "answered",
-        "session": "terminal:main",
+        "session": "main",
         "model": "openai/x",
         "tools": [{"name": "read_file", "arguments": {"path": "a.md"}, "ok": True, "seconds": 0.01}],
         "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 3},
@@ -185,7 +182,7 @@ def test_no_control_byte_passes() -> None:
     evil = "a\x1b[2J\x9b\rb\x07"
     call = ToolCall("1", evil, json.dumps({"path": evil}))
     events = (ToolFinished(call, evil, True, 0), Notice(evil), TextDelta(evil), TurnEnded(evil, "answered"))
-    every: tuple[dict[str, Any], ...] = ({"tty": True}, {"verbose": True}, {"as_json": True})
+    every: tuple[dict[str, Any], ...] = ({"tty": True}, {}, {"as_json": True})
     for options in every:
         out, err, _ = ask(events, **options)
         assert not set("\x1b\x9b\r\x07") & set(out + err)
@@ -212,12 +209,12 @@ def test_a_notice_that_is_repeated_is_told_once() -> None:
 PROGRAM = """
 import asyncio, sys
 from datetime import UTC, datetime
-from nanoclaw.channels.plain import Plain
+from nanoclaw.channels.plain import Plain, Question
 from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import Address, Outbound
 heavy = {"rich", "prompt_toolkit", "loguru", "httpx", "yaml"} & set(sys.modules)
 assert not heavy, heavy
-plain = Plain("main", "hi", clock=lambda: datetime.now(UTC))
+plain = Plain(Question("hi"), lambda: datetime.now(UTC))
 async def deliver(inbound):
     plain.show(inbound.address, TurnEnded("x" * 1_000_000 + "\\u4f60\\ud800", "answered"))
     await plain.send(Outbound(inbound.address, "x" * 1_000_000 + "\\u4f60\\ud800", reply_to=inbound.external_id))

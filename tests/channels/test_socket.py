@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from nanoclaw import attach
-from nanoclaw.channels.socket import Terminals, frames, talk, terminals
+from nanoclaw.channels.socket import frames, terminals
+from nanoclaw.channels.socket.client import talk
+from nanoclaw.channels.socket.terminals import Terminals
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
@@ -33,7 +35,7 @@ from nanoclaw.core.events import (
     TurnEnded,
 )
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
-from tests.core.house import REPOSITORY, FakeChannel
+from tests.program import REPOSITORY, FakeChannel
 
 MAIN = Address("terminal", "main")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -56,11 +58,10 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
-class Desk:
+class FakeHost:
     def __init__(self) -> None:
         self.held: list[tuple[Outbound, datetime]] = []
         self.arrivals = 0
-        self.up = asyncio.Event()
 
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
@@ -71,22 +72,21 @@ class Desk:
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         return [(outbound.address, since) for outbound, since in self.held if serves(outbound)]
 
-    def cron(self, line: str) -> str:
-        return line
+    async def carry_out(self, command: str, *, as_json: bool) -> str:
+        if command == "/refuse":
+            raise StoreError("not now")
+        return f"done: {command}"
 
     def arrived(self) -> None:
         self.arrivals += 1
-
-    def listening(self) -> None:
-        self.up.set()
 
 
 class Place:
     """A channel that runs; `got` is what came in."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.desk = home, Desk()
-        self.terminals = Terminals(home, self.desk, lambda: NOON)
+        self.home, self.host = home, FakeHost()
+        self.terminals = Terminals(home, self.host, lambda: NOON)
         self.got: asyncio.Queue[Inbound] = asyncio.Queue()
         self.refusal: StoreError | None = None
 
@@ -115,9 +115,9 @@ class Place:
     @asynccontextmanager
     async def chat(self) -> AsyncIterator[FakeChannel]:
         """A terminal that is attached."""
-        terminal, there = FakeChannel(), self.desk.arrivals
+        terminal, there = FakeChannel(), self.host.arrivals
         talking = asyncio.create_task(talk(await self.connect(), terminal, MAIN))
-        while self.desk.arrivals == there:  # noqa: ASYNC110
+        while self.host.arrivals == there:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         yield terminal
         talking.cancel()
@@ -129,7 +129,7 @@ class Place:
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     made = Place(tmp_path)
     running = asyncio.create_task(made.terminals.run(made.deliver))
-    await made.desk.up.wait()
+    await made.terminals.listening.wait()
     yield made
     running.cancel()
     with suppress(asyncio.CancelledError):

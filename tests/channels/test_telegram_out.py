@@ -16,7 +16,7 @@ from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
 from tests.channels.telegram_talk import GROUP, Talk, opened, picture, talking
-from tests.core.house import NOON
+from tests.program import NOON
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 

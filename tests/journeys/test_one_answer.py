@@ -20,7 +20,7 @@ from nanoclaw import cli
 from nanoclaw.commands import talking
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import whole_history
-from tests.core.house import REPOSITORY, assert_legal
+from tests.program import REPOSITORY, assert_legal
 from tests.core.store.test_db import held
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says

@@ -18,11 +18,11 @@ _SHOWN_SECONDS = 10.0  # until which a client has shown what it was sent
 Frame = dict[str, Any]
 
 
-class Refused(Exception):
+class ClientRefused(Exception):
     """What a client did is not understood, and it is let go."""
 
 
-class Line:
+class ClientLine:
     """Frames to and from one client. One that does not read is let go, and nobody waits for it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,7 +53,7 @@ class Line:
             try:
                 line = await self.reader.readline()
             except ValueError:
-                raise Refused(f"a line may have {LONGEST // 1_000_000} MB at most") from None
+                raise ClientRefused(f"a line may have {LONGEST // 1_000_000} MB at most") from None
             if not line.endswith(b"\n"):
                 self._settle(False)
                 raise ConnectionError("the terminal is gone")
@@ -62,7 +62,7 @@ class Line:
             except (ValueError, RecursionError):
                 frame = None
             if not isinstance(frame, dict):
-                raise Refused("a line must be one JSON object")
+                raise ClientRefused("a line must be one JSON object")
             if "shown" not in frame:
                 return frame
             if waiting := self._asked.pop(frame["shown"] if isinstance(frame["shown"], int) else 0, None):
@@ -96,14 +96,14 @@ class Line:
 def text_of(frame: Frame, name: str) -> str:
     value = frame.get(name, "")
     if not isinstance(value, str):
-        raise Refused(f"{name!r} must be a text")
+        raise ClientRefused(f"{name!r} must be a text")
     return value
 
 
 def files_of(frame: Frame) -> tuple[Attachment, ...]:
     files = frame.get("files", [])
     if not isinstance(files, list) or len(files) > _MOST_FILES or not all(map(_is_file, files)):
-        raise Refused(f"'files' must be a list of at most {_MOST_FILES}, each with path, name and type")
+        raise ClientRefused(f"'files' must be a list of at most {_MOST_FILES}, each with path, name and type")
     return tuple(Attachment(*file) for file in files)
 
 

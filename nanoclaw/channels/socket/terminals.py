@@ -7,16 +7,16 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
-from nanoclaw.channels.plain import Plain
-from nanoclaw.channels.socket.faces import Asking, Attached, Stream
-from nanoclaw.channels.socket.frames import Frame, Line, Refused, files_of, text_of
+from nanoclaw.channels.plain import Plain, Question
+from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
+from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, Receipt, TurnEnded
@@ -27,11 +27,11 @@ _MOST_LINES = 64
 _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
 
 
-class Desk(Protocol):
-    """What the terminals want to know of the process that they are attached to."""
+class AttachHost(Protocol):
+    """What clients ask of the process that they are attached to."""
 
     def facts(self) -> dict[str, Any]:
-        """Its model and version."""
+        """Its model and version; for a chat also its commands and what the owner has to know at once."""
         ...
 
     def status(self) -> dict[str, Any]: ...
@@ -40,20 +40,16 @@ class Desk(Protocol):
         """Where and since when messages wait for somebody who reads them, of those that `serves` is true for."""
         ...
 
-    def cron(self, line: str) -> str | Awaitable[str]:
-        """What /cron does with such a line, and says. Raises NanoclawError."""
+    async def carry_out(self, command: str, *, as_json: bool) -> str:
+        """The reply to a command of the owner's, such as "/cron list". Raises NanoclawError."""
         ...
 
     def arrived(self) -> None:
         """Somebody is there now who was not before."""
         ...
 
-    def listening(self) -> None:
-        """Whoever wants to may attach now."""
-        ...
 
-
-class Face(Protocol):
+class AttachedTerminal(Protocol):
     """One terminal, in this process or attached to it."""
 
     def serves(self, outbound: Outbound) -> bool: ...
@@ -69,13 +65,17 @@ class Terminals:
     A message is delivered when one of them has shown it.
     """
 
-    def __init__(self, home: Path, desk: Desk, clock: Callable[[], datetime], own: Channel | None = None) -> None:
+    def __init__(self, home: Path, host: AttachHost, clock: Callable[[], datetime], own: Channel | None = None) -> None:
         self.name = "terminal"
         self.hints = Hints(markup="markdown", bursts=False)
         self.alive: datetime | None = None
-        self._home, self._desk, self._clock, self._own = home, desk, clock, own
-        self._faces: list[Face] = [own] if own else []
-        self._is_up = own is None  # what waits comes after the own terminal's greeting
+        self._home, self._host, self._clock, self._own = home, host, clock, own
+        self._terminals: list[AttachedTerminal] = [own] if own else []
+        self._is_up = asyncio.Event()  # what waits comes after the own terminal's greeting
+        if own is None:
+            self._is_up.set()
+        self.listening = asyncio.Event()
+        """Whoever wants to may attach now."""
         self._lines: set[asyncio.Task[None]] = set()
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
         self._turning: set[Address] = set()
@@ -89,7 +89,7 @@ class Terminals:
         """Until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
         self._deliver = deliver
         server = await self._listen()
-        self._desk.listening()
+        self.listening.set()
         try:
             if self._own:
                 asyncio.get_running_loop().call_soon(self._up, self._own)
@@ -97,6 +97,8 @@ class Terminals:
             else:
                 await asyncio.Event().wait()
         finally:
+            if not self._is_up.is_set():  # nobody has seen anything
+                self._terminals.clear()
             if server:
                 server.close()
                 with contextlib.suppress(OSError):
@@ -106,12 +108,13 @@ class Terminals:
             await asyncio.gather(*self._lines, return_exceptions=True)
 
     def serves(self, outbound: Outbound) -> bool:
-        return self._is_up and any(face.serves(outbound) for face in self._faces)
+        return any(terminal.serves(outbound) for terminal in self._terminals)
 
     async def send(self, outbound: Outbound) -> str:
         """Raises ConnectionError when nobody has shown it."""
-        there = [face for face in self._faces if face.serves(outbound)]
-        shown = await asyncio.gather(*(face.send(outbound) for face in there), return_exceptions=True)
+        await self._is_up.wait()
+        there = [terminal for terminal in self._terminals if terminal.serves(outbound)]
+        shown = await asyncio.gather(*(terminal.send(outbound) for terminal in there), return_exceptions=True)
         self._answered(outbound.address, [outbound.reply_to])
         for result in shown:
             if isinstance(result, str):
@@ -119,8 +122,8 @@ class Terminals:
         raise next((result for result in shown if isinstance(result, Exception)), ConnectionError("nobody is there"))
 
     def show(self, address: Address, event: Event) -> None:
-        for face in self._faces:
-            face.show(address, event)
+        for terminal in self._terminals:
+            terminal.show(address, event)
         match event:
             case Joined(ids):
                 self._answered(address, ids)
@@ -137,19 +140,18 @@ class Terminals:
 
     def _up(self, own: Channel) -> None:
         self._tell_waiting(own)
-        self._is_up = True
-        self._desk.arrived()
+        self._is_up.set()
 
-    def _tell_waiting(self, face: Face) -> None:
-        if waiting := self._desk.waiting(face.serves):
+    def _tell_waiting(self, terminal: AttachedTerminal) -> None:
+        if waiting := self._host.waiting(terminal.serves):
             address, since = min(waiting, key=itemgetter(1))
             began = since.astimezone(self._clock().tzinfo)
             ago = "" if self._clock() - since < _JUST_NOW else f", since {began:%a %d %b, %H:%M}"
-            face.show(address, Notice(f"while you were away{ago}:"))
+            terminal.show(address, Notice(f"while you were away{ago}:"))
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    async def _hand_in(self, inbound: Inbound, by: Face | None, said: str = "another terminal") -> None:
+    async def _hand_in(self, inbound: Inbound, by: AttachedTerminal | None, said: str = "another terminal") -> None:
         """What one terminal says is news to the others of its conversation."""
         self._open.setdefault(inbound.address, []).append(inbound.external_id)
         try:
@@ -158,14 +160,14 @@ class Terminals:
             self._answered(inbound.address, [inbound.external_id])
             raise
         heard = Notice(f"{said}: {one_line(inbound.message.text, 200)}")
-        for face in self._faces:
-            if face is not by and not isinstance(face, Asking):
-                face.show(inbound.address, heard)
+        for terminal in self._terminals:
+            if terminal is not by and not isinstance(terminal, AttachedQuestion):
+                terminal.show(inbound.address, heard)
 
     def _answered(self, address: Address, ids: Iterable[str]) -> None:
-        for face in self._faces:
-            if isinstance(face, Asking):
-                face.answered(ids)
+        for terminal in self._terminals:
+            if isinstance(terminal, AttachedQuestion):
+                terminal.answered(ids)
         left = [one for one in self._open.get(address, ()) if one not in ids]
         if left:
             self._open[address] = left
@@ -198,11 +200,11 @@ class Terminals:
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
-        line = Line(reader, writer)
+        line = ClientLine(reader, writer)
         self._lines.add(task)
         try:
             await self._serve(line)
-        except Refused as refusal:
+        except ClientRefused as refusal:
             await line.refuse(str(refusal))
         except ConnectionError:
             pass
@@ -216,90 +218,87 @@ class Terminals:
             self._lines.discard(task)
             line.close()
 
-    async def _serve(self, line: Line) -> None:
+    async def _serve(self, line: ClientLine) -> None:
         if (uid := _peer(line.writer)) not in (None, os.getuid()):
-            raise Refused(f"this nanoclaw belongs to another user (you are user {uid})")
+            raise ClientRefused(f"this nanoclaw belongs to another user (you are user {uid})")
         if len(self._lines) > _MOST_LINES:
-            raise Refused(f"{_MOST_LINES} terminals are attached to this nanoclaw already")
+            raise ClientRefused(f"{_MOST_LINES} terminals are attached to this nanoclaw already")
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 hello = await line.receive()
         except TimeoutError:
-            raise Refused("say hello first") from None
-        facts = self._desk.facts()
+            raise ClientRefused("say hello first") from None
+        facts = self._host.facts()
         if hello.get("nanoclaw") != VERSION:
-            raise Refused(
+            raise ClientRefused(
                 f"process {os.getpid()} is nanoclaw {facts['version']} and cannot be talked to by this version: end "
                 "it and start it again"
             )
         self.alive = self._clock()
         session = text_of(hello, "session")
         if not session.isprintable():
-            raise Refused("the name of the session has signs that cannot be shown")
+            raise ClientRefused("the name of the session has signs that cannot be shown")
         address = Address(self.name, session)
         said_hello = {"nanoclaw": VERSION, "pid": os.getpid(), **facts}
         match hello.get("want"):
             case "status":
-                line.send({**said_hello, "status": self._desk.status()})
+                line.send({**said_hello, "status": self._host.status()})
             case "answer":
                 line.send(said_hello)
                 await self._answer(line, address)
-            case "cron":
+            case "command":
                 line.send(said_hello)
-                await self._cron(line)
+                await self._carry_out(line)
             case "chat":
                 line.send(said_hello)
                 await self._chat(line, address)
             case other:
-                raise Refused(f"this nanoclaw does not know what {other!r} is")
+                raise ClientRefused(f"this nanoclaw does not know what {other!r} is")
 
-    async def _chat(self, line: Line, address: Address) -> None:
-        face = Attached(line, address, midway=address in self._turning)
+    async def _chat(self, line: ClientLine, address: Address) -> None:
+        terminal = AttachedChat(line, address, midway=address in self._turning)
         if not self.serves(Outbound(address, "")):
-            self._tell_waiting(face)
-        self._faces.append(face)
-        self._desk.arrived()
+            self._tell_waiting(terminal)
+        self._terminals.append(terminal)
+        self._host.arrived()
         try:
             while True:
                 frame = await line.receive()
                 self.alive = self._clock()
                 if "said" in frame:
-                    await self._said(face, line, address, frame)
+                    await self._said(terminal, line, address, frame)
                 elif "bye" in frame:
                     return
         finally:
-            self._faces.remove(face)
+            self._terminals.remove(terminal)
 
-    async def _said(self, face: Face, line: Line, address: Address, frame: Frame) -> None:
+    async def _said(self, terminal: AttachedTerminal, line: ClientLine, address: Address, frame: Frame) -> None:
         identity = text_of(frame, "id")[:64]
         message = UserMessage(text_of(frame, "said"), self._clock())
         try:
-            await self._hand_in(Inbound(address, "owner", identity, message, files_of(frame)), face)
+            await self._hand_in(Inbound(address, "owner", identity, message, files_of(frame)), terminal)
             line.send({"accepted": identity})
         except NanoclawError as error:
             line.send({"rejected": identity, "why": str(error)})
 
-    async def _answer(self, line: Line, address: Address) -> None:
+    async def _answer(self, line: ClientLine, address: Address) -> None:
         """One question: what `nanoclaw -m` prints is written here, with the look that its terminal can show."""
         frame = await line.receive()
         ttys = frame.get("ttys")
         ttys = ttys if isinstance(ttys, dict) else {}
+        question = Question(text_of(frame, "text"), address.chat, files_of(frame), as_json=frame.get("json") is True)
         plain = Plain(
-            address.chat,
-            text_of(frame, "text"),
-            clock=self._clock,
-            attachments=files_of(frame),
-            as_json=frame.get("json") is True,
-            session=address.chat,
-            model=str(self._desk.facts()["model"]),
-            stdout=Stream(line, "out", ttys.get("out") is True),
-            stderr=Stream(line, "err", ttys.get("err") is True),
+            question,
+            self._clock,
+            model=str(self._host.facts()["model"]),
+            stdout=ClientStream(line, "out", ttys.get("out") is True),
+            stderr=ClientStream(line, "err", ttys.get("err") is True),
         )
         ahead = self._open.get(address, ["of a job"] if address in self._turning else [])
-        face = Asking(plain, line, address, ahead)
-        self._faces.append(face)
+        terminal = AttachedQuestion(plain, line, address, ahead)
+        self._terminals.append(terminal)
         listening = asyncio.create_task(self._hear(line, address))
-        asking = asyncio.create_task(plain.run(lambda inbound: self._hand_in(inbound, face, "nanoclaw -m")))
+        asking = asyncio.create_task(plain.run(lambda inbound: self._hand_in(inbound, terminal, "nanoclaw -m")))
         try:
             await asyncio.wait([asking, listening], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -309,36 +308,37 @@ class Terminals:
                     raise error
                 line.send({"err": f"nanoclaw: {error}\n"})
             elif ttys.get("err") is True and not self.serves(Outbound(address, "")):
-                waits = len(self._desk.waiting(lambda outbound: outbound.address == address))
+                waits = len(self._host.waiting(lambda outbound: outbound.address == address))
                 self._tell_count(line, waits)
             await line.shown()  # and with it what the outbox waits for
             good = asking.exception() is None and plain.reason == "answered"
             line.send({"bye": 0 if good else 1})
         finally:
-            self._faces.remove(face)
+            self._terminals.remove(terminal)
             for task in (asking, listening):
                 task.cancel()
             await asyncio.gather(asking, listening, return_exceptions=True)
 
-    async def _cron(self, line: Line) -> None:
-        """`nanoclaw cron …`: between the command line and the jobs, and no part of any conversation."""
+    async def _carry_out(self, line: ClientLine) -> None:
+        """`nanoclaw cron …` and its like: no part of any conversation."""
         try:
-            said = self._desk.cron(text_of(await line.receive(), "text"))
-            line.send({"out": printable(said if isinstance(said, str) else await said) + "\n"})
+            frame = await line.receive()
+            said = await self._host.carry_out(text_of(frame, "text"), as_json=frame.get("json") is True)
+            line.send({"out": printable(said) + "\n"})
             code = 0
         except NanoclawError as error:
             line.send({"err": f"nanoclaw: {printable(str(error))}\n"})
             code = 1
         line.send({"bye": code})
 
-    def _tell_count(self, line: Line, waits: int) -> None:
+    def _tell_count(self, line: ClientLine, waits: int) -> None:
         if waits:
             words = "a message waits" if waits == 1 else f"{waits} messages wait"
             line.send({"err": f"· {words} for you: nanoclaw shows what\n"})
 
-    async def _hear(self, line: Line, address: Address) -> None:
+    async def _hear(self, line: ClientLine, address: Address) -> None:
         """What comes of one that asks: that it has shown something, or that it wants no more."""
-        with contextlib.suppress(ConnectionError, Refused):
+        with contextlib.suppress(ConnectionError, ClientRefused):
             while True:
                 if "stop" in await line.receive():
                     stop = UserMessage("/stop", self._clock())

@@ -27,7 +27,7 @@ _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected fro
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
 
-class Face(Protocol):
+class TerminalView(Protocol):
     """What a person looks at: a window with a live part, or plain lines."""
 
     async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
@@ -66,7 +66,7 @@ class Terminal:
         greeting: str = "",
         commands: Mapping[str, str] | None = None,
         waiting: frozenset[str] = frozenset(),
-        face: Face | None = None,
+        view: TerminalView | None = None,
     ) -> None:
         self.name = "terminal"
         self.hints = Hints(markup="markdown", bursts=False)
@@ -74,8 +74,8 @@ class Terminal:
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting
         commands = {**(commands or {}), **OWN_COMMANDS}
-        self._face = face or _choose_face(history_file, commands, waiting)
-        self._waiting = Waiting()
+        self._view = view or _choose_view(history_file, commands, waiting)
+        self._open = OpenMessages()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
         self._asked_help: set[str] = set()  # ids of messages
         self._stopping = False
@@ -83,9 +83,9 @@ class Terminal:
 
     async def run(self, deliver: Deliver) -> None:
         if self._greeting:
-            self._face.note(self._greeting)
+            self._view.note(self._greeting)
         tasks = {
-            asyncio.ensure_future(self._face.run(self._submit, self._interrupt)),
+            asyncio.ensure_future(self._view.run(self._submit, self._interrupt)),
             asyncio.ensure_future(self._carry(deliver)),
         }
         try:
@@ -101,32 +101,32 @@ class Terminal:
         return outbound.address == self._address
 
     async def send(self, outbound: Outbound) -> str:
-        self._waiting.sent(outbound)
+        self._open.sent(outbound)
         text = outbound.text
         if outbound.reply_to in self._asked_help:
             self._asked_help.discard(outbound.reply_to)
             text = "\n".join([text.rstrip(), *(f"- `{name}`: {line}" for name, line in OWN_COMMANDS.items())])
         if text.strip():
-            self._face.say(text)
+            self._view.say(text)
         for path in outbound.files:
-            self._face.note(f"file: {one_line(path, 1000)}")
+            self._view.note(f"file: {one_line(path, 1000)}")
         self._settle()
         return os.urandom(8).hex()
 
     def show(self, address: Address, event: Event) -> None:
         if address != self._address:
             return
-        self._waiting.saw(event)
+        self._open.saw(event)
         with suppress(OSError):  # the terminal is gone; `run` is about to notice
-            self._face.show(event)
+            self._view.show(event)
             self._settle()
-        if isinstance(event, TurnEnded) and self._waiting.answer_due:
+        if isinstance(event, TurnEnded) and self._open.answer_due:
             asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up_waiting)
 
     def _submit(self, text: str) -> None:
         text = printable(text).strip()
         if text.lower() in _LEAVE:
-            self._face.leave()
+            self._view.leave()
         elif text:
             self._warned = float("-inf")
             self._hand_in(text)
@@ -134,12 +134,12 @@ class Terminal:
     def _hand_in(self, text: str) -> None:
         text, files = take_files(text)
         for file in files:
-            self._face.note(f"attached {file.name}")
+            self._view.note(f"attached {file.name}")
         inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
-        self._waiting.add(inbound.external_id)
+        self._open.add(inbound.external_id)
         if is_stop(text):
-            self._waiting.stop()
-            self._face.stopping()
+            self._open.stop()
+            self._view.stopping()
         elif text.lower() == "/help":
             self._asked_help.add(inbound.external_id)
         self._handed_in.put_nowait(inbound)
@@ -151,34 +151,34 @@ class Terminal:
             try:
                 await deliver(inbound)
             except NanoclawError as error:
-                self._waiting.drop(inbound.external_id)
-                self._face.note(f"✗ not accepted: {error}")
+                self._open.drop(inbound.external_id)
+                self._view.note(f"✗ not accepted: {error}")
                 self._settle()
 
     def _interrupt(self) -> None:
         """The first Ctrl-C stops the turn or, without one, warns; the second leaves."""
         if self._stopping or time.monotonic() - self._warned < _AGAIN_SECONDS:
-            self._face.leave()
+            self._view.leave()
             return
         self._warned = time.monotonic()
-        if self._waiting.busy:
+        if self._open.busy:
             self._stopping = True
-            self._face.note("stopping … (Ctrl-C again leaves)")
+            self._view.note("stopping … (Ctrl-C again leaves)")
             self._hand_in("/stop")
         else:
-            self._face.note("Ctrl-C again, Ctrl-D or /exit leaves")
+            self._view.note("Ctrl-C again, Ctrl-D or /exit leaves")
 
     def _give_up_waiting(self) -> None:
-        self._waiting.give_up()
+        self._open.give_up()
         self._settle()
 
     def _settle(self) -> None:
-        if not self._waiting.busy:
+        if not self._open.busy:
             self._stopping = False
-        self._face.busy(self._waiting.busy)
+        self._view.busy(self._open.busy)
 
 
-class Waiting:
+class OpenMessages:
     """Which messages are without an answer. A turn ends with `TurnEnded`, then its answer comes through the outbox."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class Waiting:
             self._open, self.answer_due = self._open[1:], False
 
 
-def _choose_face(history_file: Path, commands: Mapping[str, str], waiting: frozenset[str]) -> Face:
+def _choose_view(history_file: Path, commands: Mapping[str, str], waiting: frozenset[str]) -> TerminalView:
     if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from nanoclaw.channels.terminal.lines import Lines
 

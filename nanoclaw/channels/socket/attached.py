@@ -1,4 +1,4 @@
-"""What is at the other end of a line, as the process sees it: a chat, or one question."""
+"""The clients of a process, as it sees them: a chat, or one question."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from nanoclaw.channels.plain import Plain
-from nanoclaw.channels.socket.frames import Line
+from nanoclaw.channels.socket.frames import ClientLine
 from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, Outbound
 
 
-class Attached:
+class AttachedChat:
     """A chat at the other end of a line: it draws by itself."""
 
-    def __init__(self, line: Line, address: Address, *, midway: bool = False) -> None:
+    def __init__(self, line: ClientLine, address: Address, *, midway: bool = False) -> None:
         """`midway`: it came while a turn ran. The end of a text without its beginning is not shown."""
         self._line, self._address, self._midway = line, address, midway
 
@@ -38,10 +38,10 @@ class Attached:
         return os.urandom(8).hex()
 
 
-class Asking:
+class AttachedQuestion:
     """One question at the other end of a line: it sees the turn that answers it, and nothing else."""
 
-    def __init__(self, plain: Plain, line: Line, address: Address, ahead: Iterable[str]) -> None:
+    def __init__(self, plain: Plain, line: ClientLine, address: Address, ahead: Iterable[str]) -> None:
         """`ahead` are the ids of what is answered before it."""
         self._plain, self._line, self._address, self._ahead = plain, line, address, list(ahead)
         self._is_next = False  # the next answer is its own, whoever's words the turn began with
@@ -74,10 +74,10 @@ class Asking:
         return identity
 
 
-class Stream(io.StringIO):
+class ClientStream(io.StringIO):
     """A stream of text whose other end is a client's."""
 
-    def __init__(self, line: Line, name: str, is_tty: bool) -> None:
+    def __init__(self, line: ClientLine, name: str, is_tty: bool) -> None:
         super().__init__()
         self._line, self._name, self._is_tty = line, name, is_tty
 

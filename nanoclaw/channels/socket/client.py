@@ -1,4 +1,4 @@
-"""A terminal's side of the line to the process that it is attached to."""
+"""The client: a terminal in this process, attached to the process that runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def talk(link: Link, terminal: Channel, address: Address) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=link.socket, limit=2 * LONGEST)
     if link.rest:
         reader.feed_data(bytes(link.rest))
-    side = _Side(link, reader, writer, terminal, address)
-    talking = asyncio.ensure_future(terminal.run(side.deliver))  # its greeting comes first
-    hearing = asyncio.create_task(side.hear())
+    client = _Client(link, reader, writer, terminal, address)
+    talking = asyncio.ensure_future(terminal.run(client.deliver))  # its greeting comes first
+    hearing = asyncio.create_task(client.hear())
     try:
         await asyncio.wait([hearing, talking], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -38,7 +38,7 @@ async def talk(link: Link, terminal: Channel, address: Address) -> None:
             task.result()
 
 
-class _Side:
+class _Client:
     def __init__(
         self,
         link: Link,
