@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from tests.core.house import BERLIN, NOON
+from tests.program import BERLIN, NOON
 
 
 def story(told: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:

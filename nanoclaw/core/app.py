@@ -78,7 +78,7 @@ class App:
         self.is_gateway = self.is_terminated = False
         self._tasks: set[asyncio.Task[object]] = set()
         self._running: list[asyncio.Task[object]] = []
-        self._publics: dict[str, Any] = {"core": self}
+        self._by_name: dict[str, Plugin] = {}
 
     def plug(self, plugins: Iterable[Plugin]) -> None:
         """Take the plugins in, in the order of their chain."""
@@ -132,11 +132,13 @@ class App:
 
     def public(self, name: str) -> Any:
         """What a plugin made public; "core" is the program itself."""
-        return self._publics.get(name)
+        if name == "core":
+            return self
+        return self._by_name[name].public if name in self._by_name else None
 
     def publish(self, plugin: Plugin) -> None:
-        if plugin.public is not None:
-            self._publics[plugin.name] = plugin.public
+        """Let others find what a plugin makes public, which may be made when somebody asks."""
+        self._by_name[plugin.name] = plugin
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         spawned(work, name, self._tasks)
@@ -174,8 +176,8 @@ class App:
             asyncio.create_task(self.places.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
         ]
         self.asks.take_up()
-        self.router.resume(self.takes_up)  # before any of them has run, yet what it shows comes after a greeting
         self._wakes = wakes
+        self.router.resume(self.takes_up)  # before any of them has run, yet what it shows comes after a greeting
         if wakes and not self.router.is_frozen:
             self.start_work()
         ready()

@@ -26,6 +26,7 @@ from nanoclaw.core.workspace import Workspace
 BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
     "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",
+    "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "budget": "nanoclaw.plugins.budget.plugin:Budget",

@@ -97,7 +97,8 @@ class Router:
         if judged == "ignore":
             return None
         if isinstance(judged, Reply):
-            return self._answered(inbound, judged.text, tx, judged)
+            remark = f"The person said “{short(inbound.message.text)}”, which the program answered."
+            return self._answered(inbound, judged.text, tx, judged, remark)
         if judged.role is None:
             return None
         inbound = judged
@@ -115,13 +116,14 @@ class Router:
     def _is_asked_now(self, inbound: Inbound) -> bool:
         return self._commands.is_command(inbound) and not is_stop(inbound.message.text)
 
-    def _answered(self, inbound: Inbound, text: str, tx: Transaction, reply: Reply) -> _Taken | None:
-        """A message that code has answered: its row and its reply, both done with."""
+    def _answered(self, inbound: Inbound, text: str, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
+        """A message that code has answered: its row and its reply, both done with. With a `remark` the model of the
+        conversation knows of it later."""
         row = inbox.put(tx.db, inbound, tx.now, "done")
         if row is None:
             return None
         if text:
-            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), inbox=row)
+            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), remark, inbox=row)
         if reply.change:
             reply.change(tx)
         return _Taken(row, inbound, text)

@@ -174,11 +174,19 @@ def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str
 
 def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str]]:
     """Remark and text of what was sent while a turn ran there, in order; they are told now."""
-    sql = "SELECT remark, text FROM untold JOIN outbox ON outbox.id = outbox WHERE conversation = ? ORDER BY outbox"
-    found = db.execute(sql, (conversation,)).fetchall()
+    sql = (
+        "SELECT remark, text, json_array_length(files) FROM untold JOIN outbox ON outbox.id = outbox"
+        " WHERE conversation = ? ORDER BY outbox"
+    )
+    found = [(remark, told_of(text, files)) for remark, text, files in db.execute(sql, (conversation,)).fetchall()]
     if found:
         db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
     return found
+
+
+def told_of(text: str, files: int) -> str:
+    """What a history gets of a message that was sent."""
+    return text if text.strip() else f"({files} file{'s' if files > 1 else ''} without words)"
 
 
 def _whole(text: str) -> str:

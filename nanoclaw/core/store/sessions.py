@@ -281,7 +281,7 @@ class Sessions:
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
             outbox.keep_untold(tx.db, row, key, remark)
         else:
-            session.tell(tx, f"sent/{row}", [(remark, outbound.text)])
+            session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
 
     def forget(self, clean: Clean, conversation: Address | None) -> None:
         """Let all conversations forget what was taken out of the store; `conversation` is where it was asked for."""

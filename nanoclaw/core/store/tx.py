@@ -32,10 +32,12 @@ class Transaction:
         return self.db.execute(sql, values).fetchall()
 
     def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None, *, is_news: bool = True) -> int:
-        """`inbox` is the row of the message that it answers; then it is no news to that chat's history."""
+        """`inbox` is the row of the message that it answers; then it is no news to that chat's history, unless there is
+        a `remark`."""
         row = outbox.insert(self.db, outbound, self.now.isoformat(), inbox)
         self.sent.append(outbound)
-        if is_news and inbox is None and self._histories and outbound.text.strip():
+        is_news = is_news and (inbox is None or bool(remark))
+        if is_news and self._histories and (outbound.text.strip() or outbound.files):
             self._histories.enter(self, row, outbound, remark)
         return row
 

@@ -1,0 +1,1 @@
+"""Reminders and tasks: what is to happen later."""

@@ -1,98 +1,113 @@
-"""A turn that is only played: a clock of its own, no effects, nothing kept."""
+"""Rehearsals: what a job would send, played at another time, with nothing sent or changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import json
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 
-from nanoclaw.core.context import ContextBuilder
-from nanoclaw.core.events import TurnEnded
-from nanoclaw.core.messages import Address, AssistantMessage, Effect, Limits, Message, ToolResult, Usage
-from nanoclaw.core.model_call import Asking
-from nanoclaw.core.provider import Provider
-from nanoclaw.core.store.usage import Call
-from nanoclaw.core.token_estimate import Calibration
-from nanoclaw.core.tool import Tool, Toolbox, ToolContext
-from nanoclaw.core.turn import Turn
-from nanoclaw.plugins.budget.budget import Budget
+from nanoclaw import time_words
+from nanoclaw.core.errors import ScheduleError
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
+from nanoclaw.core.plugin import Ended, Host, Said, Turn
+from nanoclaw.core.silence_token import spoken
+from nanoclaw.plugins.schedule.commands import number
+from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
+from nanoclaw.plugins.schedule.jobs import Firing, Job
+from nanoclaw.plugins.schedule.reminders import compose
+from nanoclaw.plugins.schedule.tables import CHANNEL, PREFIX
+from nanoclaw.plugins.schedule.tasks import prompt
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """`refused` are calls that would have changed something; `requests` counts those to the model."""
+class Rehearsed:
+    """How a rehearsed turn ended; `refused` are calls that would have changed something, `cost` is in words."""
 
-    ended: TurnEnded
+    ended: Ended
     refused: tuple[str, ...]
     requests: int
-    usage: Usage
-    model: str
+    cost: str
 
 
-class _Notebook:
-    """A journal that is thrown away."""
+class Rehearsals:
+    """Plays jobs, and hears how their turns end."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = list(messages)
+    def __init__(self, host: Host, service: JobService) -> None:
+        self._host, self._service = host, service
+        self._waiting: dict[str, asyncio.Future[Rehearsed]] = {}
 
-    @property
-    def history(self) -> tuple[Message, ...]:
-        return tuple(self._messages)
+    async def rehearse(self, said: Said) -> str:
+        """The text that a job would send, of "3", "3 Mon 08:00" or "3 --at Mon 08:00". Raises ScheduleError also where
+        it comes to no answer."""
+        id_, _, at = said.argument.strip().partition(" ")
+        job, now = self._service.job(number(id_)), self._host.now()
+        when = _moment(job, at.strip().removeprefix("--at").strip(), now).astimezone(now.tzinfo)
+        if job.kind == "reminder":
+            text = compose([Firing(job, when, timedelta())])
+            return f"{_head(job, when)}\n\n{text}\n\nNo model is called: it costs nothing."
+        played = await self._play(job, when, now)
+        text = _report(job, when, played)
+        if played.ended.reason != "answered":
+            raise ScheduleError(text)
+        return text
 
-    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = ()) -> None:
-        pass
+    async def _play(self, job: Job, when: datetime, now: datetime) -> Rehearsed:
+        id_ = f"{PREFIX}{job.id}/{now.timestamp()}"
+        message = UserMessage(prompt(job, when, timedelta()), when, "job")
+        inbound = Inbound(Address(CHANNEL, f"{job.id}"), CHANNEL, id_, message, role="owner")
+        profile = self._host.profile("job")._replace(can_ask=False, acts=False, keeps=False)
+        self._waiting[id_] = asyncio.get_running_loop().create_future()
+        try:
+            await self._host.write(lambda tx: tx.deliver(inbound, profile))
+            return await self._waiting[id_]
+        finally:
+            del self._waiting[id_]
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
-        pass
+    def end(self, ended: Ended, turn: Turn) -> None:
+        """Hand the outcome of a rehearsed turn to whoever waits for it."""
+        waiting = self._waiting.get(turn.external_id)
+        if waiting is None or waiting.done():
+            return
+        tools = self._host.tools(turn.profile)
+        changing = [call for call in turn.calls if call.name in tools and tools[call.name].effect != "none"]
+        refused = tuple(dict.fromkeys(_shown(call) for call in changing))
+        requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
+        budget = self._host.get("budget")
+        cost = (
+            budget.cost_in_words(turn) if budget else f"{turn.usage.input_tokens + turn.usage.output_tokens:,} tokens"
+        )
+        waiting.set_result(Rehearsed(ended, refused, requests, cost))
 
-    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
-        self._messages.extend(messages)
+
+def _shown(call: ToolCall) -> str:
+    """A call as a person reads it."""
+    arguments = json.loads(call.arguments or "{}")
+    return f"{call.name} {', '.join(f'{key}={value!r}' for key, value in arguments.items())}"
 
 
-async def rehearse(
-    text: str,
-    address: Address,
-    *,
-    builder: ContextBuilder,
-    tools: Sequence[Tool],
-    redact: Callable[[str], str],
-    provider: Provider,
-    clock: Callable[[], datetime],
-    rounds: int,
-    limits: Limits,
-    book: Callable[[Call], None],
-    budget: Budget | None,
-) -> Rehearsal:
-    """Play the turn of a message that no person sent. `clock` says the time that it is played at; `book` takes each
-    request to the model, for which `budget` holds the money."""
-    refused: list[str] = []
-    requests = 0
+def _moment(job: Job, at: str, now: datetime) -> datetime:
+    """When it is played: `at` in words, or its next time. Raises ScheduleError."""
+    if not at:
+        return job.next_due or now
+    with time_refusals():
+        heard = time_words.read(at, now, job.zone)
+    if isinstance(heard, time_words.Unclear):
+        raise ScheduleError(heard.question)
+    return time_words.upcoming(heard, now)
 
-    def count(call: Call) -> None:
-        nonlocal requests
-        requests += 1
-        book(call)
 
-    def refusal(name: str, changes: bool, arguments: Mapping[str, Any]) -> str:
-        if not changes:
-            return ""
-        refused.append(f"{name} {', '.join(f'{key}={value!r}' for key, value in arguments.items())}")
-        return "this is a rehearsal: nothing is changed. Go on as if it had been done."
+def _report(job: Job, when: datetime, played: Rehearsed) -> str:
+    ended = played.ended
+    said = spoken(ended.text) or "(Nothing: it kept silent.)"
+    if ended.reason != "answered":
+        said = f"(It failed: {ended.text})"
+    refused = [f"- {call}" for call in played.refused]
+    blocked = ["", "Not done, as this is a rehearsal:", *refused] if refused else []
+    calls = f"{played.requests} call{'' if played.requests == 1 else 's'} of the model, {played.cost}."
+    return "\n".join([_head(job, when), "", said, *blocked, "", calls])
 
-    frame = builder.user_messages(text, channel=address.channel, chat_id=address.chat, sender="job", origin="job")
-    toolbox = Toolbox(tools, clock, redact, refusal)
-    asking = Asking(provider, Calibration(), count, budget)
-    turn = Turn(
-        asking=asking,
-        toolbox=toolbox,
-        system=builder.system("minimal"),
-        context=ToolContext(address, "job", "job"),
-        journal=_Notebook(frame),
-        show=lambda event: None,
-        clock=clock,
-        rounds=rounds,
-        limits=limits,
-    )
-    ended = await turn.run()
-    return Rehearsal(ended, tuple(dict.fromkeys(refused)), requests, asking.usage, asking.model)
+
+def _head(job: Job, when: datetime) -> str:
+    there = time_words.in_words(when, when, job.zone).rpartition(",")[0]
+    return f"To {job.target}, as if it were {there} (nothing is sent or changed):"

@@ -9,14 +9,20 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, timedelta
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from nanoclaw.core.messages import AssistantMessage, Outbound
 from nanoclaw.plugins.schedule.jobs import Job
+from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.core.house import MAIN, NOON, FakeChannel, HandClock, House, assert_legal, house
+from tests.plugins.schedule.clockwork import Clockwork
+from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
 
 AFTER = NOON + timedelta(minutes=31)
 TASK = "Two mails."
@@ -50,6 +56,16 @@ def jobs(story: str) -> list[Job]:
     return [one]
 
 
+@asynccontextmanager
+async def by_hand(root: Path, clock: HandClock, *models: ScriptedProvider) -> AsyncIterator[Clockwork]:
+    """The program as it works by itself, but for the loop, which ticks by hand."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobLoop, "run", lambda loop: asyncio.Event().wait())
+        channel = Platform(root / "log")
+        async with running(root / "home", *models, channel=channel, clock=clock, wakes=True) as program:
+            yield Clockwork(program)
+
+
 async def fire(root: Path, story: str, statement: int | None) -> bool:
     """Start, and fire all that is due; dies at that statement. Whether it came through alive with it."""
     left = statement
@@ -63,22 +79,23 @@ async def fire(root: Path, story: str, statement: int | None) -> bool:
 
     model = ScriptedProvider(*[TASK] * 3)
     clock = HandClock(NOON + timedelta(seconds=1))
-    async with house(root / "home", model, channel=Platform(root / "log"), clock=clock, waking={}) as home:
-        if not home.store.rows("SELECT 1 FROM jobs"):
+    async with by_hand(root, clock, model) as home:
+        program = home.program
+        if not program.rows("SELECT 1 FROM jobs"):
             for job in jobs(story):
-                home.jobs.add(job)
+                home.add(job)
             if story == "nag":
                 await tick(home)
         clock.now = AFTER if story == "nag" else clock.now
-        home.store.db.set_trace_callback(count)
+        program.app.store.db.set_trace_callback(count)
         await tick(home)
-        home.store.db.set_trace_callback(None)
+        program.app.store.db.set_trace_callback(None)
     return True
 
 
-async def tick(home: House) -> None:
-    await home.schedule.tick(home.clock())
-    await home.assistant.idle()
+async def tick(home: Clockwork) -> None:
+    await home.loop.tick(home.program.clock())
+    await home.program.app.conversations.idle()
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -98,13 +115,14 @@ async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
     """After one more start: keys that the platform was given, texts in the outbox, what the conversation remembers, and
     the states of the occurrences."""
     clock = HandClock(AFTER)
-    async with house(root / "home", channel=Platform(root / "log"), clock=clock, waking={}) as home:
+    async with by_hand(root, clock) as home:
         await tick(home)
-        assert_legal(home.history)
+        program = home.program
+        assert_legal(program.history)
         keys = sorted({line.partition(" ")[0] for line in (root / "log").read_text().splitlines()})
-        texts = [text for (text,) in home.store.rows("SELECT text FROM outbox WHERE state = 'delivered' ORDER BY id")]
-        said = [message.text for message in home.history if isinstance(message, AssistantMessage)]
-        states = [state for (state,) in home.store.rows("SELECT state FROM occurrences ORDER BY id")]
+        texts = [text for (text,) in program.rows("SELECT text FROM outbox WHERE state = 'delivered' ORDER BY id")]
+        said = [message.text for message in program.history if isinstance(message, AssistantMessage)]
+        states = [state for (state,) in program.rows("SELECT state FROM occurrences ORDER BY id")]
         return keys, texts, said, states
 
 

@@ -1,0 +1,118 @@
+"""/remind, /jobs, /cron and /rehearse, from what stands after the name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nanoclaw.core.errors import ScheduleError
+from nanoclaw.core.messages import Address
+from nanoclaw.core.plugin import Host, Said, Tx
+from nanoclaw.plugins.schedule.job_service import NO_TEXT, JobRequest, JobService, creator
+from nanoclaw.plugins.schedule.tables import EVERYWHERE
+
+
+class JobCommands:
+    """Each is called with what was said and the transaction that ends its message."""
+
+    def __init__(self, host: Host, service: JobService) -> None:
+        self._host, self._service = host, service
+
+    def remind(self, said: Said, tx: Tx) -> str:
+        return self._add(said, said.argument, "/remind tomorrow at 9: call Anna", tx)
+
+    def jobs(self, said: Said, tx: Tx) -> str:
+        return self._of(said).table()
+
+    def cron(self, said: Said, tx: Tx) -> str:
+        action, _, rest = said.argument.partition(" ")
+        rest, service = rest.strip(), self._of(said)
+        match action:
+            case "" | "list":
+                return service.table()
+            case "add":
+                return self._add(said, rest, "/cron add every weekday at 7:30: stand up, or /cron add task …", tx)
+            case "next":
+                what, _, count = rest.partition(" -n ")
+                return service.upcoming(number(what), min(50, number(count or "5")))
+            case "remove":
+                return service.remove(tx, number(rest))
+            case "pause":
+                return service.pause(tx, number(rest))
+            case "resume":
+                return service.resume(tx, number(rest))
+            case "run":
+                return service.run(tx, number(rest))
+        raise ScheduleError(f"/cron list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
+
+    def _of(self, said: Said) -> JobService:
+        return self._service if said.profile in EVERYWHERE else self._service.within(said.address)
+
+    def _add(self, said: Said, argument: str, example: str, tx: Tx) -> str:
+        """`[task] [--skip] [--nag 10m x6] [--zone Z] [--to CHANNEL:CHAT] [--may-schedule] WHEN: TEXT`"""
+        service = self._of(said)
+        asked, target, rest = _flags(argument.strip(), said.address)
+        if rest.endswith(":") and not _COLON.search(rest):
+            raise ScheduleError(NO_TEXT)
+        parts = [part.strip() for part in _COLON.split(_ME.sub("", rest), maxsplit=1)]
+        if len(parts) == 1 or _ME.match(rest):
+            parts = service.split(_ME.sub("", rest), asked.zone) or parts
+        if len(parts) == 1:
+            parts = [part.strip() for part in _TIGHT_COLON.split(rest, maxsplit=1)]
+        if len(parts) != 2 or not all(parts):
+            raise ScheduleError(f"Say when, a colon and a text, such as {example}")
+        when, text = parts
+        if found := _FLAG_AT_END.search(text):
+            raise ScheduleError(f"Put {found[1]} before the time: all after the colon is the text. Nothing was set.")
+        if not asked.nag and (nag := _NAG_AT_END.search(text)):
+            asked, text = replace(asked, nag=nag[1]), text[: nag.start()].strip()
+        maker = creator(self._host, said.address, said.sender)
+        return service.add(tx, replace(asked, when=when, text=text), target, maker)[1]
+
+
+def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
+    """What the flags say that stand first, and the rest."""
+    asked = JobRequest("", "")
+    while found := _FLAG.match(rest):
+        rest = rest[found.end() :]
+        flag, value = (found[1] or found[2]).lower(), found[3]
+        match flag:
+            case "task" | "--task":
+                asked = replace(asked, kind="task")
+            case "--skip":
+                asked = replace(asked, on_miss="skip")
+            case "--may-schedule":
+                asked = replace(asked, may_schedule=True)
+            case "--zone":
+                asked = replace(asked, zone=value)
+            case "--nag":
+                asked = replace(asked, nag=value)
+            case _:
+                target = _address(value)
+    return asked, target, rest
+
+
+_FLAG = re.compile(
+    r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
+)
+_COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
+_FLAG_AT_END = re.compile(r"\s(--task|--skip|--may-schedule|--(?:zone|to)[ =]\S+)$", re.IGNORECASE)
+_ME = re.compile(r"^me\s+", re.IGNORECASE)
+_NAG_AT_END = re.compile(
+    r"[\s,;-]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE
+)
+
+
+def number(text: str) -> int:
+    """A job's number, as it is shown."""
+    bare = text.strip().removeprefix("job ").lstrip("#")
+    if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
+        raise ScheduleError(f"Give the number of a job, as /jobs lists them, not {text.strip()!r}.")
+    return int(bare)
+
+
+def _address(text: str) -> Address:
+    channel, colon, chat = text.partition(":")
+    if not (channel and colon and chat):
+        raise ScheduleError(f"Not an address: {text!r}. Write it like terminal:main.")
+    return Address(channel, chat)

@@ -1,0 +1,138 @@
+"""The plugin: what the schedule brings, and what it does with messages and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from nanoclaw.core.messages import Inbound
+from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.tool import Tool
+from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, PREFIX
+from nanoclaw.plugins.schedule.tool import cron_tool
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.schedule.commands import JobCommands
+    from nanoclaw.plugins.schedule.job_service import JobService
+    from nanoclaw.plugins.schedule.jobs import Jobs
+    from nanoclaw.plugins.schedule.loop import JobLoop
+    from nanoclaw.plugins.schedule.rehearsal import Rehearsals
+
+TO_ALL = frozenset({"person", "guest"})
+CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a promise."
+
+
+class Schedule(Plugin):
+    """What is imported inside is dear, and most answers need none of it."""
+
+    name = "schedule"
+    needs = ("access",)
+    migrations = MIGRATIONS
+    marks = MARKS
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self._tool = cron_tool(host)
+
+    @cached_property
+    def _jobs(self) -> Jobs:
+        from nanoclaw.plugins.schedule.jobs import Jobs
+
+        return Jobs(self._host)
+
+    @cached_property
+    def _loop(self) -> JobLoop:
+        from nanoclaw.plugins.schedule.loop import JobLoop
+
+        return JobLoop(self._host, self._jobs)
+
+    @cached_property
+    def public(self) -> JobService:
+        from nanoclaw.plugins.schedule.job_service import JobService
+
+        return JobService(self._host, self._jobs, self._loop.changed)
+
+    @cached_property
+    def _said(self) -> JobCommands:
+        from nanoclaw.plugins.schedule.commands import JobCommands
+
+        return JobCommands(self._host, self.public)
+
+    @cached_property
+    def _rehearsals(self) -> Rehearsals:
+        from nanoclaw.plugins.schedule.rehearsal import Rehearsals
+
+        return Rehearsals(self._host, self.public)
+
+    def tools(self) -> Iterable[Tool]:
+        return [self._tool]
+
+    def commands(self) -> Iterable[Command]:
+        remind = "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done"
+        jobs = "reminders and tasks: when each is due next, and how it went last"
+        cron = "/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume, run or rehearse ID"
+        rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
+        return [
+            Command("remind", remind, self._remind, open_to=TO_ALL),
+            Command("jobs", jobs, self._list, open_to=TO_ALL),
+            Command("cron", cron, self._cron, open_to=TO_ALL, cli=True),
+            Command("rehearse", rehearse, self._rehearse),
+        ]
+
+    def _remind(self, said: Said, tx: Tx) -> str:
+        return self._said.remind(said, tx)
+
+    def _list(self, said: Said, tx: Tx) -> str:
+        return self._said.jobs(said, tx)
+
+    def _cron(self, said: Said, tx: Tx) -> str:
+        return self._said.cron(said, tx)
+
+    async def _rehearse(self, said: Said) -> str:
+        return await self._rehearsals.rehearse(said)
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        is_open = profile.name in self._tool.open_to and (profile.only is None or self._tool.name in profile.only)
+        return [Section("capabilities", "Capabilities", CAPABILITY if is_open else "")]
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        from nanoclaw.plugins.schedule.loop import STALE
+
+        silent_for = self._loop.silent_for
+        if silent_for is None:
+            return []
+        if silent_for > STALE:
+            why = f"the schedule has not looked at its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
+            return [Finding(False, why, self.name)]
+        return [Finding(True, f"the schedule ticked {silent_for:.0f} s ago", self.name)]
+
+    async def run(self) -> None:
+        await self._loop.run()
+
+    def reload(self) -> None:
+        self._loop.changed()
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
+        begins = inbound.message.text.strip()[:6].lower()
+        if inbound.message.origin != "person" or not inbound.role or not begins.startswith(("done", "snooze", "stop")):
+            return None
+        from nanoclaw.plugins.schedule.reminders import answer
+
+        said = answer(inbound, tx, self._jobs, self._host.now())
+        tx.after(self._loop.changed)
+        return None if said is None else Reply(said)
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        if turn.address.channel != CHANNEL:
+            return None
+        from nanoclaw.plugins.schedule import tasks
+
+        if turn.external_id.startswith(PREFIX):
+            self._rehearsals.end(ended, turn)
+        elif found := self._jobs.task(turn.external_id):
+            tools = self._host.tools(turn.profile)
+            touched = any(call.name in tools and tools[call.name].effect == "outside" for call in turn.calls)
+            tasks.end(tx, *found, ended, turn, touched=touched)
+            tx.after(self._loop.changed)
+        return ended._replace(outbound=None)

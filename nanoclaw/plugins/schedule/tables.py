@@ -1,0 +1,64 @@
+"""The tables of the schedule, and names that other modules share; nothing dear is imported here."""
+
+from __future__ import annotations
+
+CHANNEL = "job"
+"""The channel of the conversations in which tasks run; their chat is the job's number."""
+
+PREFIX = "rehearsal/"
+"""The beginning of a rehearsed message's id."""
+
+EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})
+"""Profiles that see the jobs of all conversations; any other has those of its own."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE IF NOT EXISTS jobs (           -- what is to happen later; times are UTC
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('reminder', 'task')),
+        text TEXT NOT NULL,
+        words TEXT NOT NULL,                    -- how the time was asked for
+        schedule TEXT NOT NULL CHECK (schedule IN ('at', 'every', 'cron')),
+        rule TEXT NOT NULL,                     -- a time, seconds, days such as 14d, or a cron expression
+        zone TEXT NOT NULL,
+        anchor TEXT NOT NULL,                   -- "every" counts from here
+        channel TEXT NOT NULL,                  -- the conversation that hears of it
+        chat TEXT NOT NULL,
+        creator TEXT NOT NULL,
+        on_miss TEXT NOT NULL CHECK (on_miss IN ('once', 'skip')),
+        state TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused', 'done', 'removed')),
+        next_due TEXT,                          -- NULL: not again
+        nag_seconds INTEGER NOT NULL DEFAULT 0,
+        nag_times INTEGER NOT NULL DEFAULT 0,
+        may_schedule INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0     -- since it last worked
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS jobs_due ON jobs (next_due) WHERE state = 'active' AND next_due IS NOT NULL;
+    CREATE TABLE IF NOT EXISTS occurrences (
+        id INTEGER PRIMARY KEY,
+        job INTEGER NOT NULL REFERENCES jobs,
+        due TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('planned', 'firing', 'sent', 'acknowledged', 'missed', 'failed')),
+        number INTEGER,                         -- what the person calls it while it is open
+        fired TEXT,
+        late INTEGER NOT NULL DEFAULT 0,        -- seconds
+        error TEXT NOT NULL DEFAULT '',
+        again TEXT,                             -- when it is sent or tried again
+        nags_left INTEGER NOT NULL DEFAULT 0,
+        tries INTEGER NOT NULL DEFAULT 0,
+        inbox INTEGER REFERENCES inbox,         -- the message to the model that a task is
+        outbox INTEGER REFERENCES outbox,       -- the newest message to the person
+        UNIQUE (job, due)
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS occurrences_again ON occurrences (again) WHERE again IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS occurrences_open ON occurrences (number) WHERE number IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS occurrences_of_inbox ON occurrences (inbox) WHERE inbox IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS occurrences_firing ON occurrences (job) WHERE state = 'firing';
+    """,
+)
+
+MARKS = (
+    *("jobs.kind", "jobs.schedule", "jobs.rule", "jobs.zone", "jobs.anchor", "jobs.channel", "jobs.chat"),
+    *("jobs.creator", "jobs.on_miss", "jobs.state", "jobs.next_due"),
+    *("occurrences.due", "occurrences.state", "occurrences.fired", "occurrences.again"),
+)

@@ -1,0 +1,86 @@
+"""The `cron` tool: reminders and tasks for later. What the words for a time mean is worked out by code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from nanoclaw.core.errors import Refused, ToolError
+from nanoclaw.core.messages import Effect, ToolExample
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.tool import OPEN_TO, Tool, ToolContext, tool
+from nanoclaw.plugins.schedule.tables import CHANNEL, EVERYWHERE
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.schedule.job_service import JobService
+    from nanoclaw.plugins.schedule.jobs import Job
+
+CHANGED = "job change"
+"""The kind of an effect that made no job; one that did is a "job", and can be undone."""
+
+
+def cron_tool(host: Host) -> Tool:
+    """The tool of the plugin's own service, which is made when a call needs it."""
+
+    async def cron(
+        context: ToolContext,
+        action: Literal["add", "list", "remove", "pause", "resume", "run"],
+        when: Annotated[str | None, "the person's own words: 'tomorrow at 9', 'every weekday at 7:30'"] = None,
+        text: Annotated[str | None, "what a reminder says, or a task's instruction"] = None,
+        kind: Annotated[
+            Literal["reminder", "task"], "a reminder's text is sent as it is; a task wakes you"
+        ] = "reminder",
+        at: Annotated[str | None, "your own reading of `when`, as ISO time, to check it"] = None,
+        on_miss: Annotated[Literal["once", "skip"], "a repeat missed while off"] = "once",
+        nag: Annotated[str | None, "repeat until done: '10m x6'"] = None,
+        id: Annotated[int | None, "of the job; all but add and list need it"] = None,
+    ) -> str:
+        """Reminders and tasks for later. Tell the person the date and time from the answer."""
+        from nanoclaw.plugins.schedule.job_service import JobRequest, creator
+
+        whole: JobService = host.get("schedule")
+        job = _job_of(whole, context)
+        target = job.target if job else context.address
+        service = whole if context.profile in EVERYWHERE else whole.within(target)
+        if action == "list":
+            return service.table()
+        if context.origin != "person" and not (job and job.may_schedule):
+            raise Refused(_NOT_ALLOWED)
+        if action == "add":
+            if not (when and text):
+                raise ToolError("add needs when and text. Nothing was set.")
+            asked = JobRequest(when, text, kind, at or "", on_miss, nag or "")
+            maker = job.creator if job else creator(host, context.address, context.sender)
+            made, said = await context.write(lambda tx: service.add(tx, asked, target, maker))
+            context.report(Effect("cron", "job", f"job {made.id}", f"set {service.in_short(made)}"))
+            return said
+        if id is None:
+            raise ToolError(f"{action} needs the job's id; list shows it. Nothing was done.")
+        number, acts = id, {"remove": service.remove, "pause": service.pause, "resume": service.resume}
+        act: Callable[[Tx, int], str] = acts.get(action, service.run)
+        said = await context.write(lambda tx: act(tx, number))
+        context.report(Effect("cron", CHANGED, f"job {number}", said))
+        return said
+
+    example = ToolExample(
+        "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
+    )
+    made = tool(cron, effect="workspace", examples=[example], open_to=(*OPEN_TO, "guest"))
+    return replace(made, audit=_effect, atomic=True)
+
+
+_NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
+
+
+def _job_of(service: JobService, context: ToolContext) -> Job | None:
+    """The job that runs, None where a person is answered, or where no job does."""
+    return service.job(int(context.address.chat)) if context.address.channel == CHANNEL else None
+
+
+def _effect(named: dict[str, Any]) -> Effect | None:
+    if named["action"] == "list":
+        return None
+    if named["action"] == "add":
+        return Effect("cron", "job", "", f"set a {named.get('kind', 'reminder')}")
+    return Effect("cron", CHANGED, "", f"{named['action']} a job")
