@@ -1,0 +1,198 @@
+"""Journeys through the program, each with the plugins that it uses: what must work whichever other one is taken out.
+
+Run as a program, with the name of a plugin that is not there, it goes through all that don't use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.core.messages import Address, Attachment
+from nanoclaw.core.plugin import Profile
+from nanoclaw.core.profiles import PROFILES
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import FakeChannel, assert_legal, results, running
+
+Journey = Callable[[Path, frozenset[str]], Awaitable[None]]
+PERSON: Profile = PROFILES["person"]
+
+
+class Way(NamedTuple):
+    uses: frozenset[str]
+    go: Journey
+
+
+WAYS: dict[str, Way] = {}
+
+
+def way(*uses: str) -> Callable[[Journey], Journey]:
+    """Register a journey that uses these plugins."""
+
+    def register(go: Journey) -> Journey:
+        WAYS[go.__name__] = Way(frozenset(uses), go)
+        return go
+
+    return register
+
+
+@way()
+async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider("Hello."), without=without) as program:
+        assert await program.ask("Hi") == "Hello."
+        assert "/new" in await program.ask("/help")
+    async with running(root, ScriptedProvider("Again."), without=without) as program:
+        assert await program.ask("Still there?") == "Again."
+        assert_legal(program.history)
+        assert await program.ask("/new") != ""
+
+
+@way("files")
+async def write_a_file(root: Path, without: frozenset[str]) -> None:
+    steps = (call("write_file", {"path": "a.txt", "content": "one\n"}), "Written to a.txt.")
+    async with running(root, ScriptedProvider(*steps), without=without) as program:
+        assert "Written" in await program.ask("Write one to a.txt")
+        assert (program.workspace / "a.txt").read_text() == "one\n"
+
+
+@way("files", "undo")
+async def take_it_back(root: Path, without: frozenset[str]) -> None:
+    steps = (call("write_file", {"path": "a.txt", "content": "one\n"}), "Written to a.txt.")
+    async with running(root, ScriptedProvider(*steps), without=without) as program:
+        await program.ask("Write one to a.txt")
+        assert "a.txt" in await program.ask("/receipts")
+        assert "removed again" in await program.ask("/undo")
+        assert not (program.workspace / "a.txt").exists()
+
+
+@way("shell")
+async def run_a_command(root: Path, without: frozenset[str]) -> None:
+    async with running(
+        root, ScriptedProvider(call("exec", {"command": "echo a$((1+1))"}), "a2"), without=without
+    ) as it:
+        await it.ask("Run it")
+        assert "a2" in results(it.history)[0].text
+
+
+@way("memory")
+async def remember(root: Path, without: frozenset[str]) -> None:
+    steps = (call("memory_search", {"query": "zebra"}), "A zebra.")
+    async with running(root, ScriptedProvider(*steps), without=without) as program:
+        await program.ask("/note saw a zebra in the garden")
+        assert await program.ask("Which animal did I see?") == "A zebra."
+        assert "zebra in the garden" in results(program.history)[0].text
+
+
+@way("schedule")
+async def remind(root: Path, without: frozenset[str]) -> None:
+    async with running(root, without=without) as program:
+        await program.ask("/remind in 10 minutes: tea")
+        assert "tea" in await program.ask("/jobs")
+    async with running(root, without=without) as program:
+        assert "tea" in await program.ask("/jobs")
+
+
+@way("skills")
+async def start_a_skill(root: Path, without: frozenset[str]) -> None:
+    provider = ScriptedProvider("Done.")
+    async with running(root, provider, without=without) as program:
+        assert "memory" in await program.ask("/skill")
+        await program.ask("Hi")
+        assert "# Skills" in provider.requests[0].system.text or "files" in without
+
+
+@way("rules")
+async def pin_a_rule(root: Path, without: frozenset[str]) -> None:
+    async with running(root, without=without) as program:
+        await program.ask("/pin Never run `git push`")
+        assert "git push" in await program.ask("/pins")
+
+
+@way("access")
+async def let_a_guest_in(root: Path, without: frozenset[str]) -> None:
+    chat, settings = FakeChannel("telegram"), '[channels.telegram]\ntoken = "1:a"\nallow_from = ["777"]\n'
+    provider = ScriptedProvider("Hello, guest.")
+    async with running(root, provider, settings=settings, others=[chat], without=without) as program:
+        await program.write_from(Address("telegram", "666"), "666", "Who are you?")
+        await program.write_from(Address("telegram", "777"), "777", "Hello")
+        assert (await chat.sent.get()).text == "Hello, guest."
+        assert program.rows("SELECT chat FROM inbox WHERE channel = 'telegram'") == [("777",)]
+
+
+@way("budget")
+async def keep_to_the_money(root: Path, without: frozenset[str]) -> None:
+    settings = '[model]\nname = "openai/gpt-5"\n[limits]\nday_usd = 0.000001\n'
+    async with running(
+        root, ScriptedProvider("Too dear.", model="openai/gpt-5"), settings=settings, without=without
+    ) as it:
+        assert "limit" in await it.ask("Hi")
+
+
+@way("silence")
+async def say_nothing(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider("NO_REPLY", "Now."), without=without) as program:
+        await program.say("ok")
+        assert await program.ask("And now?") == "Now."
+
+
+@way("media")
+async def read_an_attached_file(root: Path, without: frozenset[str]) -> None:
+    file, provider = root / "list.txt", ScriptedProvider("Eggs.")
+    root.mkdir(parents=True, exist_ok=True)
+    file.write_text("eggs and milk")
+    async with running(root, provider, without=without) as program:
+        await program.ask("What is on it?", files=(Attachment(str(file), "list.txt", "text/plain"),))
+        assert "eggs and milk" in provider.requests[0].history[-1].text
+
+
+@way("message")
+async def send_in_between(root: Path, without: frozenset[str]) -> None:
+    async with running(
+        root, ScriptedProvider(call("message", {"text": "A word."}), "Sent."), without=without
+    ) as program:
+        assert await program.ask("Say something first") == "A word."
+        assert await program.answer() == "Sent."
+
+
+@way("heartbeat")
+async def beat(root: Path, without: frozenset[str]) -> None:
+    async with running(root, without=without) as program:
+        assert "Nothing is due" in await program.ask("/heartbeat")
+
+
+@way("inspect")
+async def look_inside(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider("Hello."), without=without) as program:
+        await program.ask("Hi")
+        assert "dentity" in await program.ask("/context")
+
+
+@way("approvals")
+async def answer_a_question(root: Path, without: frozenset[str]) -> None:
+    async with running(root, without=without) as program:
+        assert "no open question 7" in await program.ask("/yes 7")
+
+
+@way("redact")
+async def keep_a_secret(root: Path, without: frozenset[str]) -> None:
+    provider = ScriptedProvider("It is sk-canary-12345678.")
+    environment = {"SOME_API_KEY": "sk-canary-12345678"}
+    async with running(root, provider, environment=environment, without=without) as program:
+        assert "canary" not in await program.ask("Which key?")
+
+
+async def all_ways(root: Path, without: frozenset[str]) -> list[str]:
+    """Go all ways that don't use a plugin that is not there; their names."""
+    gone = [name for name, one in WAYS.items() if not one.uses & without]
+    for name in gone:
+        await WAYS[name].go(root / name, without)
+    return gone
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(*asyncio.run(all_ways(Path(folder), frozenset(sys.argv[1:]))))
