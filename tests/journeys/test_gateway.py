@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import stat
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.build import build
 from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.journeys.command import SECONDS, Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
+from tests.program import config_of
 
 MAIN = Address("terminal", "main")
 
@@ -44,7 +46,7 @@ def start(home: Home) -> Iterator[Start]:
 def pending(home: Home) -> list[str]:
     store = Store(home.root / "state.db", read_only=True)
     try:
-        return [row.outbound.text for row in Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).pending("terminal")]
+        return [row.outbound.text for row in Outbox(store, lambda: datetime.now(UTC)).pending("terminal")]
     finally:
         store.close()
 
@@ -161,9 +163,13 @@ def test_a_client_that_is_killed_costs_nothing_and_its_answer_is_kept(
 
 def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home, start: Start) -> None:
     home.run("-m", "/status")
-    store = Store(home.root / "state.db")
-    Outbox(store, lambda: datetime.now(UTC), lambda: 1.0).add(Outbound(MAIN, "Water the plants."))
-    store.close()
+
+    async def send() -> None:
+        app = build(config_of(home.root))
+        app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "Water the plants.")))
+        await app.aclose()
+
+    asyncio.run(send())
     start("gateway")
     assert "Water" not in home.run("-m", "/status").out  # a script is no reader
     assert pending(home) == ["Water the plants."]
@@ -174,13 +180,14 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
 
 def remind(home: Home, text: str, late: timedelta) -> None:
     """A reminder that was due while nothing ran."""
-    home.run("-m", "/status")
-    store = Store(home.root / "state.db")
-    now = datetime.now(UTC)
-    due = now - late
-    job = Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "owner", due)
-    Jobs(store, Sessions(store, lambda: now), lambda: now).add(job)
-    store.close()
+
+    async def add() -> None:
+        then = datetime.now(UTC) - late - timedelta(minutes=1)
+        app = build(config_of(home.root), clock=lambda: then)
+        await app.carry_out("remind", Said(f"in 1 minute: {text}", MAIN, MAIN, "owner", "owner"))
+        await app.aclose()
+
+    asyncio.run(add())
 
 
 def test_a_reminder_reaches_the_attached_terminal_and_is_answered_from_anywhere(home: Home, start: Start) -> None:

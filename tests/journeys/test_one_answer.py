@@ -19,11 +19,11 @@ import pytest
 from nanoclaw import cli
 from nanoclaw.commands import talking
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import whole_history
-from tests.program import REPOSITORY, assert_legal
+from nanoclaw.core.store.history import whole_history
 from tests.core.store.test_db import held
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
+from tests.program import REPOSITORY, assert_legal
 
 
 def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
