@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from nanoclaw.core.app import App
 from nanoclaw.core.build import build
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.config import Config, load
+from nanoclaw.core.conversation import Manners
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
@@ -192,11 +193,13 @@ async def running(
     without: Collection[str] = (),
     wakes: bool = False,
     environment: dict[str, str] | None = None,
+    manners: Manners | None = None,
     seconds: float = 100.0,
 ) -> AsyncIterator[Program]:
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
-    beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background."""
+    beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background. `manners` take the
+    place of the usual pauses."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
@@ -205,6 +208,8 @@ async def running(
 
         chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=without)
+    if manners:
+        app.conversations.manners = manners
     serving = asyncio.create_task(app.run(wakes=wakes))
     try:
         await asyncio.sleep(0)
@@ -217,6 +222,17 @@ async def running(
                 await serving
         finally:
             await app.aclose()
+
+
+def bare(
+    root: Path,
+    *providers: Provider,
+    tools: Iterable[Tool] = (),
+    plugins: Iterable[type[Plugin]] = (),
+    **options: Any,
+) -> AbstractAsyncContextManager[Program]:
+    """The core alone at work, with no plugin but those of a test; `tools` are brought by one."""
+    return running(root, *providers, plugins=[*plugins, tools_plugin(*tools)], **options)
 
 
 def results(history: Iterable[Message]) -> list[ToolResult]:

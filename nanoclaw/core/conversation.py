@@ -428,9 +428,11 @@ class Conversation:
             else:
                 self._dropped.append((item.turn.inbox, "; ".join(item.turn.texts)))
         if paused:
+            words = "; ".join(paused.turn.texts)
             if paused.waits_for_owner:
                 self._asks.drop(paused.turn.id)
-            self._dropped.append((paused.turn.inbox, "; ".join(paused.turn.texts)))
+                words = ""  # it was begun
+            self._dropped.append((paused.turn.inbox, words))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()
         if ran and row is not None:

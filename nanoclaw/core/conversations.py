@@ -20,14 +20,14 @@ class Conversations:
         self, runner: Runner, commands: Commands, asks: Asks, places: Places, manners: Manners, inbox: Inbox
     ) -> None:
         self._runner, self._commands, self._asks = runner, commands, asks
-        self._places, self._manners, self._inbox = places, manners, inbox
+        self._places, self.manners, self._inbox = places, manners, inbox
         self._actors: dict[Address, Conversation] = {}
         asks.waiter = self
 
     def of(self, address: Address) -> Conversation:
         if address not in self._actors:
             self._actors[address] = Conversation(
-                address, self._runner, self._commands, self._asks, self._places, self, self._manners
+                address, self._runner, self._commands, self._asks, self._places, self, self.manners
             )
         return self._actors[address]
 

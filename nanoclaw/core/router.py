@@ -244,14 +244,14 @@ class Router:
     def _stop(self, item: Accepted) -> None:
         """End what runs in a conversation, and what waits there; else what runs that nobody asked for."""
         conversation = self._conversations.for_message(item.inbound)
+        asked = conversation.paused is not None and conversation.paused.waits_for_owner
         if conversation.halt(item.row):
             return
         dropped, unasked = conversation.dropped(), self._unasked(item.inbound)
         for address in unasked:
             self._conversations.of(address).halt()
-        said = f"Stopped: {in_words(unasked)}." if unasked else "Nothing is running."
-        if dropped:
-            said = "Stopped." if not unasked else said
+        nothing = "Stopped." if asked else "Nothing is running."
+        said = f"Stopped: {in_words(unasked)}." if unasked else nothing
         conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _unasked(self, inbound: Inbound) -> list[Address]:

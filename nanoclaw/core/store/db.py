@@ -49,7 +49,11 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing, on disk when the block ends. Raises StoreError, for example when the disk is full."""
+        """All of it or nothing, on disk when the block ends; inside another one it is a part of that. Raises
+        StoreError, for example when the disk is full."""
+        if self.db.in_transaction:
+            yield self.db
+            return
         try:
             self.db.execute("BEGIN IMMEDIATE")
             try:

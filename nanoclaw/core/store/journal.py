@@ -81,8 +81,7 @@ class TurnJournal:
         in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write."""
         with self._transaction() as tx:
             self._note_running(tx.db, answer)
-            marks = json.dumps({"atomic": list(atomic), "done": []}) if atomic else "[]"
-            tx.db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (marks, self.id))
+            self._note_marks(tx.db, atomic)
             self._begun = audit.insert(tx.db, *self._line(), self.session.clean_effects(effects))
 
     def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
@@ -94,6 +93,10 @@ class TurnJournal:
     def _note_running(self, db: sqlite3.Connection, *messages: Message) -> None:
         running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
         db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
+
+    def _note_marks(self, db: sqlite3.Connection, atomic: Sequence[str]) -> None:
+        marks = json.dumps({"atomic": list(atomic), "done": []}) if atomic else "[]"
+        db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (marks, self.id))
 
     def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
         """Add an assistant message together with all its results. `effects` are those that began, as they ended, and
@@ -121,6 +124,7 @@ class TurnJournal:
         """Leave the turn open with an answer whose calls wait for the owner's yes, which `change` asks for."""
         with self._transaction() as tx:
             self._note_running(tx.db, answer)
+            self._note_marks(tx.db, [call.id for call in answer.tool_calls])  # none of them has begun
             change(tx)
         self.session.end_turn()
 

@@ -254,32 +254,19 @@ class Sessions:
     def of(self, conversation: Address) -> Session:
         """The session of a conversation, made when it is the first time."""
         key = str(conversation)
-        if key not in self._open and (found := self._id_of(key)):
-            self._open[key] = Session(self.transactions, found, key)
-        if key not in self._open and (tx := self.transactions.current):
-            self._make(tx, key)
-        elif key not in self._open:
-            self.transactions.write(lambda tx: self._make(tx, key))
+        if key not in self._open:
+            if not (found := self.store.rows("SELECT id FROM sessions WHERE key = ?", key)):
+                with self.transactions.open() as tx:
+                    found = tx.db.execute("INSERT INTO sessions (key) VALUES (?) RETURNING id", (key,)).fetchall()
+                    tx.on_rollback(lambda: self._open.pop(key, None))
+            self._open[key] = Session(self.transactions, found[0][0], key)
         return self._open[key]
-
-    def _id_of(self, key: str) -> int:
-        return next(
-            (int(id_) for (id_,) in self.transactions.store.rows("SELECT id FROM sessions WHERE key = ?", key)), 0
-        )
-
-    def _make(self, tx: Transaction, key: str) -> None:
-        tx.db.execute("INSERT INTO sessions (key) VALUES (?) ON CONFLICT DO NOTHING", (key,))
-        self._open[key] = Session(self.transactions, self._id_of(key), key)
-        tx.on_rollback(lambda: self._open.pop(key, None))
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None:
         """Put a message that the program sends into the history of its chat: now, or after the turn that runs there."""
-        key = str(self.conversation(outbound.address))
-        if key not in self._open:
-            self._make(tx, key)
-        session = self._open[key]
+        session = self.of(self.conversation(outbound.address))
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
-            outbox.keep_untold(tx.db, row, key, remark)
+            outbox.keep_untold(tx.db, row, session.key, remark)
         else:
             session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
 

@@ -63,13 +63,15 @@ class Transaction:
         try:
             yield
         except BaseException:
-            self.db.execute("ROLLBACK TO part")
+            if self.db.in_transaction:  # a full disk has rolled all of it back already
+                self.db.execute("ROLLBACK TO part")
             for rows, count in zip((self.delivered, self.sent, self._after), counts, strict=True):
                 del rows[count:]  # type: ignore[attr-defined]
             self.undo(undo)
             raise
         finally:
-            self.db.execute("RELEASE part")
+            if self.db.in_transaction:
+                self.db.execute("RELEASE part")
 
     def undo(self, count: int = 0) -> None:
         """Take back what was kept in memory only because of what is not written after all."""
@@ -104,24 +106,29 @@ class Transactions:
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.store, self.clock = store, clock
-        self.current: Transaction | None = None
         self.listener: Listener | None = None
         self.histories: Histories | None = None
+        self._open: Transaction | None = None
 
     @contextmanager
     def open(self) -> Iterator[Transaction]:
-        """One transaction; all of it is on disk when the block ends. Raises StoreError when it cannot be kept."""
+        """One transaction; all of it is on disk when the block ends. Inside another one it is a part of that. Raises
+        StoreError when it cannot be kept."""
+        if self._open:
+            with self._open.part():
+                yield self._open
+            return
         tx: Transaction | None = None
         try:
             with self.store.transaction() as db:
-                tx = self.current = Transaction(db, self.clock(), self.histories)
+                tx = self._open = Transaction(db, self.clock(), self.histories)
                 yield tx
         except BaseException:
             if tx:
                 tx.undo()
             raise
         finally:
-            self.current = None
+            self._open = None
         tx.finish()
         if self.listener and (tx.delivered or tx.sent):
             self.listener.committed(tx)
