@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+from nanoclaw.core.chats import chat_channels, rules
+from nanoclaw.core.parts import person_clock, secrets
 
 from nanoclaw.core import channels
 from nanoclaw.core.channel import ChannelSpec
-from nanoclaw.core.chats import chat_channels, rules
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.parts import person_clock, secrets
 
 MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'
 EMAIL = (

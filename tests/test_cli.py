@@ -16,9 +16,9 @@ from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
-from tests.program import REPOSITORY
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
+from tests.program import REPOSITORY
 
 NO_SERVER = """
 import sys

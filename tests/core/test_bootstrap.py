@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nanoclaw.core.parts import make_home
 
 from nanoclaw.core.bootstrap import cut, fair_shares, read, seed
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.parts import make_home
 
 
 def files(root: Path, **contents: str) -> Path:

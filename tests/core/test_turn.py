@@ -13,7 +13,8 @@ from nanoclaw.core.events import TextDelta, ToolFinished, ToolStarted, TurnBegan
 from nanoclaw.core.messages import AssistantMessage, ToolResult, Usage, UserMessage
 from nanoclaw.core.tool import Tool, ToolOutput, tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, Step, call
-from tests.core.house import House, assert_legal, house, results
+from tests.core.small_files import small_file_tools
+from tests.program import Program, assert_legal, bare, results
 
 
 class Diary:
@@ -46,25 +47,26 @@ class Diary:
         return [tool(look, effect="none"), tool(change)]
 
 
-def ask(root: Path, *steps: Step, tools: list[Tool] | None = None, rounds: int = 32, text: str = "go") -> Ended:
-    """One message through a whole house; all of the script must be used."""
+def ask(root: Path, *steps: Step, tools: list[Tool] | None = None, settings: str = "", text: str = "go") -> Ended:
+    """One message through the whole program; all of the script must be used."""
     with ScriptedProvider(*steps) as model:
 
         async def story() -> Ended:
-            async with house(root, model, tools=tools or (), rounds=rounds) as home:
-                answer = await home.ask(text)
-                return Ended(home, answer, model)
+            brought = [*small_file_tools(root / "workspace"), *(tools or ())]
+            async with bare(root, model, tools=brought, settings=settings) as program:
+                answer = await program.ask(text)
+                return Ended(program, answer, model)
 
         return asyncio.run(story())
 
 
 class Ended:
-    def __init__(self, home: House, answer: str, model: ScriptedProvider) -> None:
+    def __init__(self, program: Program, answer: str, model: ScriptedProvider) -> None:
         self.answer, self.model = answer, model
-        self.turn = home.channel.ended[-1]
-        self.history = home.history
-        self.results = results(home.history)
-        self.events = [event for _, event in home.channel.events]
+        self.turn = program.channel.ended[-1]
+        self.history = program.history
+        self.results = results(program.history)
+        self.events = [event for _, event in program.channel.events]
         assert_legal(self.history)
 
 
@@ -198,21 +200,18 @@ def test_a_tool_is_found_whatever_the_case_of_its_name(tmp_path: Path) -> None:
 
 def test_a_turn_without_an_end_stops_at_the_limit_with_an_honest_sentence(tmp_path: Path) -> None:
     steps = [call("write_file", {"path": f"{number}.txt", "content": ""}) for number in range(4)]
-    ended = ask(tmp_path, *steps, rounds=4)
+    ended = ask(tmp_path, *steps, settings="[limits]\nrounds = 4\n")
     assert ended.turn.reason == "step_limit"
     assert "4 rounds" in ended.answer
     assert len(ended.results) == 4
     assert all(ended.answer not in message.text for message in ended.history)
 
 
-def test_a_turn_that_takes_too_long_ends_with_an_honest_sentence(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, ScriptedProvider(Hang()), turn_seconds=0.1) as home:
-            told = await home.ask("think for ever")
-            assert told.startswith("I stopped after 0.1 seconds without coming to an end. What was done so far is kept")
-            assert home.channel.ended[-1].reason == "step_limit"
-
-    asyncio.run(story())
+async def test_a_turn_that_takes_too_long_ends_with_an_honest_sentence(tmp_path: Path) -> None:
+    async with bare(tmp_path, ScriptedProvider(Hang()), settings="[limits]\nturn_seconds = 0.1\n") as program:
+        told = await program.ask("think for ever")
+        assert told.startswith("I stopped after 0.1 seconds without coming to an end. What was done so far is kept")
+        assert program.channel.ended[-1].reason == "step_limit"
 
 
 def test_an_answer_cut_off_at_the_output_limit_says_so_and_history_keeps_the_models_words(tmp_path: Path) -> None:
@@ -247,32 +246,26 @@ def test_two_empty_answers_end_in_an_honest_sentence_that_is_not_in_the_history(
     assert not any(isinstance(message, AssistantMessage) for message in ended.history)
 
 
-def test_a_refusal_is_shown_and_the_next_turn_works(tmp_path: Path) -> None:
-    async def story() -> None:
-        with ScriptedProvider(Say("I can't help with that.", finish="refusal"), "Sure.") as model:
-            async with house(tmp_path, model) as home:
-                assert await home.ask("bad") == "I can't help with that."
-                assert await home.ask("good") == "Sure."
-
-    asyncio.run(story())
+async def test_a_refusal_is_shown_and_the_next_turn_works(tmp_path: Path) -> None:
+    with ScriptedProvider(Say("I can't help with that.", finish="refusal"), "Sure.") as model:
+        async with bare(tmp_path, model) as program:
+            assert await program.ask("bad") == "I can't help with that."
+            assert await program.ask("good") == "Sure."
 
 
 @pytest.mark.parametrize(
     "error", [ProviderError("no answer"), ProviderRefused("the key is wrong"), ContextTooLong("it is too long")]
 )
-def test_a_model_that_fails_is_told_in_a_sentence_and_never_enters_the_history(
+async def test_a_model_that_fails_is_told_in_a_sentence_and_never_enters_the_history(
     tmp_path: Path, error: ProviderError
 ) -> None:
-    async def story() -> None:
-        with ScriptedProvider(error, "Here again.") as model:
-            async with house(tmp_path, model) as home:
-                assert str(error) in await home.ask("hello")
-                assert home.channel.ended[-1].reason == "failed"
-                assert [type(message) for message in home.history] == [UserMessage, UserMessage]
-                assert await home.ask("hello?") == "Here again."
-                assert all(str(error) not in message.text for message in model.requests[1].history)
-
-    asyncio.run(story())
+    with ScriptedProvider(error, "Here again.") as model:
+        async with bare(tmp_path, model) as program:
+            assert str(error) in await program.ask("hello")
+            assert program.channel.ended[-1].reason == "failed"
+            assert [type(message) for message in program.history] == [UserMessage, UserMessage]
+            assert await program.ask("hello?") == "Here again."
+            assert all(str(error) not in message.text for message in model.requests[1].history)
 
 
 def test_what_was_done_before_the_model_failed_is_kept(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nanoclaw.core.parts import make_home
 
 from nanoclaw.commands.looking import look_inside
 from nanoclaw.core.config import load
-from nanoclaw.core.parts import make_home
 from nanoclaw.core.sections import Mode
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
+from tests.program import REPOSITORY
 
 DOCUMENT = (REPOSITORY / "docs" / "channels.md").read_text(encoding="utf-8")
 SECONDS = 100.0  # until which what is expected must be there

@@ -32,9 +32,9 @@ from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.plugins.access.accounts import Accounts
 from tests.channels.telegram_talk import picture
-from tests.program import REPOSITORY
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, delta, events, says
+from tests.program import REPOSITORY
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

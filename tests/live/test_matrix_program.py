@@ -19,11 +19,11 @@ import pytest
 
 from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
-from tests.program import REPOSITORY
 from tests.dial import story
 from tests.journeys.command import Home
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.program import REPOSITORY
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

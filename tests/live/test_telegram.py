@@ -25,11 +25,11 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.plugins.schedule.jobs import Job, Jobs
 from tests.channels.telegram_talk import ANNA, GROUP, picture
-from tests.program import REPOSITORY
 from tests.journeys.command import Home, Running
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.program import REPOSITORY
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

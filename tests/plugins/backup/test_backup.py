@@ -25,9 +25,9 @@ from nanoclaw.core.bootstrap import seed
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.sessions import list_sessions
-from tests.program import REPOSITORY
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
+from tests.program import REPOSITORY
 
 Tree = dict[str, bytes | str | None]
 

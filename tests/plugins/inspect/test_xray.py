@@ -10,12 +10,12 @@ from pathlib import Path
 
 import PIL.Image
 import pytest
+from nanoclaw.core.parts import open_image
 
 from nanoclaw.core import manifest, sections
 from nanoclaw.core import prompt_snapshot as openings
 from nanoclaw.core.context import attachment
 from nanoclaw.core.messages import Usage
-from nanoclaw.core.parts import open_image
 from nanoclaw.core.sections import Ingredients, Section
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.files.tools import file_tools

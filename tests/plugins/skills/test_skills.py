@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nanoclaw.core.parts import all_tools, person_clock, skill_means
 
 from nanoclaw.core import log
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.messages import Address, ToolCall
-from nanoclaw.core.parts import all_tools, person_clock, skill_means
 from nanoclaw.core.tool import Toolbox, ToolContext
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.skills import skills
