@@ -31,7 +31,9 @@ BUILDS = "core.build"
 FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "events", "errors"})
 """Modules of the core that anybody's plugin may import."""
 
-FOR_OURS = FOR_PLUGINS | {"clock", "log", "metadata", "silence_token", "token_estimate", "workspace", "redact"}
+FOR_OURS = FOR_PLUGINS | {
+    *("bootstrap", "clock", "log", "metadata", "redact", "silence_token", "token_estimate", "workspace"),
+}
 """And what the built-in ones use besides: values and pure functions."""
 
 LIBRARIES: dict[str, tuple[str, ...]] = {

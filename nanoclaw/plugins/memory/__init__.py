@@ -1,0 +1,1 @@
+"""Notes and facts in Markdown: noted, recalled, searched."""

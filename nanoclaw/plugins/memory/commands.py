@@ -1,49 +1,73 @@
-"""Commands that need no model: /note and /search."""
+"""Commands that need no model: /note, /search, /memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import asyncio
+from contextlib import nullcontext
 
-from nanoclaw.core.commands import Answer, Said
-from nanoclaw.core.messages import Effect
+from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.memory.notes import MemoryStore
-from nanoclaw.plugins.undo.changes import Changes
-
-if TYPE_CHECKING:
-    from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.tools import noted
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
 
 
-def note_commands(notes: MemoryStore, changes: Changes, search: Callable[[str, int], list[Hit]]) -> dict[str, Answer]:
-    """The commands by name. `search(query, limit)` finds notes; what is written can be undone."""
+def note(host: Host, store: MemoryStore, said: Said, tx: Tx) -> str:
+    if not said.argument:
+        return "/note TEXT writes a line into today's note."
+    undo = host.get("undo")
+    effect = noted("/note", store, said.argument)
+    with undo.of(effect, said.conversation, tx) if undo else nullcontext():
+        added = store.add_note(said.argument)
+    text = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
+    return f"{text}\n{added.remark}".strip()
 
-    def note(said: Said) -> str:
-        if not said.argument:
-            return "/note TEXT writes a line into today's note."
-        with changes.of(
-            Effect("/note", "note", changes.today(), f"noted “{_short(said.argument, 60)}”"), str(said.address)
-        ):
-            added = notes.add_note(said.argument)
-        noted = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
-        return f"{noted}\n{added.remark}".strip()
 
-    def find(said: Said) -> str:
-        if not said.argument:
-            return "/search TEXT finds notes and facts."
-        return "\n".join(map(_line, search(said.argument, FOUND))) or "Nothing found: try other words."
+async def find(store: MemoryStore, said: Said) -> Reply:
+    if not said.argument:
+        return Reply("/search TEXT finds notes and facts.")
+    hits = await asyncio.to_thread(store.search, said.argument, FOUND)
+    text = "\n".join(map(_line, hits)) or "Nothing found: try other words."
+    return Reply(text, {"hits": [as_json(hit) for hit in hits]})
 
-    return {"note": note, "search": find}
+
+def memory(host: Host, said: Said, tx: Tx) -> str:
+    """Take back, or list, changes of memory files and what was forgotten."""
+    undo, forget = host.get("undo"), host.get("forget")
+    since = forget.undoable_since if forget else None
+    if said.argument == "undo" and undo:
+        last = undo.last(1)
+        if forget and since and not (last and last[0].at and last[0].at > since):
+            return str(forget.undo(tx))
+        change = undo.undo(tx)
+        return f"{change.target} is as it was before {change.at:%Y-%m-%d %H:%M} ({change.tool})."
+    if said.argument == "log" and undo:
+        changes = [f"- {one.at:%Y-%m-%d %H:%M} {one.target}: {one.text} ({one.tool})" for one in undo.last()]
+        if forget and since:
+            until = since + forget.undo_for
+            changes.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {until:%H:%M})")
+        return "\n".join(changes) or "No change of a memory file is kept."
+    if said.argument == "allow" and undo:
+        undo.allow_shrinking()
+        return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
+    return "/memory undo, /memory log, or /memory allow (let the next change take away more than half of a file)"
+
+
+def as_json(hit: Hit) -> dict[str, object]:
+    return {
+        "file": hit.file,
+        "start": hit.start,
+        "end": hit.end,
+        "date": hit.date.isoformat() if hit.date else None,
+        "score": round(hit.score, 3),
+        "text": hit.text,
+    }
 
 
 def _line(hit: Hit) -> str:
     day = f" ({hit.date})" if hit.date and str(hit.date) not in hit.file + hit.text else ""
-    return f"- {hit.file}:{hit.start}{day}: {_short(hit.text, SNIPPET_CHARACTERS)}"
-
-
-def _short(text: str, length: int) -> str:
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= length else line[: length - 1] + "…"
+    line = visible(" ".join(hit.text.split()))
+    text = line if len(line) <= SNIPPET_CHARACTERS else line[: SNIPPET_CHARACTERS - 1] + "…"
+    return f"- {hit.file}:{hit.start}{day}: {text}"

@@ -1,15 +1,16 @@
-"""The assistant's memory as the person owns it: facts in MEMORY.md, daily notes in memory/YYYY-MM-DD.md."""
+"""Facts in MEMORY.md and daily notes in memory/YYYY-MM-DD.md: the person's own files, changed line by line."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.core.errors import WorkspaceError
@@ -21,8 +22,30 @@ LONGEST_ENTRY = 4_000
 
 
 @dataclass(frozen=True, slots=True)
+class Hit:
+    """Entries of a memory file that stand near each other; lines count from 1 and include `end`."""
+
+    file: str
+    start: int
+    end: int
+    date: date | None
+    score: float
+    text: str
+
+
+class Lookup(Protocol):
+    """The search of the notes."""
+
+    def search(self, query: str, limit: int) -> list[Hit]: ...
+
+    def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]: ...
+
+    def drop_index(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Added:
-    """Where an entry stands; `struck` is the line it corrects; `is_new` is false for words that were there.
+    """Place of a new entry; `struck` is the line it corrects; `is_new` is false for words that were there.
 
     `remark` tells of a file that was no text any more.
     """
@@ -35,19 +58,76 @@ class Added:
 
 
 class MemoryStore:
-    """Appends, strikes or takes out single lines, so what a person typed by hand stays as it is, byte for byte."""
+    """Adds, strikes or takes out single lines, so that all others stay as a person typed them, byte for byte. Anybody
+    who looks notes up, or needs their files, asks this."""
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], datetime]) -> None:
+    def __init__(self, workspace: Workspace, clock: Callable[[], datetime], lookup: Lookup) -> None:
         self.workspace = workspace
-        self._clock = clock
+        self._clock, self._lookup = clock, lookup
 
-    def now(self) -> datetime:
-        """The person's local time; it decides which day a note belongs to."""
-        return self._clock()
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """The entries that match best. Raises nothing."""
+        return self._lookup.search(query, limit)
+
+    def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]:
+        """Notes that fit a message, the best first; often none. Raises nothing."""
+        return self._lookup.recall(query, talk, now, budget)
+
+    def drop_index(self) -> None:
+        """Make the search forget, to the byte, words that the notes no longer have."""
+        self._lookup.drop_index()
+
+    def files(self) -> list[str]:
+        return memory_files(self.workspace)
+
+    def read(self, name: str) -> str | None:
+        """Its text, bad bytes shown as U+FFFD, or None when it isn't there. Raises WorkspaceError."""
+        return read_memory_file(self.workspace, name)
+
+    def change_lines(self, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
+        """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
+
+        Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
+        """
+        folder, _, file = name.rpartition("/")
+        with _opened(self.workspace, folder) as descriptor:
+            content = _whole(self.workspace, name)
+            encoding = _encoding(content)
+            lines = content.decode(encoding, _kept(encoding)).split("\n")
+            for number, (old, new) in sorted(changes.items(), reverse=True):
+                line = lines[number - 1] if number <= len(lines) else ""
+                start = "\ufeff" if number == 1 and line.startswith("\ufeff") else ""
+                bare = line.removesuffix("\r").removeprefix(start)
+                if bare.encode(encoding, _kept(encoding)).decode(encoding, "replace") != old:
+                    raise WorkspaceError(f"line {number} of {name} changed meanwhile; nothing was done. Look again.")
+                if new is not None:
+                    lines[number - 1] = start + new + line[len(start) + len(bare) :]
+                else:
+                    lines[number - 1 : number] = [start] if start and number == len(lines) else []
+                    if start and lines and number == 1 and not lines[0].startswith(start):
+                        lines[0] = start + lines[0]
+            replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
+
+    def insert_lines(self, name: str, lines: Mapping[int, str]) -> None:
+        """Put lines back at their numbers; where the file has become shorter, at its end."""
+        folder, _, file = name.rpartition("/")
+        with _opened(self.workspace, folder) as descriptor:
+            content = _whole(self.workspace, name) if (self.workspace.root / name).exists() else b""
+            encoding = _encoding(content)
+            text = content.decode(encoding, _kept(encoding))
+            end = "\r" if "\r\n" in text else ""
+            every = text.split("\n")
+            for number, line in sorted(lines.items()):
+                every.insert(min(number - 1, len(every) - 1), line + end)
+            replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
+
+    def today(self) -> str:
+        """The name of today's note."""
+        return f"memory/{self._clock().date().isoformat()}.md"
 
     def add_note(self, text: str) -> Added:
         """One line in today's note."""
-        now = self.now()
+        now = self._clock()
         return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text)
 
     def add_fact(self, text: str, replaces: str = "") -> Added:
@@ -55,15 +135,15 @@ class MemoryStore:
 
         Raises WorkspaceError that lists the lines when none or several have them.
         """
-        prefix = f"- {self.now().date().isoformat()}: "
+        prefix = f"- {self._clock().date().isoformat()}: "
         if not replaces.strip():
             return self._add("MEMORY.md", "", prefix, text)
         entry = _entry(text)
         remark = self._mend("MEMORY.md")
         number, old = self._current_fact(replaces, entry)
         added = self._add("MEMORY.md", "", prefix, entry)
-        struck = _struck(old, self.now().date())
-        change_lines(self.workspace, "MEMORY.md", {number: (old, struck)})
+        struck = _struck(old, self._clock().date())
+        self.change_lines("MEMORY.md", {number: (old, struck)})
         return replace(added, struck=struck, remark=remark)
 
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
@@ -107,13 +187,13 @@ class MemoryStore:
         return Added(file, line, True, remark=remark)
 
     def _mend(self, file: str) -> str:
-        """A file that is no text any more is kept aside byte by byte, and what can be read of it goes on; a sentence
-        about that, '' for one that is well."""
+        """Keep a file aside that is no text any more, and go on with its readable lines; a sentence about that, '' for
+        one that is well."""
         text = read_memory_file(self.workspace, file)
         if not text or not _is_damaged(text):
             return ""
         folder, _, name = file.rpartition("/")
-        aside = f"{name}.damaged-{self.now():%Y%m%d-%H%M%S}"
+        aside = f"{name}.damaged-{self._clock():%Y%m%d-%H%M%S}"
         readable = [
             line for line in lines_of(text) if "\ufffd" not in line and not re.search(_CONTROL, line.replace("\t", ""))
         ]
@@ -169,56 +249,17 @@ def lines_of(text: str) -> list[str]:
 
 
 def _is_damaged(text: str) -> bool:
-    """Whether a file is no text: text in an older encoding, or with a few odd bytes, has no such signs or few."""
+    """Tell a file that is no text; one in an older encoding, or with a few odd bytes, has few such signs."""
     return "\ufffd" * 32 in text or len(re.findall(_NEVER_TYPED, text)) > max(16, len(text) // 50)
 
 
 def is_struck(line: str) -> bool:
-    """Whether a line is an entry that a later one corrects."""
+    """Tell an entry that a later one corrects."""
     return re.match(_STRUCK_LINE, line) is not None
 
 
-def change_lines(workspace: Workspace, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
-    """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
-
-    Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
-    """
-    folder, _, file = name.rpartition("/")
-    with _opened(workspace, folder) as descriptor:
-        content = _whole(workspace, name)
-        encoding = _encoding(content)
-        lines = content.decode(encoding, _kept(encoding)).split("\n")
-        for number, (old, new) in sorted(changes.items(), reverse=True):
-            line = lines[number - 1] if number <= len(lines) else ""
-            start = "\ufeff" if number == 1 and line.startswith("\ufeff") else ""
-            bare = line.removesuffix("\r").removeprefix(start)
-            if bare.encode(encoding, _kept(encoding)).decode(encoding, "replace") != old:
-                raise WorkspaceError(f"line {number} of {name} changed meanwhile; nothing was done. Look again.")
-            if new is not None:
-                lines[number - 1] = start + new + line[len(start) + len(bare) :]
-            else:
-                lines[number - 1 : number] = [start] if start and number == len(lines) else []
-                if start and lines and number == 1 and not lines[0].startswith(start):
-                    lines[0] = start + lines[0]
-        replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
-
-
-def insert_lines(workspace: Workspace, name: str, lines: Mapping[int, str]) -> None:
-    """Put lines back at their numbers; where the file has become shorter, at its end."""
-    folder, _, file = name.rpartition("/")
-    with _opened(workspace, folder) as descriptor:
-        content = _whole(workspace, name) if (workspace.root / name).exists() else b""
-        encoding = _encoding(content)
-        text = content.decode(encoding, _kept(encoding))
-        end = "\r" if "\r\n" in text else ""
-        every = text.split("\n")
-        for number, line in sorted(lines.items()):
-            every.insert(min(number - 1, len(every) - 1), line + end)
-        replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
-
-
 def entry_text(line: str) -> str:
-    """What an entry says, without its bullet, date or time."""
+    """Text of an entry without its bullet, date or time."""
     return re.sub(_ENTRY_START, "", line).strip()
 
 

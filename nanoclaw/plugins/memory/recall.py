@@ -16,21 +16,9 @@ from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.chunks import NoteEntry, clean
 from nanoclaw.plugins.memory.dates import DateRange
 from nanoclaw.plugins.memory.index import Chunk, Index
-from nanoclaw.plugins.memory.notes import lines_of, read_memory_file
+from nanoclaw.plugins.memory.notes import Hit, lines_of, read_memory_file
 from nanoclaw.plugins.memory.query import Query, analyze
 from nanoclaw.tokenizer import tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """Entries of a memory file that stand near each other; lines count from 1 and include `end`."""
-
-    file: str
-    start: int
-    end: int
-    date: date | None
-    score: float
-    text: str
 
 
 def search(index: Index, query: str, limit: int, now: datetime) -> list[Hit]:

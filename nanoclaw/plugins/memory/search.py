@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.notes import Hit
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.index import Index
-    from nanoclaw.plugins.memory.recall import Hit
 
 LONGEST_NOTE = 280
 """Characters of a recalled note."""
@@ -58,6 +58,12 @@ class NoteSearch:
             self._made.close()
         self._made = None
         self._closing.clear()
+
+    def drop_index(self) -> None:
+        """Delete the index, to the byte; the next query builds it anew."""
+        self.close()
+        for path in self._file.parent.glob(f"{self._file.name}*"):
+            path.unlink(missing_ok=True)
 
     def _asked(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
         hits = self._undisturbed(ask)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
-from nanoclaw.core.messages import ToolExample
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.messages import Effect, ToolExample
+from nanoclaw.core.plugin import Host
+from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.memory.notes import MemoryStore
-
-if TYPE_CHECKING:
-    from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 
 SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]) -> list[Tool]:
-    """`search` gives the entries that match a query best; it may take a while and raises nothing."""
-
+def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
-        hits = await asyncio.to_thread(search, query, min(max(1, limit), MOST_HITS))
+        hits = await asyncio.to_thread(store.search, query, min(max(1, limit), MOST_HITS))
         return "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
 
     async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
@@ -31,21 +28,36 @@ def memory_tools(store: MemoryStore, search: Callable[[str, int], Sequence[Hit]]
         return visible(store.get(file, start, min(lines, 400)))
 
     async def memory_add(
+        context: ToolContext,
         text: str,
         kind: Literal["note", "fact"] = "note",
         replaces: Annotated[str, "words of the fact that is no longer true"] = "",
     ) -> str:
         """Remember something: a note for today, or a fact that stays true."""
-        added = store.add_fact(text, replaces) if kind == "fact" or replaces else store.add_note(text)
+        effect = planned({"text": text, "kind": kind, "replaces": replaces})
+        undo = host.get("undo")
+        with undo.watch(effect, context.report) if undo else nullcontext():
+            added = store.add_fact(text, replaces) if effect.kind == "fact" else store.add_note(text)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
         return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"
 
+    def planned(arguments: dict[str, Any]) -> Effect:
+        is_fact = arguments.get("kind") == "fact" or bool(str(arguments.get("replaces", "")).strip())
+        return noted("memory_add", store, str(arguments["text"]), is_fact=is_fact)
+
     return [
         tool(memory_search, effect="none", examples=_SEARCH),
         tool(memory_get, effect="none", examples=_GET),
-        tool(memory_add, effect="workspace", examples=_ADD),
+        replace(tool(memory_add, effect="workspace", examples=_ADD), audit=planned),
     ]
+
+
+def noted(by: str, store: MemoryStore, text: str, *, is_fact: bool = False) -> Effect:
+    """The line of the audit log for something noted by a tool or command."""
+    line = visible(" ".join(text.split()))
+    shown = line if len(line) <= 60 else line[:59] + "…"
+    return Effect(by, "fact" if is_fact else "note", "MEMORY.md" if is_fact else store.today(), f"noted “{shown}”")
 
 
 _SEARCH = (

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from nanoclaw.plugins.approvals.approvals import Approvals, exactly
-from nanoclaw.plugins.approvals.commands import approval_reaction
 
 from nanoclaw.core.events import Event, Notice, Settled
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.markdown.text import to_telegram
+from nanoclaw.plugins.approvals.approvals import Approvals, exactly
+from nanoclaw.plugins.approvals.commands import approval_reaction
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.core.house import LETS_IN, MAIN, NOON, FakeChannel, house
 

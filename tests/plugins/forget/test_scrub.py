@@ -26,7 +26,7 @@ from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import insert
 from nanoclaw.core.store.sessions import Sessions, Turn
 from nanoclaw.plugins.forget import scrub
-from nanoclaw.plugins.memory.words import words_of
+from nanoclaw.plugins.forget.words import words_of
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN, WORK = Address("terminal", "main"), Address("terminal", "work")

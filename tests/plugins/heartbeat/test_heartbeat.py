@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
 
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.messages import Address, AssistantMessage, UserMessage
@@ -18,6 +17,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.tool import tool
+from nanoclaw.plugins.budget.budget import Budget, SpendingLimits
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.heartbeat import heartbeat as heartbeats
 from nanoclaw.plugins.heartbeat.hours import settings

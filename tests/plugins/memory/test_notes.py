@@ -10,22 +10,17 @@ import pytest
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.memory.notes import (
-    LONGEST_ENTRY,
-    Added,
-    MemoryStore,
-    change_lines,
-    lines_of,
-    memory_files,
-    read_memory_file,
-)
+from nanoclaw.plugins.memory.notes import LONGEST_ENTRY, Added, MemoryStore, lines_of
+from nanoclaw.plugins.memory.search import NoteSearch
 
 LATE = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
-    return MemoryStore(Workspace(tmp_path), lambda: LATE)
+    return MemoryStore(
+        Workspace(tmp_path), lambda: LATE, NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: LATE)
+    )
 
 
 def test_a_note_late_in_the_evening_belongs_to_the_local_day(store: MemoryStore, tmp_path: Path) -> None:
@@ -80,7 +75,7 @@ def test_links_are_not_followed(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/a.md").symlink_to("../secret")
     (tmp_path / "memory/2026-05-03.md").symlink_to("../secret")
-    assert memory_files(store.workspace) == []
+    assert store.files() == []
     for action in (lambda: store.get("a"), lambda: store.add_note("x"), lambda: store.add_fact("x")):
         with pytest.raises(WorkspaceError):
             action()
@@ -93,7 +88,7 @@ def test_memory_files_are_the_facts_and_the_notes(store: MemoryStore, tmp_path: 
     for name in ("2026-05-02.md", "2026-05-01.md", "other.md", "notes.txt"):
         (tmp_path / "memory" / name).write_text("x")
     (tmp_path / "memory/folder.md").mkdir()
-    assert memory_files(store.workspace) == [
+    assert store.files() == [
         "MEMORY.md",
         "memory/2026-05-01.md",
         "memory/2026-05-02.md",
@@ -126,14 +121,14 @@ def test_a_note_cut_at_any_byte_keeps_what_is_left_and_takes_up_the_next(
         assert not store.add_fact("Plays the zither").is_new
         with_it = file.read_bytes()
         assert store.add_fact("Plays the lute", replaces="zither").struck
-        text = read_memory_file(store.workspace, "MEMORY.md") or ""
+        text = store.read("MEMORY.md") or ""
         assert "~~2026-05-03: Plays the zither~~ (2026-05-03)" in text
         file.write_bytes(with_it)
         (number,) = (at for at, line in enumerate(lines_of(text), 1) if "zither" in line)
         line = "- 2026-05-03: Plays the zither"
-        change_lines(store.workspace, "MEMORY.md", {number: (line, None)})
+        store.change_lines("MEMORY.md", {number: (line, None)})
         assert file.read_bytes().startswith(whole[:cut])
-        assert "zither" not in (read_memory_file(store.workspace, "MEMORY.md") or "")
+        assert "zither" not in (store.read("MEMORY.md") or "")
 
 
 @pytest.mark.parametrize("file", ["memory/2026-05-03.md", "MEMORY.md"])
@@ -157,7 +152,7 @@ def test_a_note_that_became_garbage_is_kept_aside_once_before_it_is_written_to(
     assert text.startswith("- 09:00 Grüße\n")
     assert text.endswith(f"- 10:00 Tea\n{added.line}\n")
     assert "\0" not in text and "\ufffd" not in text
-    assert memory_files(store.workspace) == [file]
+    assert store.files() == [file]
     assert add("More").remark == ""
     assert list(folder.glob("*.damaged-*")) == [aside]
 

@@ -12,8 +12,8 @@ import pytest
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory import recall as recalling
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.plugins.memory.notes import MemoryStore
-from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.tokenizer import tokens
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
@@ -330,10 +330,12 @@ DAYS = {
 
 @pytest.fixture
 def noted(tmp_path: Path) -> Workspace:
+    search = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
     for day, notes in DAYS.items():
         for number, text in enumerate(notes):
             now = datetime(day.year, day.month, day.day, 9 + number, 10 * number, tzinfo=UTC)
-            MemoryStore(Workspace(tmp_path), lambda now=now: now).add_note(text)  # type: ignore[misc]
+            store = MemoryStore(Workspace(tmp_path), lambda now=now: now, search)  # type: ignore[misc]
+            store.add_note(text)
     return Workspace(tmp_path)
 
 

@@ -13,7 +13,7 @@ import pytest
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory import index as indexing
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.recall import search as search_index
 from nanoclaw.plugins.memory.search import LONGEST_NOTE, NoteSearch
 from nanoclaw.tokenizer import stem

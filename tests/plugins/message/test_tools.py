@@ -166,12 +166,11 @@ def test_an_address_that_nobody_knows_is_told_and_not_written_to(tmp_path: Path,
 
 def test_known_are_the_owners_chats_who_has_talked_and_who_is_listed(tmp_path: Path) -> None:
     """A chat of the owner's has no conversation of its own where one is shared with the terminal."""
-    from nanoclaw.plugins.message.sent import Sent
-
     from nanoclaw.core.app import is_known
     from nanoclaw.core.config import load
     from nanoclaw.core.store.sessions import Sessions
     from nanoclaw.plugins.access.accounts import Accounts
+    from nanoclaw.plugins.message.sent import Sent
 
     lists = 'allow_from = ["2"]\nallow_groups = ["-3"]\nsend_to = ["4"]'
     (tmp_path / "config.toml").write_text(f'[channels.telegram]\ntoken = "1:a"\n{lists}\n')

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from nanoclaw.plugins.memory.words import Words, words_of
+from nanoclaw.plugins.forget.words import Words, words_of
 
 ANNA = words_of(["- 2026-01-10: Anna's birthday is 4 May."], kept=["- 2026-01-11: Bob likes tea\n- Met Anna"])
 

@@ -1,0 +1,103 @@
+"""MEMORY.md as the prompt shows it, and the few facts that were added since its version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.core import bootstrap
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file
+
+NAME = "MEMORY.md"
+MOST_ADDED, LONGEST_ADDED = 5, 280
+"""More facts, or longer ones, are a new version."""
+
+
+class Facts(NamedTuple):
+    """A context that began with this version shows all facts but some of those `added`."""
+
+    text: str
+    version: str
+    problem: str = ""
+    added: tuple[Hit, ...] = ()
+
+
+class _State(NamedTuple):
+    """What was read last, and of it the part that the version stands for: SHA-256 and characters, no words."""
+
+    version: str
+    version_characters: int
+    last: str
+    last_characters: int
+
+
+class FactsFile:
+    """Reads MEMORY.md. A few facts below the others don't change its version, so that what a context began with holds:
+    they are told with the next message."""
+
+    def __init__(self, workspace: Path, template: Path, limit: int, state_file: Path) -> None:
+        self._workspace, self._template, self._limit = workspace, template, limit
+        self._state_file = state_file
+        self._state: _State | None = None
+
+    def read(self) -> Facts:
+        whole = bootstrap.read(self._workspace, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
+        current = "\n".join(line for line in whole.text.split("\n") if not is_struck(line))
+        text = current if bootstrap.says_something(current) else ""
+        shown = bootstrap.fit({NAME: replace(whole, text=text)}, self._limit, self._limit)[NAME]
+        if shown.problem:
+            return Facts(shown.text, f"{shown.problem} {whole.sha256}", shown.problem)
+        state = self._kept()
+        added = self._added(text, state) if state else None
+        if state is None or added is None:
+            now = _State(_sha256(text), len(text), _sha256(text), len(text))
+        else:
+            now = state._replace(last=_sha256(text), last_characters=len(text))
+        if now != state:
+            self._keep(now)
+        return Facts(text, now.version, "", self._found(added or []))
+
+    def _added(self, text: str, state: _State) -> list[str] | None:
+        """The lines below those of the version; None when any other line changed, or they are not few."""
+        rest = text[state.version_characters :]
+        is_same = _sha256(text[: state.last_characters]) == state.last
+        if not is_same or (state.last_characters and text[state.last_characters :][:1] not in ("", "\n")):
+            return None
+        lines = [line for line in rest.split("\n") if line.strip()]
+        if not state.version_characters and lines and lines[0].startswith("# "):
+            del lines[0]
+        is_few = len(lines) <= MOST_ADDED and all(len(line) <= LONGEST_ADDED for line in lines)
+        return lines if is_few and all(line.startswith(("- ", "* ")) for line in lines) else None
+
+    def _found(self, lines: list[str]) -> tuple[Hit, ...]:
+        """The lines as a search would find them."""
+        if not lines:
+            return ()
+        every: list[str] = []
+        with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
+            every = lines_of(read_memory_file(Workspace(self._workspace), NAME) or "")
+        numbers = {line.rstrip(): number for number, line in enumerate(every, 1)}
+        places = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
+        return tuple(Hit(NAME, at, at, None, 0.0, text) for at, text in places)
+
+    def _kept(self) -> _State | None:
+        if self._state is None:
+            with suppress(OSError, ValueError, TypeError):
+                self._state = _State(**json.loads(self._state_file.read_text()))
+        return self._state
+
+    def _keep(self, state: _State) -> None:
+        self._state = state
+        with suppress(OSError):  # the next start may then begin another version: a miss of the provider's cache
+            write_atomically(self._state_file, json.dumps(state._asdict()), 0o600)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,145 @@
+"""The plugin: which of the person's notes and facts a model is told, and the ways to note and find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, UserMessage
+from nanoclaw.core.metadata import below, one_line
+from nanoclaw.core.plugin import Command, Draft, Host, NoteRef, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.tool import Tool
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.facts import FactsFile
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.plugins.memory.tools import memory_tools
+
+NOTES, NOTES_CHARACTERS = 5, 1_500
+"""The most notes that one message recalls, and their characters."""
+
+TALK = 4
+"""Texts of recent talk that a short message may refer to."""
+
+RULES = """## What you remember
+- MEMORY.md holds lasting facts, memory/YYYY-MM-DD.md the notes of each day.
+- Keep what will matter later with memory_add: kind fact for what stays true (names, dates, preferences), kind note \
+for what happened.
+- Before you answer about earlier talk, people, dates or decisions, use memory_search; say so if nothing was found."""
+
+
+class Memory(Plugin):
+    name = "memory"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        core, workspace = host.get("core"), Workspace(host.workspace)
+        self._host = host
+        self._index_file: Path = core.home / "index.db"
+        self._search = NoteSearch(workspace, self._index_file, host.now)
+        self.public = MemoryStore(workspace, host.now, self._search)
+        limit = core.config.context.file_characters
+        self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
+        self._is_shown = core.config.context.sections.get("memory", True)
+        self._tools = memory_tools(self.public, host)
+
+    def tools(self) -> Iterable[Tool]:
+        return self._tools
+
+    def commands(self) -> Iterable[Command]:
+        return [
+            Command("note", "write a line into today's note: /note the plumber came", self._note),
+            Command("search", "find notes and facts: /search plumber", self._find, private=True),
+            Command("memory", "/memory undo takes the last change of memory back, log lists them", self._memory),
+        ]
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        is_open = profile.only is None or "memory_add" in profile.only
+        rules = Section("identity", "What you remember", RULES if is_open and profile.mode != "guest" else "")
+        return [rules, self._section(query)] if profile.mode == "full" else [rules]
+
+    def _section(self, query: str) -> Section:
+        facts = self._facts.read()
+        notes = self._recalled(query, (), "") if query else []
+        parts = [f"What you knew when this conversation began:\n\n{below(facts.text)}"] if facts.text else []
+        if notes:
+            lines = "\n".join(f"- {_note_line(note)}" for note in notes)
+            parts.append(f"Notes that may matter here (memory_search finds more):\n{lines}")
+        text = "\n\n".join(["# Memory", *parts]) if parts else ""
+        source = "MEMORY.md, notes" if notes else "MEMORY.md"
+        diagnostics = (f"{facts.problem} MEMORY.md",) if facts.problem else ()
+        return Section("memory", "Memory", text, False, source, facts.version, diagnostics, _refs(notes))
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
+        if turn.profile.mode != "full" or not self._is_shown:
+            return None
+        told = "\n".join([turn.system, *(message.text for message in turn.history)])
+        facts = [fact for fact in self._facts.read().added if one_line(fact.text) not in told]
+        notes = [*facts, *self._recalled(draft.message.text, _recent_talk(turn.history), told)]
+        remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
+        return draft._replace(remarks=(*draft.remarks, *remarks), notes=(*draft.notes, *_refs(notes)))
+
+    def _recalled(self, query: str, talk: Sequence[str], told: str) -> list[Hit]:
+        """Notes that a message brings up and that were not told yet."""
+        if not self._is_shown:
+            return []
+        found, left = list[Hit](), NOTES_CHARACTERS
+        for hit in self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS * 2):
+            if hit.file == "MEMORY.md" or one_line(hit.text) in told:  # MEMORY.md is in the prompt as a whole
+                continue
+            if len(found) == NOTES or len(hit.text) > left:
+                break
+            found.append(hit)
+            left -= len(hit.text)
+        return found
+
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
+        """Let the model note what is worth keeping. Raises ProviderError."""
+        from nanoclaw.plugins.memory.flush import flush
+
+        await flush(self._host, request, turn)
+
+    def _note(self, said: Said, tx: Tx) -> str:
+        from nanoclaw.plugins.memory import commands
+
+        return commands.note(self._host, self.public, said, tx)
+
+    async def _find(self, said: Said) -> Reply:
+        from nanoclaw.plugins.memory import commands
+
+        return await commands.find(self.public, said)
+
+    def _memory(self, said: Said, tx: Tx) -> str:
+        from nanoclaw.plugins.memory import commands
+
+        return commands.memory(self._host, said, tx)
+
+    def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
+        return {self._index_file.with_name(self._index_file.name + end): "derived" for end in ("", "-wal", "-shm")}
+
+    def reload(self) -> None:
+        self._search.drop_index()
+
+    async def aclose(self) -> None:
+        self._search.close()
+
+
+def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
+    return tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
+
+
+def _note_line(note: Hit) -> str:
+    """A note on one line, with its place."""
+    lines = str(note.start) if note.end == note.start else f"{note.start}-{note.end}"
+    return f"{note.file}:{lines}: {one_line(note.text)}"
+
+
+def _recent_talk(history: Sequence[Message]) -> list[str]:
+    """Texts said last by either side, the oldest first."""
+    said = [
+        message.text
+        for message in history[-20:]
+        if (isinstance(message, UserMessage) and message.origin != "runtime") or isinstance(message, AssistantMessage)
+    ]
+    return [text for text in said if text][-TALK:]

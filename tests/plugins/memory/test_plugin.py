@@ -1,0 +1,206 @@
+"""Memory in a conversation: what the model is told of notes and facts, once and without changing what was sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.errors import ProviderUnavailable
+from nanoclaw.core.messages import Inbound, ModelRequest, ToolResult, UserMessage
+from nanoclaw.core.plugin import Plugin, Tx
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.program import GUEST, FakeChannel, Program, running
+
+TODAY = "memory/2026-03-06.md"
+
+
+class Guests(Plugin):
+    name = "guests"
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
+        return replace(inbound, role="guest") if inbound.address == GUEST else None
+
+
+def told(request: ModelRequest) -> list[str]:
+    """Notes that remarks brought up, the oldest first."""
+    lines = [line for message in request.history for line in message.text.split("\n")]
+    return [line.removeprefix("Note from memory: ") for line in lines if line.startswith("Note from memory: ")]
+
+
+def write(here: Program, name: str, text: str) -> None:
+    path = here.workspace / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+async def test_a_context_begins_with_facts_and_notes_that_fit_and_tells_others_later_once(tmp_path: Path) -> None:
+    model = ScriptedProvider("In the cellar.", "On Friday.", "On Friday, as I said.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        write(here, "MEMORY.md", "- Has a dog\n")
+        write(here, "memory/2026-03-01.md", "- The pelican is in the cellar\n- Dentist is called Dr Weiss\n")
+        await here.ask("Where is my pelican?")
+        await here.ask("Who is my dentist?")
+        await here.ask("And again, who is my dentist?")
+    first, second, third = model.requests
+    assert "What you knew when this conversation began:\n\n- Has a dog" in first.system.text
+    assert "- memory/2026-03-01.md:1: The pelican is in the cellar" in first.system.text
+    assert "Dentist" not in first.system.text
+    assert first.system == second.system == third.system
+    assert told(first) == []
+    assert told(second) == told(third) == ["memory/2026-03-01.md:2: Dentist is called Dr Weiss"]
+
+
+async def test_what_the_assistant_notes_itself_changes_nothing_that_was_sent(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("memory_add", {"text": "Likes tea", "kind": "fact"}), "Noted.", "Tea.", "Hello.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        await here.ask("I like tea")
+        await here.ask("What do I like?")
+        await here.ask("hello", chat="other")
+    assert model.requests[0].system == model.requests[2].system
+    assert told(model.requests[2]) == []
+    assert "Likes tea" in model.requests[3].system.text
+
+
+async def test_facts_added_by_hand_are_told_once_and_cost_no_miss_also_over_a_restart(tmp_path: Path) -> None:
+    model = ScriptedProvider(*["Hm."] * 6)
+    for number in range(3):
+        async with running(tmp_path, model, plugins=["memory"]) as here:
+            if not number:
+                write(here, "MEMORY.md", "- Has a dog\n")
+            if number == 1:
+                write(here, "MEMORY.md", "- Has a dog\n- 2026-03-06: Bob plays the oboe\n")
+            await here.ask("hello")
+            await here.ask("and?")
+    assert len({request.system for request in model.requests}) == 1
+    assert told(model.requests[1]) == []
+    assert told(model.requests[2]) == told(model.requests[-1]) == ["MEMORY.md:2: 2026-03-06: Bob plays the oboe"]
+
+
+@pytest.mark.parametrize(
+    "text", ["- Has a cat\n", "", "- Has a dog\n" + "- a fact\n" * 6, "- Has a dog\nnot a bullet\n", "- Has a dogma\n"]
+)
+async def test_any_other_change_by_hand_is_taken_up_as_a_whole(tmp_path: Path, text: str) -> None:
+    model = ScriptedProvider("Hm.", "Hm.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        write(here, "MEMORY.md", "- Has a dog\n")
+        await here.ask("hello")
+        write(here, "MEMORY.md", text)
+        await here.ask("hello")
+    before, after = model.requests
+    assert before.system != after.system
+    assert text.strip() in after.system.text
+    assert told(after) == []
+
+
+async def test_facts_beside_each_other_and_struck_ones(tmp_path: Path) -> None:
+    model = ScriptedProvider("Hm.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        write(here, "MEMORY.md", "# Memory\n- ~~Likes tea~~ (2026-01-01)\n- Likes coffee <!-- a lot -->\n# Skills\n")
+        await here.ask("hello")
+    text = model.requests[0].system.text
+    assert "Likes coffee" in text
+    assert "tea" not in text and "a lot" not in text
+    assert "\n# Skills" not in text, "it cannot pass as a section of ours"
+
+
+async def test_a_fact_is_told_also_where_memory_is_a_link_within_the_workspace(tmp_path: Path) -> None:
+    model = ScriptedProvider("Hm.", "Hm.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        (here.workspace / "MEMORY.md").unlink(missing_ok=True)
+        write(here, "facts.md", "- Has a dog\n")
+        (here.workspace / "MEMORY.md").symlink_to("facts.md")
+        await here.ask("hello")
+        write(here, "facts.md", "- Has a dog\n- Has a cat\n")
+        await here.ask("hello")
+    assert told(model.requests[1]) == ["MEMORY.md:1: Has a cat"]
+
+
+async def test_without_the_section_nothing_is_recalled_or_told_of_memory(tmp_path: Path) -> None:
+    model = ScriptedProvider("Hm.", "Hm.")
+    settings = "[context]\nsections = { memory = false }\n"
+    async with running(tmp_path, model, plugins=["memory"], settings=settings) as here:
+        write(here, "memory/2026-03-01.md", "- The pelican is in the cellar\n")
+        await here.ask("hello")
+        write(here, "MEMORY.md", "- Has a dog\n")
+        await here.ask("Where is my pelican?")
+    assert "pelican is" not in model.requests[1].system.text + "".join(m.text for m in model.requests[1].history)
+    assert "Has a dog" not in model.requests[1].system.text
+    assert told(model.requests[1]) == []
+
+
+async def test_a_guest_hears_nothing_of_it(tmp_path: Path) -> None:
+    model, chat = ScriptedProvider("Hm."), FakeChannel("chat")
+    async with running(tmp_path, model, plugins=["memory", Guests], others=[chat]) as here:
+        write(here, "MEMORY.md", "- Has a dog\n")
+        write(here, "memory/2026-03-01.md", "- The pelican is in the cellar\n")
+        await here.write_from(GUEST, "777", "Where is the pelican?")
+        assert (await chat.sent.get()).text == "Hm."
+    (request,) = model.requests
+    assert "dog" not in request.system.text and "pelican is" not in request.system.text
+    assert told(request) == []
+    assert not any(spec.name.startswith("memory") for spec in request.tools)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_note_is_written_and_found_while_the_model_is_asked(tmp_path: Path) -> None:
+    hang = Hang()
+    async with running(tmp_path, ScriptedProvider(hang), plugins=["memory"]) as here:
+        await here.say("think long")
+        await hang.reached.wait()
+        assert (
+            await here.ask("/note The plumber came\nand left") == f"Noted in {TODAY}: - 12:00 The plumber came and left"
+        )
+        assert await here.ask("/search plumber") == f"- {TODAY}:1: 12:00 The plumber came and left"
+        assert (here.workspace / TODAY).read_text() == "- 12:00 The plumber came and left\n"
+
+
+async def test_the_date_of_what_is_found_is_shown_once(tmp_path: Path) -> None:
+    async with running(tmp_path, plugins=["memory"]) as here:
+        write(here, "MEMORY.md", "- 2026-02-01: Her birthday is in May\n")
+        assert await here.ask("/search birthday") == "- MEMORY.md:1: 2026-02-01: Her birthday is in May"
+
+
+async def test_commands_answer_while_the_model_is_down(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(ProviderUnavailable("down"))) as here:
+        assert "I can't reach the model" in await here.ask("hello")
+        assert "Noted in" in await here.ask("/note milk is out")
+        assert "milk is out" in await here.ask("/search milk")
+
+
+async def test_a_note_by_hand_is_in_the_audit_log_and_the_model_finds_it(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("memory_search", {"query": "plumber"}), "He came.")
+    async with running(tmp_path, model) as here:
+        await here.ask("/note The plumber Hansen came at nine")
+        await here.ask("When did the plumber Hansen come?")
+        (found,) = (message for message in here.history if isinstance(message, ToolResult))
+        assert "plumber Hansen came at nine" in found.text
+        if here.public("undo"):
+            assert here.rows("SELECT tool, kind, target, state FROM ledger") == [("/note", "note", TODAY, "done")]
+
+
+async def test_what_cannot_be_noted_or_found_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path, plugins=["memory"]) as here:
+        assert "/note TEXT" in await here.ask("/note")
+        assert "/search TEXT" in await here.ask("/search")
+        assert "Nothing found" in await here.ask("/search zebra")
+        assert "Noted" in await here.ask("/note twice")
+        assert "Already noted" in await here.ask("/note twice")
+        assert "at most 4,000 characters" in await here.ask(f"/note {'x' * 5000}")
+
+
+async def test_the_flush_notes_what_is_worth_keeping_before_a_summary(tmp_path: Path) -> None:
+    flushed = call("memory_add", {"text": "The boat is called Nele", "kind": "fact"})
+    model = ScriptedProvider(*["Ahoy. " * 400] * 12, flushed, "They spoke of a boat.")
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        for number in range(12):
+            await here.ask(f"Tell me more of boat {number}. " + "It is a long story. " * 300)
+        said = await here.ask("/compact")
+        assert "are now a summary" in said
+        assert (here.workspace / "MEMORY.md").read_text().endswith("The boat is called Nele\n")
+    asked = model.requests[12].history[-1]
+    assert isinstance(asked, UserMessage)
+    assert "memory_add once for each" in asked.text
