@@ -3,93 +3,70 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from datetime import datetime
+from typing import Any
 
-from nanoclaw import attach
-from nanoclaw.commands.talking import serving, there_or_here
-from nanoclaw.core import parts
+from nanoclaw.commands.plugins import carry_out
+from nanoclaw.core.clock import Clock, clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, StoreError
-from nanoclaw.core.messages import Address
+from nanoclaw.core.home import stored
 from nanoclaw.core.store.db import Store
-from nanoclaw.escapes import printable
-from nanoclaw.plugins.schedule import job_service as desk
 from nanoclaw.plugins.schedule.cli import line
 
 
 def cron(config: Config, options: argparse.Namespace) -> int:
     if options.action == "next":
-        if bool(options.id) == bool(options.cron) or " " in options.id:
-            raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
-        with parts.stored(config) as store:
-            if options.id and store is None:
-                raise StoreError("There are no jobs yet.")
-            times = desk.next_times(
-                parts.cron_desk(config, store) if options.id and store else None,
-                options.id or options.cron,
-                options.tz or parts.zone_name(parts.person_clock(config)) * bool(options.cron),
-                options.start,
-                parts.person_clock(config)(),
-                options.count,
-            )
-        print("\n".join(times) or "It does not come again.")
+        return _next(config, options)
+    if options.action == "list" and not (config.home / "state.db").exists():
+        print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
         return 0
-    if options.action == "list":
-        with parts.stored(config) as store:
+    name, _, argument = line(options).partition(" ")
+    as_json, rehearses = getattr(options, "json", False), name == "rehearse"
+    return carry_out(config, name, argument, as_json=as_json, note=_while(options), asks_model=rehearses)
+
+
+def _while(options: argparse.Namespace) -> str:
+    """What is to be known where no process runs that would fire a job."""
+    fires = options.action in ("add", "resume", "run")
+    return "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)" if fires else ""
+
+
+def _next(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.plugins.schedule.commands import number
+    from nanoclaw.plugins.schedule.job_service import find, next_times
+    from nanoclaw.plugins.schedule.jobs import Jobs
+
+    if bool(options.id) == bool(options.cron) or " " in options.id:
+        raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
+    now, job = clock(config.person.timezone, config.environment), None
+    if options.id:
+        with stored(config) as store:
             if store is None:
-                print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
-            else:
-                print(printable(parts.cron_desk(config, store).table()))
-        return 0
-    options.session, options.model = "main", ""
-
-    async def here() -> int:
-        parts.make_home(config)
-        store = Store(config.home / "state.db")
-        try:
-            if options.action == "rehearse":
-                said = await _rehearse(config, store, options)
-            else:
-                faces = desk.Commands(parts.cron_desk(config, store))
-                said = faces.cron(line(options), Address("terminal", "main"), "owner")
-        finally:
-            store.close()
-        print(printable(said))
-        if options.action in ("add", "resume", "run"):
-            print("(Jobs fire while `nanoclaw gateway`, or a chat, runs.)", file=sys.stderr)
-        return 0
-
-    return there_or_here(config, options, "cron", lambda link: attach.ask(link, line(options), [], as_json=False), here)
+                raise StoreError("There are no jobs yet.")
+            job = find(Jobs(_Reader(store, now)), number(options.id))
+    zone = options.tz or ("" if job else str(now.zone or "UTC"))
+    times = next_times(job, options.cron, zone, options.start, now(), options.count)
+    print("\n".join(times) or "It does not come again.")
+    return 0
 
 
-async def _rehearse(config: Config, store: Store, options: argparse.Namespace) -> str:
-    from nanoclaw.core.store.flags import Flags
-    from nanoclaw.plugins.schedule.rehearsing import rehearse_job
+class _Reader:
+    """The store as it is read beside the process that owns it."""
 
-    now = parts.person_clock(config)
-    budget = parts.make_budget(config, store, Flags(store, now), now)
-    return await rehearse_job(config, store, budget, f"{options.id} {options.at}")
+    def __init__(self, store: Store, now: Clock) -> None:
+        self._store, self._now = store, now
+
+    def read(self, sql: str, *values: object) -> list[Any]:
+        return self._store.rows(sql, *values)
+
+    def now(self) -> datetime:
+        return self._now()
 
 
 def heartbeat(config: Config, options: argparse.Namespace) -> int:
-    if options.dry_run:
-        from nanoclaw.commands import looking
-
-        with parts.stored(config) as store:
-            print(printable(looking.rehearse_heartbeat(config, store)))
-        return 0
-    options.session, options.model = "main", ""
-
-    async def beat() -> int:
-        from nanoclaw.providers import choose
-
-        model = await choose.choose_model(config)
-        async with serving(config, None, options, model) as running:
-            print(printable(await running.beat()))
-        return 0
-
-    return there_or_here(
-        config, options, "answer", lambda link: attach.ask(link, "/heartbeat", [], as_json=False), beat
+    return carry_out(
+        config, "heartbeat", "--dry-run" if options.dry_run else "", as_json=False, asks_model=not options.dry_run
     )
 
 

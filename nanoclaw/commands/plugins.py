@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw import attach
@@ -46,14 +47,24 @@ def _described(config: Config, one: Any) -> dict[str, Any]:
     return {"name": one.name, "from": where, "on": True, "hooks": hooks}
 
 
-def carry_out(config: Config, name: str, argument: str, *, as_json: bool) -> int:
-    """Carry out a plugin's command: by way of the process that runs already, or in this one."""
+def carry_out(
+    config: Config, name: str, argument: str, *, as_json: bool, note: str = "", asks_model: bool = False
+) -> int:
+    """Carry out a plugin's command: by way of the process that runs already, or in this one, which has a `note` and
+    looks for a model where it `asks_model`."""
     from nanoclaw.commands.talking import program, there_or_here
     from nanoclaw.escapes import printable
 
     async def here() -> int:
-        async with program(config) as app:
+        model = ""
+        if asks_model:
+            from nanoclaw.providers.choose import choose_model
+
+            model = await choose_model(config)
+        async with program(config, model) as app:
             print(printable(await reply(app, name, argument, as_json=as_json)))
+        if note:
+            print(note, file=sys.stderr)
         return 0
 
     def there(link: attach.Link) -> int:

@@ -138,9 +138,9 @@ class ContextBuilder:
         """The system message's text, as a new context would begin now."""
         return self.begin(query, _profile(mode)).system.text
 
-    def frame(self, draft: Draft) -> tuple[UserMessage, UserMessage]:
+    def frame(self, draft: Draft, now: datetime | None = None) -> tuple[UserMessage, UserMessage]:
         """The runtime metadata of a message, then its content."""
-        now, inbound, message = self._clock(), draft.inbound, draft.message
+        now, inbound, message = now or self._clock(), draft.inbound, draft.message
         names = [f"{file.name} ({file.mime or 'unknown type'})" for file in draft.attachments]
         text = message.text
         if not text and not message.images:

@@ -134,7 +134,7 @@ class Runner:
             snapshot, line = self.builder.introduce(snapshot, inbound.address.channel)
             if line:
                 draft = draft._replace(remarks=(*draft.remarks, line))
-            messages += self.builder.frame(draft)
+            messages += self.builder.frame(draft, turn.now())
             notes += draft.notes
         return messages, notes, snapshot
 
@@ -185,7 +185,10 @@ class Runner:
             dropped,
             _Hooks(self.chain, turn),
         )
-        if turn.calls:
+        if not turn.profile.keeps:
+            assert turn.session
+            self.sessions.drop(turn.session, turn.id)
+        elif turn.calls:
             self._settle(turn)
         shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
         files = last.outbound.files if last.outbound else ()

@@ -141,7 +141,8 @@ class RunningTurn:
         return self.model.usage if self.model else Usage()
 
     def now(self) -> datetime:
-        return self._parts.clock()
+        """The time; of a rehearsal that of its message."""
+        return self._parts.clock() if self.profile.acts else self.inbound.message.at
 
     def later(self, change: Callable[[Tx], object]) -> None:
         """Make something part of the turn's next transaction."""

@@ -84,15 +84,14 @@ def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_f
     assert "Reminder 1: take the pills" in shown
     assert server.asked == []
     home.run("cron", "add", "every day at 8", "write the report", "--task")
-    write = json.dumps({"path": "report.txt", "content": "x"})
-    server.script(events(call_delta(0, "c1", "write_file", write), delta("tool_calls")), says("The report is written."))
+    later = json.dumps({"action": "remove", "id": 1})
+    server.script(events(call_delta(0, "c1", "cron", later), delta("tool_calls")), says("The report is written."))
     before = kept(home)
     shown = home.run("cron", "rehearse", "2", "--at", "Mon 08:00").out
     assert "The report is written." in shown
-    assert "Not done, as this is a rehearsal:\n- write_file path='report.txt'" in shown
+    assert "Not done, as this is a rehearsal:\n- cron action='remove', id=1" in shown
     assert "2 calls of the model" in shown
     assert "08:00 (Monday)" in server.asked[0].body.decode()
-    assert not (home.workspace / "report.txt").exists()
     after = kept(home)
     assert len(after.pop("usage")) == len(before.pop("usage")) + 2
     assert after == before

@@ -270,6 +270,22 @@ class Sessions:
         else:
             session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
 
+    def drop(self, session: Session, turn: int) -> None:
+        """Keep nothing of a turn that has ended but what it cost, nor of a conversation that was nothing else."""
+
+        def change(tx: Transaction) -> None:
+            tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
+            tx.execute("DELETE FROM messages WHERE turn = ?", turn)
+            rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
+            tx.execute("DELETE FROM turns WHERE id = ?", turn)
+            for (row,) in rows:
+                tx.execute("DELETE FROM inbox WHERE id = ?", row)
+            if not tx.execute("SELECT 1 FROM turns WHERE session = ?", session.id):
+                tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
+            tx.after(lambda: self._open.pop(session.key, None))
+
+        self.transactions.write(change)
+
     def forget(self, clean: Clean, conversation: Address | None) -> None:
         """Let all conversations forget what was taken out of the store; `conversation` is where it was asked for."""
         for session in self._open.values():

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         added.set_defaults(action=name)
         return added
 
-    add_action("list", "when each job is due next, and how it went last")
+    listing = add_action("list", "when each job is due next, and how it went last")
+    listing.add_argument("--json", action="store_true")
     adding = add_action("add", "set a reminder, or a task")
     adding.add_argument("when", metavar="WHEN", help="in words, as an ISO time or as a cron expression")
     adding.add_argument("text", nargs="+", metavar="TEXT")
@@ -46,15 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def line(options: argparse.Namespace) -> str:
-    """What stands after /cron for an action that changes something."""
+    """The command without its slash."""
     if options.action == "rehearse":
         return f"rehearse {options.id} {options.at}"
+    if options.action == "list":
+        return "cron list"
     if options.action != "add":
-        return f"{options.action} {options.id}"
+        return f"cron {options.action} {options.id}"
     flags = [flag for flag in ("task", "skip", "may_schedule") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
-    return " ".join(["add", *words, f"{options.when}: {' '.join(options.text)}"])
+    return " ".join(["cron add", *words, f"{options.when}: {' '.join(options.text)}"])
 
 
 def _count(text: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import Host, Said, Tx
+from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.plugins.schedule.job_service import NO_TEXT, JobRequest, JobService, creator
 from nanoclaw.plugins.schedule.tables import EVERYWHERE
 
@@ -21,15 +21,16 @@ class JobCommands:
     def remind(self, said: Said, tx: Tx) -> str:
         return self._add(said, said.argument, "/remind tomorrow at 9: call Anna", tx)
 
-    def jobs(self, said: Said, tx: Tx) -> str:
-        return self._of(said).table()
+    def jobs(self, said: Said, tx: Tx) -> Reply:
+        service = self._of(said)
+        return Reply(service.table(), service.data())
 
-    def cron(self, said: Said, tx: Tx) -> str:
+    def cron(self, said: Said, tx: Tx) -> Reply | str:
         action, _, rest = said.argument.partition(" ")
         rest, service = rest.strip(), self._of(said)
         match action:
             case "" | "list":
-                return service.table()
+                return self.jobs(said, tx)
             case "add":
                 return self._add(said, rest, "/cron add every weekday at 7:30: stand up, or /cron add task …", tx)
             case "next":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
@@ -152,6 +153,10 @@ class JobService:
             lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
+    def data(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {"jobs": [_as_data(job) for job in self._jobs.all(LISTED, self._only)]}
+
     def upcoming(self, id_: int, count: int) -> str:
         """The next times of a job, a line each."""
         job, now = self.job(id_), self._host.now()
@@ -161,11 +166,7 @@ class JobService:
 
     def job(self, id_: int) -> Job:
         """Raises ScheduleError for one that is not there, or over."""
-        job = self._jobs.get(id_)
-        job = job if job and self._is_shown(job) else None
-        if job is None or job.state == "done":
-            raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
-        return job
+        return find(self._jobs, id_, self._only)
 
     def target_of(self, address: Address) -> Address:
         """Where the person of a conversation is: for a task's own, the chat that it reports to."""
@@ -231,6 +232,15 @@ def creator(host: Host, address: Address, sender: str) -> str:
     """Who speaks, as a job keeps it."""
     access = host.get("access")
     return str(access.creator(address, sender)) if access else "owner"
+
+
+def find(jobs: Jobs, id_: int, target: Address | None = None) -> Job:
+    """A job of one conversation, or of any. Raises ScheduleError for one that is not there, or over."""
+    job = jobs.get(id_)
+    job = job if job and target in (None, job.target) else None
+    if job is None or job.state == "done":
+        raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
+    return job
 
 
 @contextmanager
@@ -326,6 +336,21 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
     nags = f", again every {job.nag_seconds // 60} min until done" if job.nag_times else ""
     where = f" for {job.target}" if job.target.channel != "terminal" else ""
     return f"- {job.id}: {job.kind} “{job.short}”{where}, {when}{nags}{skips}{outcome}"
+
+
+def _as_data(job: Job) -> dict[str, Any]:
+    due = job.next_due.isoformat() if job.next_due else None
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "text": job.text,
+        "state": job.state,
+        "due": due,
+        "schedule": job.schedule,
+        "rule": job.rule,
+        "zone": job.zone,
+        "target": str(job.target),
+    }
 
 
 def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:

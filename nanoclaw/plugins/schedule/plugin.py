@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from nanoclaw.core.messages import Inbound
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool
-from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, PREFIX
+from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ class Schedule(Plugin):
             Command("remind", remind, self._remind, open_to=TO_ALL),
             Command("jobs", jobs, self._list, open_to=TO_ALL),
             Command("cron", cron, self._cron, open_to=TO_ALL, cli=True),
-            Command("rehearse", rehearse, self._rehearse),
+            Command("rehearse", rehearse, self._rehearse, cli=True),
         ]
 
     def _remind(self, said: Said, tx: Tx) -> str:
         return self._said.remind(said, tx)
 
-    def _list(self, said: Said, tx: Tx) -> str:
+    def _list(self, said: Said, tx: Tx) -> Reply:
         return self._said.jobs(said, tx)
 
-    def _cron(self, said: Said, tx: Tx) -> str:
+    def _cron(self, said: Said, tx: Tx) -> Reply | str:
         return self._said.cron(said, tx)
 
     async def _rehearse(self, said: Said) -> str:
@@ -124,11 +124,11 @@ class Schedule(Plugin):
         return None if said is None else Reply(said)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        if turn.address.channel != CHANNEL:
+        if turn.address.channel not in (CHANNEL, REHEARSAL):
             return None
         from nanoclaw.plugins.schedule import tasks
 
-        if turn.external_id.startswith(PREFIX):
+        if turn.address.channel == REHEARSAL:
             self._rehearsals.end(ended, turn)
         elif found := self._jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)

@@ -16,7 +16,7 @@ from nanoclaw.plugins.schedule.commands import number
 from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job
 from nanoclaw.plugins.schedule.reminders import compose
-from nanoclaw.plugins.schedule.tables import CHANNEL, PREFIX
+from nanoclaw.plugins.schedule.tables import REHEARSAL
 from nanoclaw.plugins.schedule.tasks import prompt
 
 
@@ -53,9 +53,9 @@ class Rehearsals:
         return text
 
     async def _play(self, job: Job, when: datetime, now: datetime) -> Rehearsed:
-        id_ = f"{PREFIX}{job.id}/{now.timestamp()}"
+        id_ = f"{job.id}/{now.timestamp()}"
         message = UserMessage(prompt(job, when, timedelta()), when, "job")
-        inbound = Inbound(Address(CHANNEL, f"{job.id}"), CHANNEL, id_, message, role="owner")
+        inbound = Inbound(Address(REHEARSAL, str(job.id)), REHEARSAL, id_, message, role="owner")
         profile = self._host.profile("job")._replace(can_ask=False, acts=False, keeps=False)
         self._waiting[id_] = asyncio.get_running_loop().create_future()
         try:
@@ -73,10 +73,8 @@ class Rehearsals:
         changing = [call for call in turn.calls if call.name in tools and tools[call.name].effect != "none"]
         refused = tuple(dict.fromkeys(_shown(call) for call in changing))
         requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
-        budget = self._host.get("budget")
-        cost = (
-            budget.cost_in_words(turn) if budget else f"{turn.usage.input_tokens + turn.usage.output_tokens:,} tokens"
-        )
+        core = self._host.get("core")
+        cost = core.models.cost_in_words(core.model_name(), turn.usage)
         waiting.set_result(Rehearsed(ended, refused, requests, cost))
 
 

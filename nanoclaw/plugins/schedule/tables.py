@@ -5,8 +5,8 @@ from __future__ import annotations
 CHANNEL = "job"
 """The channel of the conversations in which tasks run; their chat is the job's number."""
 
-PREFIX = "rehearsal/"
-"""The beginning of a rehearsed message's id."""
+REHEARSAL = "rehearsal"
+"""The channel of the conversations in which jobs are played."""
 
 EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})
 """Profiles that see the jobs of all conversations; any other has those of its own."""
