@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from nanoclaw.core.chats import chat_channels, rules
-from nanoclaw.core.parts import person_clock, secrets
 
 from nanoclaw.core import channels
-from nanoclaw.core.channel import ChannelSpec
-from nanoclaw.core.config import load
+from nanoclaw.core.build import build
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
 from nanoclaw.core.errors import ConfigError
+from tests.program import FakeChannel, config_of
 
 MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'
 EMAIL = (
@@ -22,41 +22,55 @@ EMAIL = (
 )
 
 
-def made(home: Path, text: str) -> list[str]:
-    (home / "config.toml").write_text(text)
-    config = load({"NANOCLAW_HOME": str(home)})
-    return [channel.name for channel in chat_channels(config, person_clock(config))]
+async def made(home: Path, text: str) -> list[Channel]:
+    """The chat apps of a gateway with this configuration."""
+    app = build(config_of(home, text), channels=None)
+    await app.aclose()
+    return app.places.all()
 
 
-def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
+async def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
     telegram = '[channels.telegram]\ntoken = "123456:abcdefghijklmnopqrstuvwxyz"\n'
-    assert made(tmp_path, telegram + MATRIX + EMAIL) == ["telegram", "matrix", "email"]
+    served = await made(tmp_path, telegram + MATRIX + EMAIL)
+    assert [channel.name for channel in served] == ["telegram", "matrix", "email"]
 
 
-def test_what_a_channel_may_do_is_read_from_its_table(tmp_path: Path) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text('[channels.telegram]\ntoken = "1:a"\nreactions = false\nper_hour = 5\n')
-    found = load({"NANOCLAW_HOME": str(tmp_path)})
-    (telegram,) = chat_channels(found, person_clock(found))
+async def test_what_a_channel_may_do_is_read_from_its_table(tmp_path: Path) -> None:
+    (telegram,) = await made(tmp_path, '[channels.telegram]\ntoken = "1:a"\nreactions = false\n')
     assert not telegram.hints.reactions
-    assert (rules(found)["telegram"].per_hour, rules(found)["matrix"].per_hour) == (5, 60)
-    config.write_text('[channels.telegram]\nsend_to = ["telegram:5"]\n')
-    with pytest.raises(ConfigError, match=r"send_to takes chats such as 555 or -100200, not 'telegram:5'"):
-        rules(load({"NANOCLAW_HOME": str(tmp_path)}))
-    config.write_text("[channels.email]\nper_hour = -1\n")
-    with pytest.raises(ConfigError, match=r"channels\.email\.per_hour must be a number of messages, 0 for no limit"):
-        rules(load({"NANOCLAW_HOME": str(tmp_path)}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[channels.telegram]\nallow_from = ["@ann"]\n', "not '@ann': a name can be taken over by somebody else"),
+        ('[channels.telegram]\nsend_to = ["telegram:5"]\n', "send_to takes chats such as 555 or -100200"),
+        ("[channels.email]\nper_hour = -1\n", r"channels\.email\.per_hour must be a number of messages"),
+    ],
+)
+async def test_who_is_let_in_must_be_meant(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        await made(tmp_path, text)
+
+
+async def test_every_channel_says_who_is_let_in_and_how_often(tmp_path: Path) -> None:
+    text = '[channels.telegram]\nper_hour = 5\n[channels.email]\nallow_from = ["Ann@Lab.test"]\n'
+    app = build(config_of(tmp_path, text, NANOCLAW_MATRIX_PASSWORD="x"))
+    await app.aclose()
+    rules = {name: app.public("access").rules(name) for name in ("telegram", "matrix", "email")}
+    assert [one.per_hour for one in rules.values()] == [5, 60, 60]
+    assert rules["email"].allow_from == ("ann@lab.test",)
 
 
 @pytest.mark.parametrize(
     ("text", "library", "extra"), [(MATRIX, "nio", "matrix"), (EMAIL, "imap_tools", "email")], ids=["matrix", "email"]
 )
-def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install(
+async def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, library: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as Python marks what cannot be imported
     with pytest.raises(ConfigError, match=rf"pip install 'nanoclaw-assistant\[{extra}\]'"):
-        made(tmp_path, text)
+        await made(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -67,25 +81,42 @@ def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install(
         (EMAIL.replace("password", "#"), "NANOCLAW_EMAIL_PASSWORD"),
     ],
 )
-def test_a_key_that_a_chat_app_needs_is_named(tmp_path: Path, text: str, key: str) -> None:
+async def test_a_key_that_a_chat_app_needs_is_named(tmp_path: Path, text: str, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        made(tmp_path, text)
+        await made(tmp_path, text)
 
 
-def test_no_secret_of_a_channel_shows_also_of_one_that_a_package_brings(
+async def test_no_secret_of_a_channel_shows_also_of_one_that_a_package_brings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = ChannelSpec(lambda settings, host: None, Brought, needed=("place",), secrets=("pin",))  # type: ignore[arg-type, return-value]
-    points = {"brought": SimpleNamespace(load=lambda: spec), "plain": SimpleNamespace(load=lambda: len)}
+    spec = ChannelSpec(BroughtChannel, Brought, needed=("place",), secrets=("pin",))
+    points = {"brought": SimpleNamespace(load=lambda: spec), "plain": SimpleNamespace(load=lambda: plain_channel)}
     monkeypatch.setattr(channels, "_installed", lambda: points)
-    (tmp_path / "config.toml").write_text(
-        f'{MATRIX}[channels.brought]\nplace = "here"\n[channels.plain]\nbot_token = "plain-secret"\nplace = "open"\n'
+    config = config_of(
+        tmp_path,
+        f'{MATRIX}[channels.brought]\nplace = "here"\n[channels.plain]\nbot_token = "plain-secret"\nplace = "open"\n',
+        NANOCLAW_BROUGHT_PIN="brought-secret",
     )
-    config = load({"NANOCLAW_HOME": str(tmp_path), "NANOCLAW_BROUGHT_PIN": "brought-secret"})
-    assert set(secrets(config)) == {"secret12", "brought-secret", "plain-secret"}
-    assert config.channels["brought"].settings == Brought("here", "brought-secret")
+    app = build(config, channels=None)
+    await app.aclose()
+    assert set(app.secrets) == {"secret12", "brought-secret", "plain-secret"}
+    brought = app.places.get("brought")
+    assert isinstance(brought, BroughtChannel)
+    assert (brought.settings, brought.host.folder) == (Brought("here", "brought-secret"), tmp_path / "brought")
+    assert app.places.get("plain")
 
 
 class Brought(NamedTuple):
     place: str = ""
     pin: str = ""
+
+
+class BroughtChannel(FakeChannel):
+    def __init__(self, settings: Brought, host: ChannelHost) -> None:
+        super().__init__("brought")
+        self.settings, self.host = settings, host
+
+
+def plain_channel(table: Mapping[str, Any], home: Path, clock: object) -> FakeChannel:
+    assert (home / "state.db").exists()
+    return FakeChannel("plain")

@@ -14,6 +14,7 @@ from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel
+from nanoclaw.core.channels import ChannelTable, tables
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
@@ -125,6 +126,11 @@ class App:
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         return self.chain.plugins
+
+    @property
+    def chat_apps(self) -> dict[str, ChannelTable]:
+        """The chat apps that the configuration has, by name."""
+        return tables(self.config)
 
     @property
     def home(self) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
 from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
@@ -67,8 +68,8 @@ class Access(Plugin):
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
         self._accounts = Accounts(host)
-        config = host.get("core").config
-        rules = {name: _rules(config, name) for name in config.get("channels", {})}
+        core = host.get("core")
+        rules = {name: _rules(core.config, name, table.spec.ids) for name, table in core.chat_apps.items()}
         self._gatekeeper = Gatekeeper(host, self._accounts, rules, MAIN if settings.owner == "shared" else None)
         self.public = self._gatekeeper
 
@@ -111,7 +112,23 @@ class Access(Plugin):
         )
 
 
-def _rules(config: Any, channel: str) -> ChannelRules:
-    """The rules of a channel; addresses of mails are the same in capitals."""
-    rules: ChannelRules = config.settings(ChannelRules, f"channels.{channel}")
-    return rules._replace(allow_from=tuple(map(str.lower, rules.allow_from))) if channel == "email" else rules
+def _rules(config: Any, channel: str, ids: Literal["any", "numbers", "addresses"]) -> ChannelRules:
+    """The rules of a channel. Raises ConfigError for names in place of stable ids, or other values that cannot be
+    meant."""
+    where = f"channels.{channel}"
+    rules: ChannelRules = config.settings(ChannelRules, where)
+    if rules.per_hour < 0:
+        raise ConfigError(f"{config.file}: {where}.per_hour must be a number of messages, 0 for no limit.")
+    if ids == "addresses":  # they are the same in capitals
+        return rules._replace(allow_from=tuple(map(str.lower, rules.allow_from)))
+    if ids == "numbers":
+        for one in (*rules.allow_from, *rules.allow_groups):
+            if not one.removeprefix("-").isdecimal():
+                raise ConfigError(
+                    f"{config.file}: {where}.allow_from and allow_groups take numbers such as 555, not {one!r}: a name "
+                    "can be taken over by somebody else. nanoclaw's log shows the id of who writes."
+                )
+        for one in rules.send_to:
+            if not one.partition("/")[0].removeprefix("-").isdecimal():
+                raise ConfigError(f"{config.file}: {where}.send_to takes chats such as 555 or -100200, not {one!r}.")
+    return rules
