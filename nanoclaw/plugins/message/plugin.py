@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,18 @@ class SendStatus(NamedTuple):
     error: str = ""
 
 
+class SentMessages:
+    """Tells others what a turn has sent, so that nobody sends it again."""
+
+    def unsent(self, tx: Tx, turn: Turn, outbound: Outbound) -> Outbound | None:
+        """The rest of an answer, without words and files that a call of its turn has sent to its chat."""
+        sql = "SELECT text, files FROM message_sent JOIN outbox ON id = outbox WHERE turn = ? AND channel = ? AND chat = ?"
+        for text, files in tx.execute(sql, turn.id, outbound.address.channel, outbound.address.chat):
+            left = tuple(file for file in outbound.files if file not in json.loads(files))
+            outbound = replace(outbound, files=left, text="" if _same_words(text, outbound.text) else outbound.text)
+        return outbound if outbound.text.strip() or outbound.files else None
+
+
 class Messages(Plugin):
     name = "message"
     needs = ("access", "media", "schedule")
@@ -50,7 +63,7 @@ class Messages(Plugin):
     marks = ("message_sent.outbox", "message_sent.turn")
 
     def __init__(self, host: Host, settings: None) -> None:
-        self._host = host
+        self._host, self.public = host, SentMessages()
 
     def tools(self) -> Iterable[Tool]:
         async def message(
@@ -68,19 +81,10 @@ class Messages(Plugin):
         return [replace(made, audit=_effect, check=self._check, atomic=True)]
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        """What was sent to the chat of the answer is not sent a second time."""
-        sql = "SELECT channel, chat, text, files FROM message_sent JOIN outbox ON id = outbox WHERE turn = ?"
-        sent = tx.execute(sql, turn.id)
+        """Leave out of an answer what was sent to its chat already."""
+        outbound = ended.outbound and self.public.unsent(tx, turn, ended.outbound)
         tx.execute("DELETE FROM message_sent WHERE turn = ?", turn.id)
-        outbound = ended.outbound
-        for channel, chat, text, files in sent:
-            if outbound and (channel, chat) == (outbound.address.channel, outbound.address.chat):
-                left = tuple(file for file in outbound.files if f'"{file}"' not in files)
-                text = "" if _same_words(text, outbound.text) else outbound.text
-                outbound = replace(outbound, files=left, text=text)
-        if not sent or outbound is None:
-            return None
-        return ended._replace(outbound=outbound if outbound.text.strip() or outbound.files else None)
+        return None if outbound == ended.outbound else ended._replace(outbound=outbound)
 
     # --- before it is sent -------------------------------------------------------------------------------------------
 
@@ -149,7 +153,7 @@ class Messages(Plugin):
         media = self._host.get("media")
         if files and media is None:
             raise ToolError("no files can be sent here. Nothing was sent.")
-        return tuple(dict.fromkeys(map(media.check_file, files))) if files else ()
+        return tuple(dict.fromkeys(map(media.sendable, files))) if files else ()
 
     # --- and then ----------------------------------------------------------------------------------------------------
 
