@@ -27,6 +27,7 @@ BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
     "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
+    "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "message": "nanoclaw.plugins.message.plugin:Messages",

@@ -1,129 +1,281 @@
-"""The heartbeat in the store: when each item came up, what it watches was like, and what is to be told."""
+"""Beats: the loop, one beat after the other, and telling what came of them."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
-import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
-from nanoclaw.core.messages import Address, Inbound, Message, Outbound, UserMessage
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import put
-from nanoclaw.core.store.outbox import insert
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.errors import NanoclawError, ScheduleError
+from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.plugin import Ended, Host, Turn, Tx
+from nanoclaw.core.silence_token import spoken
+from nanoclaw.plugins.heartbeat import tables
+from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
+from nanoclaw.plugins.heartbeat.probe import Probe
+from nanoclaw.plugins.heartbeat.tables import Alert, Urgency
+from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, table, time_of, triage
 
 CHANNEL = "heartbeat"
 """The channel of the conversation in which heartbeats run."""
 
-SAME_FOR = timedelta(hours=24)
-"""So long the same words are not told again."""
+CONVERSATION = Address(CHANNEL, "main")
 
-Urgency = Literal["low", "normal", "high"]
+HOME = Address("terminal", "main")
+"""The place to tell things when nobody has spoken anywhere."""
+
+LONGEST_SLEEP = 300.0
+"""Seconds between two looks at the clock, which somebody may set."""
+OLD = timedelta(hours=1)
+"""An alert that waited longer says when it was noticed."""
+
+Silent = Literal["frozen", "running", "idle"]
+"""Why a beat does not ask a model: everything is frozen, the last beat still runs, or there is nothing to ask."""
+
+_SILENT: dict[Silent, str] = {
+    "frozen": "Everything is frozen by /panic: no heartbeat until /resume.",
+    "running": "A heartbeat is under way already.",
+    "idle": "Nothing is due: no model was asked.",
+}
 
 
-class State(NamedTuple):
-    """Of an item: when it came up or was looked at last; the hash of what it watches, and the beginning of that."""
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a beat found, and why it asked no model, '' when it did."""
 
-    at: datetime
-    sha256: str = ""
-    seen: str = ""
-
-
-class Alert(NamedTuple):
-    """A text that waits to be told."""
-
-    id: int
-    at: datetime
-    text: str
-    urgency: Urgency
+    found: tuple[Triaged, ...]
+    silent: Silent | Literal[""]
 
 
 class Beats:
-    def __init__(self, store: Store, sessions: Sessions | None, clock: Callable[[], datetime]) -> None:
-        """Without `sessions` it is only to be read."""
-        self._store, self._sessions, self._clock = store, sessions, clock
+    """One beat at a time. What it has to tell is on disk before anybody hears of it."""
 
-    # --- items -------------------------------------------------------------------------------------------------------
+    sleep = staticmethod(asyncio.sleep)
 
-    def states(self) -> dict[str, State]:
-        """By the key of the item."""
-        rows = self._store.rows("SELECT key, at, sha256, seen FROM checklist")
-        return {key: State(datetime.fromisoformat(at), sha256, seen) for key, at, sha256, seen in rows}
+    def __init__(self, host: Host, times: HeartbeatTimes, probe: Probe, model: str) -> None:
+        """`model` is the heartbeat's own, '' for the configured one."""
+        self._host, self._times, self._probe, self._model = host, times, probe, model
+        self._asked: dict[str, Sequence[Triaged]] = {}  # by the message's external id
+        self._reports: dict[int, list[tuple[str, Urgency]]] = {}  # by the turn
+        self._news = asyncio.Event()
+        self.trouble = ""
+        """Why the last beat that asked a model came to nothing."""
+        self.is_awaited = False
+        """True while somebody waits for the end of a beat, and is told its trouble."""
 
-    def keep(self, states: Mapping[str, State], keys: Collection[str]) -> None:
-        """New states; items that are not among the `keys` are gone."""
-        with self._store.transaction() as db:
-            write_states(db, states, keys)
+    @property
+    def _core(self) -> Any:
+        return self._host.get("core")
 
-    # --- beats -------------------------------------------------------------------------------------------------------
+    # --- when --------------------------------------------------------------------------------------------------------
 
-    def is_running(self) -> bool:
-        """Whether a beat waits for the model, or for its answer."""
-        sql = "SELECT 1 FROM inbox WHERE state <> 'done' AND channel = ? LIMIT 1"
-        return bool(self._store.rows(sql, CHANNEL))
+    async def run(self) -> None:
+        """Until cancelled. A beat that fails is logged, and the next one comes."""
+        while True:
+            await self._wait()
+            await self._safely(self.beat())
 
-    def begin(self, text: str) -> tuple[int, Inbound]:
-        """The message of a beat to the model, on disk, with its row."""
-        now = self._clock()
-        name = f"{_stamp(now)} {os.urandom(4).hex()}"
-        inbound = Inbound(Address(CHANNEL, "main"), CHANNEL, name, UserMessage(text, now, "heartbeat"))
-        with self._store.transaction() as db:
-            row = put(db, inbound, now)
-        assert row is not None
-        return row, inbound
+    async def _wait(self) -> None:
+        """Until the next beat, telling meanwhile what is to be told."""
+        due: datetime | None = None
+        while True:
+            await self._safely(self.tell())
+            now = self._local()
+            following = self.following(now)
+            due = following if due is None or (following and following < due) else due
+            left = (due.astimezone(UTC) - now.astimezone(UTC)).total_seconds() if due else LONGEST_SLEEP
+            if left <= 0:
+                return
+            sleeping = asyncio.ensure_future(self.sleep(min(left, LONGEST_SLEEP)))
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait([sleeping, news], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleeping.cancel()
+                news.cancel()
+            self._news.clear()
 
-    def last_talk(self) -> list[Address]:
-        """Conversations in which the owner, alone with the assistant, said something, the newest first."""
-        sql = (
-            "SELECT channel, chat FROM inbox WHERE json_extract(body, '$.origin') = 'person' AND (channel = 'terminal'"
-            " OR (channel, chat) IN (SELECT channel, chat FROM chats JOIN people USING (channel, sender)"
-            " WHERE role = 'owner')) GROUP BY channel, chat ORDER BY max(id) DESC LIMIT 20"
-        )
-        return [Address(*row) for row in self._store.rows(sql)]
+    def following(self, now: datetime) -> datetime | None:
+        """The next beat: counted from the beginning of the active hours, so that a restart changes nothing."""
+        every, hours = self._times.every, self._times.hours
+        if every is None:
+            return None
+        local = self._local(now)
+        if hours.has(local):
+            began = hours.began(local).astimezone(UTC)
+            count = math.floor((local.astimezone(UTC) - began) / every) + 1
+            following = (began + count * every).astimezone(local.tzinfo)
+            if following < hours.begins(local) and hours.has(following):
+                return following
+        return hours.begins(local)
 
-    # --- what is to be told ------------------------------------------------------------------------------------------
+    def _local(self, now: datetime | None = None) -> datetime:
+        now = now or self._host.now()
+        return now.astimezone(self._times.zone) if self._times.zone else now
+
+    async def _safely(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except NanoclawError as error:
+            self._host.log.error("a heartbeat failed and the next one tries again: {}", error)
+
+    # --- a beat ------------------------------------------------------------------------------------------------------
+
+    async def beat(self) -> Beat:
+        """One now, whatever the hour. Without anything due it costs no model call, and writes only a first look."""
+        if self._core.router.is_frozen:
+            return Beat((), "frozen")
+        if self._host.read("SELECT 1 FROM inbox WHERE state <> 'done' AND channel = ? LIMIT 1", CHANNEL):
+            return Beat((), "running")
+        found = await self._look()
+        keys = {one.item.key for one in found}
+        looked = {one.item.key: one.state for one in found if one.state and not one.is_due}
+        if looked:
+            await self._host.write(lambda tx: tables.keep_states(tx, looked, keys))
+        if not any(one.is_due for one in found):
+            return Beat(tuple(found), "idle")
+        now = self._host.now()
+        name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
+        message = UserMessage(prompt(found), now, "heartbeat")
+        inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
+        session = self._core.sessions.of(CONVERSATION)
+        if session.model:  # an earlier version kept the model with the conversation
+            session.use_model("")
+        self._asked = {name: found}
+        profile = self._host.profile("heartbeat")._replace(model=self._model)
+        await self._host.write(lambda tx: tx.deliver(inbound, profile))
+        return Beat(tuple(found), "")
+
+    async def _look(self) -> list[Triaged]:
+        return await triage(self._probe, tables.states(self._host), self._local())
+
+    def report(self, turn: int, notify: bool, text: str, urgency: Urgency) -> None:
+        """Take what the model has to say at the end of a beat."""
+        reports = self._reports.setdefault(turn, [])
+        if notify and (said := spoken(text).strip()):
+            reports.append((said, urgency))
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
+        """Keep what a beat came to; none of it goes out now. After a failure its items are due again."""
+        found, now = self._asked.pop(turn.external_id, ()), self._host.now()
+        reports = self._reports.pop(turn.id, None)
+        if reports is None and ended.reason == "answered" and (said := spoken(ended.text).strip()):
+            reports = [(said, "normal")]
+        for text, urgency in reports or ():
+            tables.add_alert(tx, text, urgency, now)
+        worked = ended.reason not in ("failed", "cancelled")
+        self.trouble = "" if worked else ended.text or "It was stopped."
+        if worked and found:
+            states = {one.item.key: one.state for one in found if one.is_due and one.state}
+            tables.keep_states(tx, states, {one.item.key for one in found})
+        if not worked:
+            is_known = ended.reason == "cancelled" or self.is_awaited
+            log = self._host.log.info if is_known else self._host.log.warning
+            log("a heartbeat came to nothing ({}): {}", ended.reason, ended.text)
+        tx.after(self._news.set)
+        return ended._replace(outbound=None)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[Alert]:
-        rows = self._store.rows("SELECT id, at, text, kind FROM alerts WHERE fired IS NULL ORDER BY id")
-        return [Alert(id_, datetime.fromisoformat(at), text, urgency) for id_, at, text, urgency in rows]
+        """Alerts that are kept for later."""
+        return tables.waiting(self._host)
 
-    def tell(self, alerts: Sequence[Alert], target: Address, text: str, messages: Sequence[Message]) -> None:
-        """One message for these alerts, in the outbox and in the history of the conversation."""
-        assert self._sessions is not None
-        session = self._sessions.of(target)
-        with self._store.transaction() as db:
-            now = self._clock()
-            outbox = insert(db, Outbound(target, text), now.isoformat(), None)
-            said = Inbound(target, CHANNEL, f"{CHANNEL}:{outbox}", UserMessage(text, now, "heartbeat"))
-            inbox = put(db, said, now, "done")
-            assert inbox is not None
-            session.tell(db, inbox, messages)
-            rows = [(_stamp(now), alert.id) for alert in alerts]
-            db.executemany("UPDATE alerts SET fired = ?, text = '' WHERE id = ?", rows)
-        session.history.extend(messages)
+    def ripe(self, now: datetime) -> list[Alert]:
+        """Alerts that may be told: none outside the active hours. One of low urgency waits for other news, or for the
+        next beginning of these hours."""
+        local, waiting = self._local(now), self.waiting()
+        if not self._times.hours.has(local) or self._core.router.is_frozen:
+            return []
+        began = self._times.hours.began(local)
+        is_time = any(alert.urgency != "low" or alert.at < began for alert in waiting)
+        return sorted(waiting, key=lambda alert: alert.urgency != "high") if is_time else []
+
+    async def tell(self) -> str:
+        """Send what is ripe as one message, once no turn runs in the conversation; the text, '' for nothing."""
+        if not self.ripe(self._host.now()):
+            return ""
+        target = self.target()
+        await self._core.conversations.of(self._core.sessions.conversation(target)).idle()
+        alerts = self.ripe(self._host.now())
+        if not alerts:
+            return ""
+        text = _composed(alerts, self._local())
+
+        def change(tx: Tx) -> None:
+            tx.send(Outbound(target, text), "From a heartbeat.")
+            tables.mark_told(tx, alerts, self._host.now())
+
+        await self._host.write(change)
+        return text
+
+    def target(self) -> Address:
+        """The configured place, else the conversation that is served and in which the owner spoke last."""
+        sql = (
+            "SELECT channel, chat FROM inbox WHERE json_extract(body, '$.origin') = 'person'"
+            " GROUP BY channel, chat ORDER BY max(id) DESC LIMIT 50"
+        )
+        spoken_in = (Address(*row) for row in self._host.read(sql))
+        return self._times.target or next(filter(self._is_place, spoken_in), HOME)
+
+    def _is_place(self, address: Address) -> bool:
+        """True where the owner, alone with the assistant, can be told something by this process."""
+        access, channel = self._host.get("access"), self._host.channel(address.channel)
+        if channel is None or not (address.channel == HOME.channel or (access and access.is_owners(address))):
+            return False
+        return self._core.is_gateway or channel.serves(Outbound(address, "", reply_to="any"))
+
+    # --- by hand -----------------------------------------------------------------------------------------------------
+
+    async def command(self) -> str:
+        """/heartbeat: what is due; what the model has to tell comes by itself."""
+        beat = await self.beat()
+        if beat.silent:
+            return _outcome(beat, "", ())
+        return f"{table(beat.found)}\n\nThe model is asked; what it has to tell comes by itself."
+
+    async def to_the_end(self) -> str:
+        """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError when its
+        model gave no answer."""
+        self.is_awaited = True
+        self._core.router.resume(lambda address: address.channel == CHANNEL)  # one that an earlier process left
+        await self._core.conversations.idle()
+        beat = await self.beat()
+        await self._core.conversations.idle()
+        if not beat.silent and self.trouble:
+            raise ScheduleError(f"the heartbeat came to nothing, and its lines stay due. {self.trouble}")
+        return _outcome(beat, await self.tell(), self.waiting())
+
+    async def dry_run(self) -> str:
+        """What a beat now would come to. Looks at what is watched; changes nothing and asks no model."""
+        found = await self._look()
+        if not any(one.is_due for one in found):
+            return f"{table(found)}\n\nNothing is due: no model is asked."
+        text, inspect = prompt(found), self._host.get("inspect")
+        size = ""
+        if inspect:
+            tokens = inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
+            size = f" (about {tokens:,} tokens, tools included)"
+        return f"{table(found)}\n\nThe model would be asked{size}:\n\n{text}"
 
 
-def write_states(db: sqlite3.Connection, states: Mapping[str, State], keys: Collection[str]) -> None:
-    """Inside the caller's transaction."""
-    for (key,) in db.execute("SELECT key FROM checklist").fetchall():
-        if key not in keys:
-            db.execute("DELETE FROM checklist WHERE key = ?", (key,))
-    rows = [(key, _stamp(state.at), state.sha256, state.seen) for key, state in states.items()]
-    db.executemany("INSERT OR REPLACE INTO checklist (key, at, sha256, seen) VALUES (?, ?, ?, ?)", rows)
+def _outcome(beat: Beat, told: str, waiting: Sequence[Alert]) -> str:
+    """What a beat that has ended came to."""
+    if beat.silent:
+        return "\n".join(filter(None, (table(beat.found) if beat.silent == "idle" else "", _SILENT[beat.silent])))
+    kept = [f"Kept for later: {alert.text}" for alert in waiting]
+    said = [f"Told: {told}"] if told else [] if kept else ["The model was asked and has nothing to tell."]
+    return "\n".join([table(beat.found), "", *said, *kept])
 
 
-def write_alert(db: sqlite3.Connection, text: str, sha256: str, urgency: Urgency, now: datetime) -> bool:
-    """Keep a text to be told, inside the caller's transaction. False when the same waits or was told within a day."""
-    db.execute("DELETE FROM alerts WHERE fired <= ?", (_stamp(now - SAME_FOR),))
-    if db.execute("SELECT 1 FROM alerts WHERE sha256 = ?", (sha256,)).fetchone():
-        return False
-    sql = "INSERT INTO alerts (at, text, sha256, kind) VALUES (?, ?, ?, ?)"
-    db.execute(sql, (_stamp(now), text, sha256, urgency))
-    return True
-
-
-def _stamp(when: datetime) -> str:
-    """In UTC and to the second, so that its text sorts as it does."""
-    return when.astimezone(UTC).isoformat(timespec="seconds")
+def _composed(alerts: Sequence[Alert], now: datetime) -> str:
+    """One message for what is to be told; of what waited it says since when."""
+    texts = []
+    for alert in alerts:
+        is_old = now.astimezone(UTC) - alert.at.astimezone(UTC) > OLD
+        texts.append(alert.text + (f"\n(noticed {time_of(alert.at, now)})" if is_old else ""))
+    return "\n\n".join(texts)

@@ -1,4 +1,4 @@
-"""How often the heartbeat beats, in which hours and for whom: the words of the configuration."""
+"""Times of the heartbeat: how often it beats, in which hours and for whom, from the words of the configuration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Hours(NamedTuple):
         return minute >= self.start or minute < self.end
 
     def began(self, local: datetime) -> datetime:
-        """When they began last."""
+        """The moment they began last."""
         today = self._start(local, 0)
         return today if today.astimezone(UTC) <= local.astimezone(UTC) else self._start(local, -1)
 
     def begins(self, local: datetime) -> datetime:
-        """When they begin next."""
+        """The moment they begin next."""
         today = self._start(local, 0)
         return today if today.astimezone(UTC) > local.astimezone(UTC) else self._start(local, 1)
 
@@ -39,7 +39,7 @@ class Hours(NamedTuple):
         )
 
 
-class Settings(NamedTuple):
+class HeartbeatTimes(NamedTuple):
     """`every` is None when heartbeats are off; `zone` is None for the person's; `target` is None for the conversation
     that was used last."""
 
@@ -49,8 +49,8 @@ class Settings(NamedTuple):
     target: Address | None = None
 
 
-def settings(every: str, active: str, timezone: str = "", target: str = "") -> Settings:
-    """From the words of the config. Raises ConfigError naming the key and what to write."""
+def times_of(every: str, active: str, timezone: str = "", target: str = "") -> HeartbeatTimes:
+    """The times that a configuration asks for. Raises ConfigError naming the key and what to write."""
     zone = clock(timezone, {}, key="heartbeat.timezone").zone if timezone else None
     channel, _, chat = target.partition(":")
     if target and not (channel and chat):
@@ -58,18 +58,10 @@ def settings(every: str, active: str, timezone: str = "", target: str = "") -> S
             f"heartbeat.target in config.toml is {target!r}: write channel:chat, such as 'terminal:main', or leave it "
             "out for the conversation that was used last."
         )
-    return Settings(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
+    return HeartbeatTimes(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
 
 
-def capability(every: str, active: str) -> list[str]:
-    """What the assistant is told of heartbeats in a chat; nothing where they are off."""
-    if _every(every) is None:
-        return []
-    return [
-        f"The program reads HEARTBEAT.md every {every} ({active}) and wakes you for what is due. To look after "
-        "something from now on, add a line there: `- [ ] what to do`, with `every 1d`, or with "
-        "`watch notes/inbox.md`, `watch https://…` or `watch $ COMMAND` to be woken by a change only."
-    ]
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 def _every(text: str) -> timedelta | None:
@@ -77,10 +69,7 @@ def _every(text: str) -> timedelta | None:
     advice = "write a time such as '30m' or '2h', or '0' for no heartbeats"
     if not found or (found[2] is None and int(found[1])):
         raise ConfigError(f"heartbeat.every in config.toml is {text!r}: {advice}.")
-    span = (
-        int(found[1])
-        * {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}[(found[2] or "m")[0]]
-    )
+    span = int(found[1]) * _UNITS[(found[2] or "m")[0]]
     if span > timedelta(days=1):
         raise ConfigError(
             f"heartbeat.every in config.toml is {text!r}, more than a day: {advice}. Lines of HEARTBEAT.md may say "

@@ -1,4 +1,4 @@
-"""A look at what an item of the checklist watches: a file or folder, a page, a command's output. Nothing is changed."""
+"""The probe reads what an item of the checklist watches: a file or folder, a page, a command's output."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
 from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.escapes import plain
 from nanoclaw.plugins.heartbeat.checklist import Watch
 
 SEEN_CHARACTERS = 16_000
@@ -31,7 +32,7 @@ FOLDER_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Reading:
     """`seen` is the beginning of what was found; `problem` says why nothing could be found out, '' mostly."""
 
     sha256: str = ""
@@ -39,25 +40,24 @@ class Look:
     problem: str = ""
 
 
-class Watched:
+class Probe:
     def __init__(
         self,
         root: Path,
         environment: Mapping[str, str],
-        *,
-        clean: Callable[[str], str] = str,
-        refusal: Callable[[str], str] = lambda command: "",
+        redact: Callable[[str], str] = str,
+        refusal: Callable[[str], str] | None = None,
         loopback: bool = False,
     ) -> None:
-        """`environment` is all that commands see; `clean` takes secrets and control characters out of what is kept;
-        `refusal(command)` says why one must not run. Pages on this machine are looked at with `loopback` only."""
-        self.root, self._clean, self._refusal, self._loopback = root, clean, refusal, loopback
+        """`environment` is all that commands see; `redact` takes secrets out of what is kept; `refusal(command)` says
+        why one must not run. Pages on this machine are read with `loopback` only."""
+        self.root, self._redact, self._refusal, self._loopback = root, redact, refusal, loopback
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
-    async def look(self, watch: Watch) -> Look:
+    async def read(self, watch: Watch) -> Reading:
         """Never raises but for CancelledError."""
         if watch.more:
-            return self._together([(one, await self.look(one)) for one in (replace(watch, more=()), *watch.more)])
+            return self._together([(one, await self.read(one)) for one in (replace(watch, more=()), *watch.more)])
         try:
             if watch.kind == "command":
                 return self._found(await self._command(watch.target))
@@ -66,22 +66,25 @@ class Watched:
             return self._file(watch.target)
         except (NanoclawError, OSError, ValueError) as error:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            return Look(problem=reason or type(error).__name__)
+            return Reading(problem=reason or type(error).__name__)
 
-    def _found(self, text: str) -> Look:
-        return Look(_hash(text.encode("utf-8", "replace")), self._clean(text)[:SEEN_CHARACTERS])
+    def _cleaned(self, text: str) -> str:
+        return self._redact(plain(text))
 
-    def _together(self, looks: list[tuple[Watch, Look]]) -> Look:
+    def _found(self, text: str) -> Reading:
+        return Reading(_hash(text.encode("utf-8", "replace")), self._cleaned(text)[:SEEN_CHARACTERS])
+
+    def _together(self, readings: list[tuple[Watch, Reading]]) -> Reading:
         """Each line of what was found says of what it is."""
-        most = SEEN_CHARACTERS // len(looks)
-        seen = [f"{watch}: {line}" for watch, look in looks for line in look.seen[:most].splitlines()]
-        problems = [f"{watch}: {look.problem}" for watch, look in looks if look.problem]
-        return Look(_hash("".join(look.sha256 for _, look in looks).encode()), "\n".join(seen), "; ".join(problems))
+        most = SEEN_CHARACTERS // len(readings)
+        seen = [f"{watch}: {line}" for watch, one in readings for line in one.seen[:most].splitlines()]
+        problems = [f"{watch}: {one.problem}" for watch, one in readings if one.problem]
+        return Reading(_hash("".join(one.sha256 for _, one in readings).encode()), "\n".join(seen), "; ".join(problems))
 
-    def _file(self, path: str) -> Look:
+    def _file(self, path: str) -> Reading:
         target = resolve_or_folder(self.root, path)
         if not os.path.lexists(target):
-            return Look(_hash(b""), "")  # it may come
+            return Reading(_hash(b""), "")  # it may come
         if target.is_dir():
             with open_folder(self.root, path) as folder:
                 return self._found("\n".join(_entries(folder)))
@@ -94,12 +97,12 @@ class Watched:
             if not left:
                 found = os.fstat(file.fileno())
                 digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
-        return Look(digest.hexdigest(), self._clean(begin.decode("utf-8", "replace"))[:SEEN_CHARACTERS])
+        return Reading(digest.hexdigest(), self._cleaned(begin.decode("utf-8", "replace"))[:SEEN_CHARACTERS])
 
     async def _command(self, command: str) -> str:
         from nanoclaw.spawn import run_process
 
-        if why := self._refusal(command):
+        if self._refusal and (why := self._refusal(command)):
             raise ToolError(why)
         ended = await run_process(
             (_SHELL, "-c", command),

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from nanoclaw.core.home import shipped
 from nanoclaw.plugins.heartbeat.checklist import MOST_ITEMS, Item, Watch, parse
-from tests.core.house import TEMPLATE
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -34,7 +34,7 @@ def test_what_is_no_open_item_is_none(text: str) -> None:
 
 
 def test_the_file_that_a_new_workspace_gets_has_no_item_and_costs_nothing() -> None:
-    assert parse((TEMPLATE / "HEARTBEAT.md").read_text(encoding="utf-8")) == []
+    assert parse((shipped("workspace_template") / "HEARTBEAT.md").read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("line", ["- [ ] a b", "- a b", "* a  b", "+ a b", "• a b", "1. a b", "2) a b", "\t- [ ] a b"])

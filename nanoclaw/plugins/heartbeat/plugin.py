@@ -1,0 +1,107 @@
+"""Heartbeat: code looks at HEARTBEAT.md now and then, and wakes the model only for what is due or has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.plugin import Command, Ended, Host, Plugin, Profile, Said, Section, Turn, Tx
+from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.plugins.heartbeat.hours import times_of
+from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.heartbeat.beats import Beats
+    from nanoclaw.plugins.heartbeat.probe import Probe
+
+CAPABILITY = (
+    "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To look after something from now on, "
+    "add a line there: `- [ ] what to do`, with `every 1d`, or with `watch notes/inbox.md`, `watch https://…` or "
+    "`watch $ COMMAND` to be woken by a change only."
+)
+
+
+class HeartbeatSettings(NamedTuple):
+    """`every` is "0" for none; `active` are hours of the day, in `timezone` or the person's; `model` '' is the
+    configured one; `target` is a conversation such as "terminal:main", '' the one that was used last; `loopback` lets
+    the checklist watch pages on this machine."""
+
+    every: str = "30m"
+    active: str = "08:00-22:00"
+    timezone: str = ""
+    model: str = ""
+    target: str = ""
+    loopback: bool = False
+
+
+class Heartbeat(Plugin):
+    name = "heartbeat"
+    needs = ("access",)
+    settings = HeartbeatSettings
+    migrations = MIGRATIONS
+    marks = MARKS
+
+    def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
+        self._host, self._settings = host, settings
+        self._times = times_of(settings.every, settings.active, settings.timezone, settings.target)
+
+    @cached_property
+    def public(self) -> Beats:
+        from nanoclaw.plugins.heartbeat.beats import Beats
+
+        return Beats(self._host, self._times, self._probe, self._settings.model)
+
+    @cached_property
+    def _probe(self) -> Probe:
+        """Commands of the checklist get the environment that those of the model get, and obey the same rules."""
+        from nanoclaw.core.redact import Redactor, clean_environment
+        from nanoclaw.plugins.heartbeat.probe import Probe
+
+        core = self._host.get("core")
+        given = core.config.environment
+        granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
+        environment = {**clean_environment(given, core.secrets), **granted}
+        redact = Redactor(core.secrets)
+        return Probe(self._host.workspace, environment, redact, self._refusal, self._settings.loopback)
+
+    def _refusal(self, command: str) -> str:
+        rules = self._host.get("rules")
+        return str(rules.refusal("exec", {"command": command})) if rules else ""
+
+    def tools(self) -> Iterable[Tool]:
+        return [replace(tool(self._report, effect="none", open_to=("heartbeat",)), ends=True)]
+
+    async def _report(
+        self,
+        context: ToolContext,
+        notify: Annotated[bool, "whether the person is to hear of it"],
+        text: Annotated[str, "for the person, in their language; '' without notify"] = "",
+        urgency: Annotated[
+            Literal["low", "normal", "high"], "low: with other news or tomorrow; high: first of all"
+        ] = "normal",
+    ) -> str:
+        """End this heartbeat: tell the person one thing, or (notify false) nothing."""
+        if notify and not text.strip():
+            raise ToolError("report with notify needs a text for the person. Nothing was told.")
+        self.public.report(context.turn, notify, text, urgency)
+        return "reported" if notify else "nothing is told"
+
+    def commands(self) -> Iterable[Command]:
+        return [Command("heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due", self._beat)]
+
+    async def _beat(self, said: Said) -> str:
+        return await self.public.command()
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        is_told = self._times.every is not None and profile.name == "person"
+        text = CAPABILITY.format(self._settings.every, self._settings.active)
+        return [Section("capabilities", "Heartbeat", text if is_told else "")]
+
+    async def run(self) -> None:
+        await self.public.run()
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        return self.public.on_end(ended, turn, tx) if turn.origin == "heartbeat" else None
