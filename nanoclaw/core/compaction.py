@@ -328,7 +328,9 @@ class Shrink:
     async def _flush(self, older: tuple[Message, ...]) -> None:
         """Let plugins keep what is worth it before it is no longer shown. Raises ProviderError."""
         if self._means.chain.has("before_compaction"):
-            await self._means.chain.before_compaction(self._request(older, FLUSH_TOKENS, self._specs), self._turn)
+            await self._means.chain.before_compaction(
+                self._request(older, self._note_tokens(), self._specs), self._turn
+            )
 
     @property
     def _specs(self) -> tuple[ToolSpec, ...]:
