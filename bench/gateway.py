@@ -42,23 +42,21 @@ def fill(home: Path) -> None:
     """500 jobs of all sorts; none is due while it is measured."""
     from nanoclaw.core.messages import Address
     from nanoclaw.core.store.db import Store
-    from nanoclaw.core.store.sessions import Sessions
-    from nanoclaw.plugins.schedule.jobs import Job, Jobs
+    from nanoclaw.core.store.tx import Transactions
+    from nanoclaw.plugins.schedule.jobs import Job, insert
 
     def now() -> datetime:
         return datetime.now(UTC)
 
     store = Store(home / "state.db")
-    jobs = Jobs(store, Sessions(store, now), now)
     rules = (("at", ""), ("every", "86400"), ("cron", "30 7 * * 1-5"))
-    for number in range(JOBS):
-        schedule, rule = rules[number % 3]
-        due = now() + timedelta(hours=6, minutes=number)
-        kind = "task" if number % 5 == 0 else "reminder"
-        target = Address("terminal", "main")
-        jobs.add(
-            Job(kind, f"job {number}", "later", schedule, rule or due.isoformat(), "UTC", now(), target, "owner", due)
-        )
+    with Transactions(store, now).open() as tx:
+        for number in range(JOBS):
+            schedule, rule = rules[number % 3]
+            due = now() + timedelta(hours=6, minutes=number)
+            kind = "task" if number % 5 == 0 else "reminder"
+            when = ("later", schedule, rule or due.isoformat(), "UTC", now())
+            insert(tx, Job(kind, f"job {number}", *when, Address("terminal", "main"), "owner", due))
     store.close()
 
 

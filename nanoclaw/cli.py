@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,6 @@ from nanoclaw import attach
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.plugins.schedule.cli import add_arguments as add_cron_arguments
 
 
 def run(argv: Sequence[str]) -> int:
@@ -147,8 +147,10 @@ def parser() -> _Parser:
     beat = command("heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due")
     beat.add_argument("--dry-run", action="store_true", help="only show what is due and why; no model is asked")
 
-    jobs = command("cron", "reminders and tasks: when they are due, and all that can be done about them")
-    add_cron_arguments(jobs)
+    with suppress(ModuleNotFoundError):  # that plugin may be taken out
+        from nanoclaw.plugins.schedule.cli import add_arguments
+
+        add_arguments(command("cron", "reminders and tasks: when they are due, and all that can be done about them"))
 
     context = command("context", "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")

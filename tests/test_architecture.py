@@ -332,7 +332,7 @@ NOT_FOR_ONE_ANSWER = (
     *("commands.looking", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
     *("channels.email", "plugins.heartbeat.heartbeat", "plugins.heartbeat.probe", "time_words.parser"),
     *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.xray", "plugins.memory.recall"),
-    *("plugins.memory.index", "providers.local", "plugins.schedule.rehearsing"),
+    *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
 )
 
 

@@ -78,7 +78,8 @@ class Runner:
         session = self.sessions.of(conversation)
         turn = self._turn(self.sessions.next_turn(), inbound, conversation, session)
         profile = turn.profile
-        if profile.mode in ("minimal", "none") and session.history:  # it knows nothing of the times before
+        is_plugins = turn.origin != "person" and self._places.get(inbound.address.channel) is None
+        if (profile.mode in ("minimal", "none") or is_plugins) and session.history:  # it knows nothing of times before
             session.reset()
         before = prompt_snapshot.load(session.memory)
         snapshot = self.builder.resume(session.memory, inbound.message.text, profile, inbound.address.channel)

@@ -27,6 +27,8 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
     assert re.match(r"Job 1, a reminder, is set: every weekday at 07:30 America/New_York, next: ", made.out)
     assert made.err == f"{OFF}\n"
     listed = home.run("cron", "list")
+    (job,) = json.loads(home.run("cron", "list", "--json").out)["jobs"]
+    assert (job["id"], job["rule"], job["target"]) == (1, "30 7 * * 1-5", "terminal:main")
     assert "- 1: reminder “stand up”, every weekday at 07:30 America/New_York" in listed.out
     assert listed.err == ""
     assert "paused" in home.run("cron", "pause", "1").out.lower()

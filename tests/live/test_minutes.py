@@ -12,8 +12,8 @@ import pytest
 
 from nanoclaw.core.messages import Address
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.schedule.jobs import Job, Jobs
+from nanoclaw.core.store.tx import Transactions
+from nanoclaw.plugins.schedule.jobs import Job, insert
 from tests.journeys.command import Home, Running
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -28,8 +28,8 @@ def now() -> datetime:
 def remind(home: Home, text: str, due: datetime) -> None:
     home.root.mkdir(exist_ok=True)
     store = Store(home.root / "state.db", beside=True)
-    jobs = Jobs(store, Sessions(store, now), now)
-    jobs.add(Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "me", due))
+    job = Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "me", due)
+    Transactions(store, now).write(lambda tx: insert(tx, job))
     store.close()
 
 

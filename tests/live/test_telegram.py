@@ -22,8 +22,8 @@ import pytest
 
 from nanoclaw.core.messages import Address
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.plugins.schedule.jobs import Job, Jobs
+from nanoclaw.core.store.tx import Transactions
+from nanoclaw.plugins.schedule.jobs import Job, insert
 from tests.channels.telegram_talk import ANNA, GROUP, picture
 from tests.journeys.command import Home, Running
 from tests.live.telegram_chats import Chat, Person
@@ -334,7 +334,7 @@ async def test_a_reminder_that_was_due_while_nothing_ran_comes_late_and_once(one
             "owner",
             due,
         )
-        Jobs(store, Sessions(store, now), now).add(job)
+        Transactions(store, now).write(lambda tx: insert(tx, job))
     await one.start()
     assert "call Ben" in (await one.server.next(one.anna, SECONDS)).text
     await one.end()

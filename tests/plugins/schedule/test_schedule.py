@@ -335,3 +335,17 @@ async def test_reminders_that_are_due_together_do_not_wait_for_busy_chats_one_by
         await home.loop.tick(dial())
         assert (turns - before, home.jobs.targets(dial())) == (0, [])
         others.cancel()
+
+
+async def test_the_check_says_when_it_ticked_last_and_nothing_where_it_does_not_run(tmp_path: Path) -> None:
+    dial = Dial()
+    async with running(tmp_path, clock=dial) as program:
+        assert await Clockwork(program).plugin.check(False) == []
+    async with ticking(tmp_path, dial) as home:
+        await dial.pass_(minutes=1)
+        (found,) = await home.plugin.check(False)
+        assert (found.is_well, found.text) == (True, "the schedule ticked 0 s ago")
+        dial.ran += 100
+        (found,) = await home.plugin.check(False)
+        assert not found.is_well
+        assert "has not looked at its jobs for 100 s" in found.text

@@ -16,7 +16,7 @@ from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import Clockwork, job, ticking
-from tests.program import MAIN, NOON, assert_legal, running, tools_plugin
+from tests.program import MAIN, NOON, FakeChannel, assert_legal, running, tools_plugin
 
 
 class Attaches(Plugin):
@@ -233,3 +233,16 @@ async def test_an_old_run_of_a_task_is_not_shown_to_the_next(tmp_path: Path) -> 
         assert home.sent() == ["Answer 0.", "Answer 1.", "Answer 2."]
         assert {len(request.history) for request in model.requests} == {2}
         await asyncio.sleep(0)
+
+
+async def test_a_task_for_a_group_is_a_guests_and_begins_anew_each_time(tmp_path: Path) -> None:
+    dial, chat = Dial(), FakeChannel("chat")
+    model = ScriptedProvider(call("cron", {"action": "list"}), "One.", "Two.")
+    async with ticking(tmp_path, dial, model, others=[chat]) as home:
+        home.add(job("mine", NOON + timedelta(days=1)))
+        due = NOON + timedelta(minutes=1)
+        home.add(job("look", due, kind="task", schedule="every", rule="3600", target=Address("chat", "-5//anna")))
+        await dial.pass_(hours=1, minutes=2)
+        assert [chat.sent.get_nowait().text for _ in range(2)] == ["One.", "Two."]
+        assert "mine" not in model.requests[1].history[-1].text, "it sees jobs of the group alone"
+        assert len(model.requests[2].history) == 2
