@@ -15,10 +15,12 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.delivery import Delivery, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
+from nanoclaw.core.places import Places
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures
+from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures, insert
 from nanoclaw.message_split import size
-from tests.core.house import NOON, FakeChannel, HandClock
+from tests.program import NOON, FakeChannel, HandClock
 
 CHAT, OTHER = Address("chat", "1"), Address("chat", "2")
 SMALL = Hints(length=21, caption=12, file_bytes=1000, units="utf-16")
@@ -44,6 +46,16 @@ class Platform(FakeChannel):
         return [one.text for one in self.taken]
 
 
+class LookedAt(Flags):
+    """Counts how often it is asked."""
+
+    looks = 0
+
+    def get(self, name: str) -> str | None:
+        self.looks += 1
+        return super().get(name)
+
+
 class Office:
     """An outbox with one channel."""
 
@@ -54,22 +66,20 @@ class Office:
         self.store = Store(root / "state.db")
         self.outbox = Outbox(self.store, self.clock, lambda: 1.0)
         self.channel = Platform(hints)
-        self.frozen: int | None = None
-        self.looks = 0
-        self.delivery = Delivery(
-            self.outbox, [self.channel], self.clock, lambda outbound: True, self._frozen_at, self.root
-        )
+        self.flags = LookedAt(self.store, self.clock)
+        self.delivery = Delivery(self.outbox, Places([self.channel], self.clock), self.flags, self.clock, self.root)
 
-    def _frozen_at(self) -> int | None:
-        self.looks += 1
-        return self.frozen
+    def add(self, outbound: Outbound) -> None:
+        """Put a message into the outbox."""
+        with self.store.transaction() as db:
+            insert(db, outbound, self.clock().isoformat(), None)
 
     def flush(self, after: float = 0) -> None:
         self.clock.now += timedelta(seconds=after)
         asyncio.run(self.delivery.flush("chat"))
 
     def send(self, text: str, *files: str, address: Address = CHAT, reply_to: str = "") -> None:
-        self.outbox.add(Outbound(address, text, files, reply_to))
+        self.add(Outbound(address, text, files, reply_to))
         self.flush()
 
     def rows(self) -> list[tuple[str, str, str, int]]:
@@ -95,7 +105,7 @@ def transactions(store: Store, work: Callable[[], None]) -> int:
 
 def test_a_long_text_goes_out_in_parts_with_the_reply_first_and_the_buttons_last(office: Office) -> None:
     buttons = (Button("Yes", "/yes 3"),)
-    office.outbox.add(Outbound(CHAT, "one two three four five six seven eight nine", (), "in-1", buttons=buttons))
+    office.add(Outbound(CHAT, "one two three four five six seven eight nine", (), "in-1", buttons=buttons))
     office.flush()
     assert office.channel.taken == [
         Outbound(CHAT, "one two three four ", (), "in-1", "1.1"),
@@ -106,7 +116,7 @@ def test_a_long_text_goes_out_in_parts_with_the_reply_first_and_the_buttons_last
 
 
 def test_a_text_that_fits_is_sent_as_it_is_in_one_transaction(office: Office) -> None:
-    office.outbox.add(Outbound(CHAT, " exactly as it is \n", (), "in-1"))
+    office.add(Outbound(CHAT, " exactly as it is \n", (), "in-1"))
     assert transactions(office.store, office.flush) == 1
     assert office.channel.taken == [Outbound(CHAT, " exactly as it is \n", (), "in-1", "1.1")]
     assert office.rows() == [("delivered", "p1", "[]", 0)]
@@ -159,7 +169,7 @@ def test_nothing_overtakes_a_part_that_waits(office: Office) -> None:
 def test_what_cannot_be_delivered_has_failed_at_once_and_the_others_go_on(office: Office) -> None:
     office.channel.refuses = lambda outbound: Undeliverable("no such chat") if outbound.address == CHAT else None
     for text, address in (("a", CHAT), ("b", OTHER), ("c", CHAT)):
-        office.outbox.add(Outbound(address, text))
+        office.add(Outbound(address, text))
     office.flush()
     assert office.channel.texts == ["b"]
     assert [state for state, *_ in office.rows()] == ["failed", "delivered", "failed"]
@@ -181,14 +191,14 @@ def test_a_platform_that_asks_to_wait_gets_its_pause_on_the_whole_channel(office
 def test_delivering_sleeps_until_the_pause_is_over(office: Office) -> None:
     async def scene() -> None:
         office.channel.refuses = lambda outbound: ChannelError("too many requests", retry_after=3600)
-        office.outbox.add(Outbound(CHAT, "a"))
+        office.add(Outbound(CHAT, "a"))
         await office.delivery.flush("chat")
-        office.outbox.add(Outbound(OTHER, "b"))
+        office.add(Outbound(OTHER, "b"))
         delivering = asyncio.create_task(office.delivery.run())
         for _ in range(50):
             await asyncio.sleep(0)
         assert not delivering.done()
-        assert office.looks <= 4
+        assert office.flags.looks <= 4
         delivering.cancel()
         await asyncio.gather(delivering, return_exceptions=True)
 
@@ -198,12 +208,13 @@ def test_delivering_sleeps_until_the_pause_is_over(office: Office) -> None:
 
 def test_what_is_frozen_in_the_midst_of_a_text_stays_until_it_goes_on(office: Office) -> None:
     def freezes(outbound: Outbound) -> None:
-        office.frozen = 1
+        office.flags.set(PANIC, "1")
 
     office.channel.refuses = freezes
     office.send("one two three four five six seven eight nine")
     assert office.channel.texts == ["one two three four "]
-    office.channel.refuses, office.frozen = lambda outbound: None, None
+    office.channel.refuses = lambda outbound: None
+    office.flags.clear(PANIC)
     office.flush()
     assert office.channel.texts == ["one two three four ", "five six seven eight ", "nine"]
 
@@ -340,8 +351,8 @@ def test_parts_fit_and_are_as_many_whatever_becomes_of_the_files(
 
 
 def test_a_delivery_that_cannot_be_noted_is_not_sent_again_and_noted_when_it_can_be(office: Office) -> None:
-    office.outbox.add(Outbound(CHAT, "one two three four five six seven eight nine"))
-    office.outbox.add(Outbound(CHAT, "next"))
+    office.add(Outbound(CHAT, "one two three four five six seven eight nine"))
+    office.add(Outbound(CHAT, "next"))
     office.store.db.execute("PRAGMA query_only = ON")
     for pause in (0.0, 0.1, 5.0, 5.0):
         office.flush(after=pause)

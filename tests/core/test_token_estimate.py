@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from io import BytesIO
 from pathlib import Path
@@ -26,7 +25,7 @@ from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.store.usage import Call
 from nanoclaw.core.token_estimate import Calibration, estimate, estimate_request, image_tokens
 from nanoclaw.providers.scripted import Say, ScriptedProvider
-from tests.core.house import NOON, house
+from tests.program import NOON, bare
 
 COUNTED = {
     "English": (
@@ -201,15 +200,12 @@ def test_a_call_without_a_report_is_counted_with_what_was_learned() -> None:
     assert calibration.call(REQUEST, "a/b", None, "", True).usage.input_tokens == 2 * plain.usage.input_tokens
 
 
-def test_a_house_learns_across_its_turns(tmp_path: Path) -> None:
-    async def talk() -> None:
-        provider = ScriptedProvider(Say("one", usage=Usage(50_000, 1)), "two")
-        async with house(tmp_path, provider) as home:
-            await home.ask("first")
-            await home.ask("second")
-            rows = home.store.rows("SELECT input_tokens, estimated, is_reported FROM usage ORDER BY id")
-            (told, estimated, _), (counted, _, is_reported) = rows
-            assert (told, is_reported) == (50_000, 0)
-            assert estimated < counted <= 3 * estimated
-
-    asyncio.run(talk())
+async def test_a_program_learns_across_its_turns(tmp_path: Path) -> None:
+    provider = ScriptedProvider(Say("one", usage=Usage(50_000, 1)), "two")
+    async with bare(tmp_path, provider) as program:
+        await program.ask("first")
+        await program.ask("second")
+        rows = program.rows("SELECT input_tokens, estimated, is_reported FROM usage ORDER BY id")
+        (told, estimated, _), (counted, _, is_reported) = rows
+        assert (told, is_reported) == (50_000, 0)
+        assert estimated < counted <= 3 * estimated
