@@ -179,8 +179,9 @@ class Router:
         cuts = self._inbox.open_turns()
         ended = end_left_over(self._chain) if any(cut.calls for cut in cuts) else 0
         for cut in cuts:
-            if is_served(cut.address):
-                self._take_up(cut, ended)
+            begun_by = cut.inbound if cut.inbound.role else self._judged_again(cut.inbox, cut.inbound)
+            if begun_by and is_served(begun_by.address):
+                self._take_up(cut._replace(inbound=begun_by), ended)
         for row, kept in self._inbox.waiting():
             inbound = kept if kept.role else self._judged_again(row, kept)
             if inbound is None:
