@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.commands.greeting import greeting
-from nanoclaw.commands.looking import checks
+from nanoclaw.commands.doctor import checks
 from nanoclaw.core import parts
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
@@ -245,7 +245,7 @@ def test_doctor_finds_in_the_configuration_what_a_start_would_refuse_or_leave_ou
 ) -> None:
     path = tmp_path / "config.toml"
     path.write_text(lines)
-    _, look = next(checks(load({"NANOCLAW_HOME": str(tmp_path)})))
+    look = dict(checks(load({"NANOCLAW_HOME": str(tmp_path)})))["configuration"]
     with pytest.raises(ConfigError) as caught:
         look()
     assert why in str(caught.value)

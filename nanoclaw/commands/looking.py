@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nanoclaw import attach
 from nanoclaw.core import chats
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.config import Config
 from nanoclaw.core.context import recent_talk
-from nanoclaw.core.errors import ChannelError, ConfigError, ScheduleError, StoreError
 from nanoclaw.core.manifest import Manifest, manifest
-from nanoclaw.core.messages import Address, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.parts import (
     all_tools,
     context_builder,
     for_guests,
     heartbeat_settings,
     make_forgetter,
-    make_home,
     note_search,
     person_clock,
-    section_extensions,
-    sections_off,
     skill_folders,
     skill_means,
-    stored,
     watched,
 )
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.core.sections import Mode, with_skills
-from nanoclaw.core.store.db import Store, owner
+from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.core.store.sessions import last_turn, session_of
 from nanoclaw.core.store.usage import lessons
@@ -44,81 +37,7 @@ from nanoclaw.plugins.heartbeat import heartbeat as heartbeats
 from nanoclaw.plugins.heartbeat.beats import Beats
 from nanoclaw.plugins.inspect import xray
 from nanoclaw.plugins.rules.pins import Pins
-from nanoclaw.plugins.schedule.schedule import STALE
 from nanoclaw.plugins.skills.skills import Skill, survey
-from nanoclaw.providers.choose import choose_model, make_provider
-
-
-def checks(config: Config) -> Iterator[tuple[str, Callable[[], str]]]:
-    """What `nanoclaw doctor` looks at: a name, and a check that returns what it found or raises NanoclawError."""
-
-    def workspace() -> str:
-        make_home(config)
-        Workspace(config.workspace_path).check_writable()
-        return str(config.workspace_path)
-
-    def store() -> str:
-        with stored(config) as opened:
-            if opened is None:
-                return "none yet"
-            verdict = opened.rows("PRAGMA quick_check")[0][0]
-            if verdict != "ok":
-                raise StoreError(f"{opened.path} is damaged: {verdict}")
-            return str(opened.path)
-
-    def model() -> str:
-        async def ask() -> str:
-            name = await choose_model(config)
-            provider = make_provider(config, name)
-            try:
-                hello = UserMessage("Answer with one word: hello", person_clock(config)())
-                answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
-                return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
-            finally:
-                await provider.aclose()
-
-        return asyncio.run(ask())
-
-    def configuration() -> str:
-        sections_off(config)
-        section_extensions(config)
-        heartbeat_settings(config)
-        for lack in chats.incomplete(config).values():
-            raise ConfigError(lack)
-        return str(config.file) if config.file.exists() else "none, defaults"
-
-    yield "configuration", configuration
-    yield "time zone", lambda: f"{person_clock(config).name}, now {person_clock(config)():%Y-%m-%d %H:%M}"
-    yield "workspace", workspace
-
-    def running() -> str:
-        pid, live = owner(config.home / "state.db"), attach.status(str(config.home))
-        if pid is None:
-            return "no: reminders come while nanoclaw gateway, or a chat, runs"
-        if live is None:
-            return f"process {pid}, which nobody can attach to"
-        troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
-        if troubles:
-            raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
-        if (live["tick"] or 0) > STALE:
-            raise ScheduleError(f"process {pid} has not looked at its jobs for {live['tick']} s: end it and start it")
-        return f"process {pid}, {live['role']}; the schedule ticked {live['tick']} s ago"
-
-    def login(name: str) -> str:
-        live = attach.status(str(config.home))
-        served = next((one for one in live["channels"] if one["name"] == name), None) if live else None
-        if served and served["trouble"]:
-            raise ChannelError(served["trouble"])
-        if served:
-            return f"served by process {owner(config.home / 'state.db')}"
-        who = asyncio.run(chats.logged_in(config, name))
-        return f"logged in as {who}" if who else "configured; it cannot be looked whether its login works"
-
-    yield "store", store
-    yield "running", running
-    for name in chats.configured(config):
-        yield name, partial(login, name)
-    yield "model", model
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,8 +293,10 @@ class Attachable:
             "urgent": urgent(app),
         }
 
-    def status(self) -> dict[str, Any]:
-        return self._app.status()
+    async def status(self) -> dict[str, Any]:
+        from nanoclaw.commands.doctor import found
+
+        return {**self._app.status(), "findings": found(await self._app.findings())}
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")

@@ -32,6 +32,7 @@ BUILT_IN: dict[str, str] = {
     "media": "nanoclaw.plugins.media.plugin:Media",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "budget": "nanoclaw.plugins.budget.plugin:Budget",
+    "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }

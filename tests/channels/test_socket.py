@@ -66,7 +66,7 @@ class FakeHost:
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         return {"role": "gateway"}
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:

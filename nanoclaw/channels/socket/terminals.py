@@ -34,7 +34,7 @@ class AttachHost(Protocol):
         """Its model and version; for a chat also its commands and what the owner has to know at once."""
         ...
 
-    def status(self) -> dict[str, Any]: ...
+    async def status(self) -> dict[str, Any]: ...
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         """Where and since when messages wait for somebody who reads them, of those that `serves` is true for."""
@@ -242,7 +242,7 @@ class Terminals:
         said_hello = {"nanoclaw": VERSION, "pid": os.getpid(), **facts}
         match hello.get("want"):
             case "status":
-                line.send({**said_hello, "status": self._host.status()})
+                line.send({**said_hello, "status": await self._host.status()})
             case "answer":
                 line.send(said_hello)
                 await self._answer(line, address)

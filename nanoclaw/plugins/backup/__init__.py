@@ -1,0 +1,1 @@
+"""One archive of everything, and the way back from it."""

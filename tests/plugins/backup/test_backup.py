@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -17,17 +16,19 @@ import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from nanoclaw.core.bootstrap import seed
+from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
-from nanoclaw.core.store.sessions import list_sessions
+from nanoclaw.core.store.history import list_sessions
+from nanoclaw.plugins.backup.archive import FORMAT
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
-from tests.program import REPOSITORY
+from tests.program import REPOSITORY, running
 
 Tree = dict[str, bytes | str | None]
 
@@ -295,10 +296,8 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, body: bytes = b"x", link: s
 
 
 def forge(path: Path, *members: Member, listed: dict[str, Any] | None = None) -> None:
-    """An archive of these members with a list that agrees with them, but for what `listed` says."""
-    files = {info.name: [len(body), hashlib.sha256(body).hexdigest()] for info, body in members if info.isreg()}
-    links = {info.name: info.linkname for info, _ in members if info.issym()}
-    listing = {"format": 1, "state": newest_format(), "files": files, "links": links, **(listed or {})}
+    """An archive of these members, with a manifest that says so, but for what `listed` says."""
+    listing = {"format": FORMAT, "state": newest_format(), **(listed or {})}
     with tarfile.open(path, "w:gz") as archive:
         for info, body in (*members, member("manifest.json", body=json.dumps(listing).encode())):
             archive.addfile(info, io.BytesIO(body))
@@ -327,13 +326,11 @@ BAD: dict[str, Callable[[Path], object]] = {
         path, member("workspace/l", tarfile.SYMTYPE, link="."), member("workspace/l/evil")
     ),
     "twice": lambda path: forge(path, member("workspace/a"), member("workspace/a", body=b"y")),
-    "wrong sum": lambda path: forge(
-        path, member("workspace/a"), listed={"files": {"workspace/a": [1, hashlib.sha256(b"y").hexdigest()]}}
+    "two links": lambda path: forge(
+        path, member("workspace/a", tarfile.SYMTYPE, link="b"), member("workspace/a", tarfile.SYMTYPE, link="c")
     ),
-    "too few": lambda path: forge(path, member("workspace/a"), listed={"files": {}}),
-    "too many": lambda path: forge(path, listed={"files": {"workspace/a": [1, "0"]}}),
-    "odd list": lambda path: forge(path, listed={"files": []}),
-    "newer": lambda path: forge(path, listed={"format": 2}),
+    "no state": lambda path: forge(path, listed={"state": None}),
+    "newer": lambda path: forge(path, listed={"format": FORMAT + 1}),
     "newer state": lambda path: forge(path, listed={"state": newest_format() + 1}),
     "no database": lambda path: forge(path, member("home/state.db", body=b"dear diary" * 100)),
     "late config": lambda path: forge(path, member("workspace/a"), member("home/config.toml", body=b"")),
@@ -397,6 +394,40 @@ def test_an_archive_cut_at_any_byte_is_refused(
     flipped[len(whole) // 2] ^= 0x10
     (tmp_path / "cut.tar.gz").write_bytes(flipped)
     assert run(["restore", str(tmp_path / "cut.tar.gz")]) == 1
+
+
+# -- of the version before, and in a chat
+
+
+def test_a_backup_of_the_version_before_is_restored(tmp_path: Path) -> None:
+    """Its manifest has check sums."""
+    file, other = tmp_path / "all.tar.gz", Home(tmp_path / "other")
+    sums = {"home/config.toml": [0, "e3b0"], "workspace/a.md": [2, "35b7"]}
+    listed = {"format": 1, "state": 4, "files": sums, "links": {}}
+    forge(file, member("home/config.toml", body=b""), member("workspace/a.md", body=b"hi"), listed=listed)
+    assert other.run("restore", str(file)).out.startswith("2 files are restored.")
+    assert (other.workspace / "a.md").read_text() == "hi"
+
+
+async def test_an_owner_makes_one_in_a_chat_without_what_plugins_can_make_anew(tmp_path: Path) -> None:
+    class Diary(Plugin):
+        name = "diary"
+
+        def files(self) -> dict[Path, Literal["kept", "derived"]]:
+            home = tmp_path / "home"
+            return {home / "diary.cache": "derived", tmp_path / "diary": "kept"}
+
+    file = tmp_path / "all.tar.gz"
+    async with running(tmp_path / "home", plugins=["backup", Diary]) as program:
+        (tmp_path / "home" / "diary.cache").write_text("made anew")
+        assert "say where to" in await program.ask("/backup all.tar.gz")
+        said = await program.ask(f"/backup {file}")
+        assert f"are in {file}, checked by restoring it." in said
+        assert f"Left out: {tmp_path}/diary (it lies elsewhere)" in said
+    with tarfile.open(file) as archive:
+        names = archive.getnames()
+    assert "home/state.db" in names
+    assert "home/diary.cache" not in names
 
 
 # -- a kill

@@ -1,0 +1,154 @@
+"""`nanoclaw doctor`: looks at everything that a start needs, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from nanoclaw import attach
+from nanoclaw.core import channels, home
+from nanoclaw.core.channel import ChannelHost, Checks
+from nanoclaw.core.clock import clock
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
+from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.plugin import Finding
+from nanoclaw.core.store.copies import daily_copies, is_whole
+from nanoclaw.core.store.db import owner
+from nanoclaw.core.workspace import Workspace
+
+Check = Callable[[], str]
+"""Says what it found, or raises NanoclawError."""
+
+
+def doctor(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.core.build import start_logging
+
+    start_logging(config, filter(None, [config.model.api_key]))
+    problems: dict[str, str] = {}
+    for what, check in checks(config):
+        try:
+            print(f"ok    {what}: {check()}")
+        except NanoclawError as error:
+            first = problems.setdefault(str(error), what)
+            print(f"wrong {what}: {error}" if first == what else f"?     {what}: not checked, as the {first} is wrong")
+    return 1 if problems else 0
+
+
+def checks(config: Config) -> Iterator[tuple[str, Check]]:
+    """Everything that is looked at, by name; later checks are made from what earlier ones found."""
+    pid = owner(config.home / "state.db")
+    live = attach.status(str(config.home)) if pid else None
+    findings: list[list[Any]] = live.get("findings", []) if live else []
+
+    def configuration() -> str:
+        for lack in channels.incomplete(config):
+            raise ConfigError(lack)
+        if not pid:
+            findings.extend(asyncio.run(_findings(config)))
+        return str(config.file) if config.file.exists() else "none, defaults"
+
+    yield "time zone", partial(_time_zone, config)
+    yield "configuration", configuration
+    yield "workspace", partial(_workspace, config)
+    yield "store", partial(_store, config)
+    yield "running", partial(_running, pid, live)
+    for name, table in _configured(config).items():
+        yield name, partial(_login, config, table, pid, live)
+    for plugin, is_well, text in findings:
+        yield plugin, partial(_found, is_well, text)
+    yield "model", lambda: asyncio.run(_model(config))
+
+
+async def _findings(config: Config) -> list[list[Any]]:
+    """What the plugins find, asked in this process. Raises NanoclawError for what cannot start."""
+    from nanoclaw.core.build import build
+
+    app = build(config)
+    try:
+        return found(await app.findings(deep=True))
+    finally:
+        await app.aclose()
+
+
+def found(findings: Iterable[tuple[str, Finding]]) -> list[list[Any]]:
+    """Findings of plugins as they are sent to another process: whose, whether it is well, and what."""
+    return [[one.name or plugin, one.is_well, one.text] for plugin, one in findings]
+
+
+def _found(is_well: bool, text: str) -> str:
+    if not is_well:
+        raise NanoclawError(text)
+    return text
+
+
+def _time_zone(config: Config) -> str:
+    now = clock(config.person.timezone, config.environment)
+    return f"{now.name}, now {now():%Y-%m-%d %H:%M}"
+
+
+def _workspace(config: Config) -> str:
+    home.make_home(config)
+    Workspace(config.workspace_path).check_writable()
+    return str(config.workspace_path)
+
+
+def _store(config: Config) -> str:
+    with home.stored(config) as opened:
+        if opened is None:
+            return "none yet"
+        if not is_whole(opened.db):
+            raise StoreError(
+                f"{opened.path} is damaged. The next chat keeps it aside and goes on with what can be read."
+            )
+        copies = daily_copies(opened.path)
+        kept = f"{len(copies)} daily copies, the newest {copies[0].name}" if copies else "no daily copy yet"
+        return f"{opened.path}; {kept}"
+
+
+def _running(pid: int | None, live: dict[str, Any] | None) -> str:
+    if pid is None:
+        return "no: reminders come while nanoclaw gateway, or a chat, runs"
+    if live is None:
+        return f"process {pid}, which nobody can attach to"
+    troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
+    if troubles:
+        raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
+    return f"process {pid}, {live['role']}"
+
+
+def _configured(config: Config) -> dict[str, channels.ChannelTable]:
+    try:
+        return {name: table for name, table in channels.tables(config).items() if table.is_configured}
+    except ConfigError:  # the configuration is wrong
+        return {}
+
+
+def _login(config: Config, table: channels.ChannelTable, pid: int | None, live: dict[str, Any] | None) -> str:
+    """Ask the process that serves a channel, else log in."""
+    served = next((one for one in live["channels"] if one["name"] == table.name), None) if live else None
+    if served and served["trouble"]:
+        raise ChannelError(served["trouble"])
+    if served:
+        return f"served by process {pid}"
+    now = clock(config.person.timezone, config.environment)
+    channel = channels.make(config, table, ChannelHost(config.home / table.name, now))
+    if not isinstance(channel, Checks):
+        return "configured; it cannot be looked whether its login works"
+    return f"logged in as {asyncio.run(channel.check())}"
+
+
+async def _model(config: Config) -> str:
+    from nanoclaw.providers.choose import choose_model, make_provider
+
+    name = await choose_model(config)
+    provider = make_provider(config, name)
+    try:
+        hello = UserMessage("Answer with one word: hello", clock(config.person.timezone, config.environment)())
+        answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
+        return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
+    finally:
+        await provider.aclose()
