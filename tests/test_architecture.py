@@ -21,7 +21,7 @@ DEBTS = Path(__file__).with_name("architecture_debts.txt")
 
 LIBRARIES_OF_OURS = frozenset(
     {"time_words", "markdown", "documents", "net", "beneath", "spawn", "atomic_write", "message_split"}
-    | {"shell_words", "escapes", "dollars", "pictures", "tokenizer"}
+    | {"shell_words", "escapes", "outputs", "dollars", "pictures", "tokenizer"}
 )
 """Pure: they import nothing of ours, and know nothing of an assistant."""
 

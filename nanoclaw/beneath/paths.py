@@ -42,6 +42,15 @@ def resolve(root: Path, path: str, *, for_writing: bool, read_roots: Sequence[Pa
     return target
 
 
+def name_beneath(root: Path, path: str) -> str:
+    """The path within the folder that a path leads to, free of links and dots; '' for what lies elsewhere."""
+    with contextlib.suppress(OSError, ValueError):
+        base = os.path.realpath(root)
+        name = os.path.relpath(os.path.realpath(os.path.join(base, path)), base)  # noqa: PTH118
+        return "" if name.split("/")[0] in ("..", ".") else name
+    return ""
+
+
 def open_for_reading(root: Path, path: str, read_roots: Sequence[Path] = ()) -> BinaryIO:
     """A plain file, checked once more on the opened descriptor."""
     base, parts = _locate(root, path, read_roots)

@@ -35,7 +35,7 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.model_call import ModelCalls, Models
-from nanoclaw.core.outputs import Outputs
+from nanoclaw.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn

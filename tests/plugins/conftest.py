@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
-from nanoclaw.core.messages import Inbound, Origin, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.build import BUILT_IN, build
+from nanoclaw.core.messages import Effect, Inbound, Origin, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.store.audit import COLUMNS, effect_of
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.program import MAIN, config_of
 
@@ -48,12 +52,19 @@ class Hands:
         inbound = Inbound(MAIN, "me", "", UserMessage("", NOW, origin), role="owner")
         turn = app.runner._turn(0, inbound, MAIN, app.sessions.of(MAIN))
         result = await app.calls.call(ToolCall("1", name, arguments), turn)
+        for change in turn.begun_changes:
+            app.transactions.write(change)
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
             name,
             result.text,
         )
         return result
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The audit log, newest first."""
+        return [effect_of(row) for row in self.app.store.rows(f"SELECT {COLUMNS} FROM ledger ORDER BY id DESC")]
 
 
 @pytest.fixture
@@ -66,8 +77,18 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(tmp_path: Path, root: Path) -> Iterator[App]:
-    """All of the program in a home that is `tmp_path`."""
-    app = build(config_of(tmp_path), provider=ScriptedProvider(), clock=lambda: NOW)
+    """All of the program in a home that is `tmp_path`, which has a folder of skills beside the workspace."""
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    (skills / "SKILL.md").write_text("how to\n")
+
+    class Shipped(Plugin):
+        name = "skills"
+        public = SimpleNamespace(folders=(skills,))
+
+    config = config_of(tmp_path, PATH=os.environ["PATH"], HOME=str(tmp_path), CANARY_API_KEY="sk-canary-value")
+    plugins = [*(name for name in BUILT_IN if name != "skills"), Shipped]
+    app = build(config, provider=ScriptedProvider(), clock=lambda: NOW, plugins=plugins)
     yield app
     asyncio.run(app.aclose())
 

@@ -1,0 +1,1 @@
+"""Claims: answers that say more than was done."""

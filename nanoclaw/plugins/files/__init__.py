@@ -1,0 +1,1 @@
+"""Files: the tools that read, write and search files in the workspace."""

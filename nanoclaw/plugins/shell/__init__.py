@@ -1,0 +1,1 @@
+"""Shell: the tool that runs commands in the workspace."""

@@ -1,0 +1,1 @@
+"""Undo: what tools did, told and taken back."""

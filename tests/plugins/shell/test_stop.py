@@ -6,16 +6,13 @@ import asyncio
 import time
 from pathlib import Path
 
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import assert_legal, bare, results
+from tests.program import assert_legal, results, running
 
 
 async def test_a_stop_ends_a_running_command_within_a_second(tmp_path: Path) -> None:
-    shell = shell_tools(Workspace(tmp_path / "workspace"), {"PATH": "/usr/bin:/bin"})
     step = call("exec", {"command": "mkfifo gate; echo > begun; cat gate", "timeout_seconds": 60})
-    async with bare(tmp_path, ScriptedProvider(step), tools=shell) as program:
+    async with running(tmp_path, ScriptedProvider(step), plugins=["shell"]) as program:
         await program.say("sleep")
         while not (program.workspace / "begun").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.01)

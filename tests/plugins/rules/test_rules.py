@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.rules.commands import LONGEST_PIN, MOST_PINS
+from nanoclaw.plugins.rules.plugin import LONGEST_PIN, MOST_PINS
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.core.house import NOON, builder_for, house, results
-from tests.core.test_compaction import SUMMED_UP, Model, home_of, talk
+from tests.program import results, running, tools_plugin
 
 RULE = "Never use exec."
-
-
-async def exec(command: str) -> str:
-    """Run a command."""
-    return f"ran {command}"
+NOTHING = '{"forbids": []}'
 
 
 def test_a_pin_is_in_every_request_after_new_and_after_a_restart(tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Effect
-from nanoclaw.core.store.audit import Ledger
-from nanoclaw.core.store.db import Store
-from nanoclaw.plugins.forget.forgetting import memory_command
-from nanoclaw.plugins.undo import changes as module
-from nanoclaw.plugins.undo.changes import Changes
-from tests.plugins.conftest import CONTEXT, NOW, Hands
+from nanoclaw.plugins.undo import file_versions as module
+from nanoclaw.plugins.undo.file_versions import FileVersions
+from tests.plugins.conftest import NOW, Hands
 
 FACTS = "".join(f"- fact number {number}\n" for number in range(20))
 
@@ -27,9 +25,11 @@ def facts(root: Path) -> Path:
     return path
 
 
-def ledger(hands: Hands) -> list[Effect]:
-    assert hands.store
-    return Ledger(hands.store, lambda: NOW).of(CONTEXT.address, 100)
+@pytest.fixture
+def undo(hands: Hands) -> FileVersions:
+    found = hands.app.public("undo")
+    assert isinstance(found, FileVersions)
+    return found
 
 
 def copies(tmp_path: Path) -> list[bytes]:
@@ -46,18 +46,19 @@ def test_a_change_that_takes_more_than_half_of_a_memory_file_needs_a_yes(hands: 
     error = hands.error("edit_file", path=path, old=FACTS[:300], new="")
     assert "out of MEMORY.md" in error
     assert facts.read_text() == FACTS
-    assert [effect.state for effect in ledger(hands)] == ["failed", "failed"]
+    assert hands.effects == []
 
 
-def test_a_yes_holds_once(hands: Hands, facts: Path, changes: Changes) -> None:
-    assert "once, for ten minutes" in memory_command(changes, None, "allow")
+def test_a_yes_holds_once(hands: Hands, facts: Path, undo: FileVersions) -> None:
+    undo.allow_shrinking()
     hands("write_file", path="MEMORY.md", content="- one\n")
     facts.write_text(FACTS)
     hands.error("write_file", path="MEMORY.md", content="- one\n")
 
 
-def test_an_old_yes_is_none(hands: Hands, facts: Path, changes: Changes, tmp_path: Path) -> None:
-    Changes(tmp_path / "undo", changes.workspace, lambda: NOW - timedelta(minutes=11), None).allow_shrinking()
+def test_an_old_yes_is_none(hands: Hands, facts: Path, undo: FileVersions, tmp_path: Path) -> None:
+    undo.allow_shrinking()
+    (tmp_path / "undo/allowed").write_text((NOW - timedelta(minutes=11)).isoformat())
     hands.error("write_file", path="MEMORY.md", content="- one\n")
 
 
@@ -80,33 +81,33 @@ def test_daily_notes_are_looked_after_too(hands: Hands) -> None:
 
 @pytest.mark.parametrize("command", ["rm MEMORY.md", "echo > MEMORY.md", "rm MEMORY.md; exit 3", "mv MEMORY.md x.md"])
 def test_a_memory_file_that_a_command_emptied_can_be_brought_back(
-    hands: Hands, facts: Path, changes: Changes, command: str
+    hands: Hands, facts: Path, undo: FileVersions, command: str
 ) -> None:
     said = hands("exec", command=command)
     assert "of 20 lines out of MEMORY.md. The person is told; /undo brings them back.]" in said
-    loss, ran = ledger(hands)
+    loss, ran = hands.effects
     assert (ran.kind, ran.before) == ("command", None)
     assert (loss.kind, loss.state, loss.before) == ("loss", "done", sha256(FACTS.encode()).hexdigest())
-    changes.undo()
+    undo.undo()
     assert facts.read_text() == FACTS
 
 
 def test_a_command_that_is_stopped_by_its_time_limit_has_its_losses_kept_too(hands: Hands, facts: Path) -> None:
     said = hands.error("exec", command="rm MEMORY.md; sleep 20", timeout_seconds=1)
     assert "a command took 20 of 20 lines out of MEMORY.md" in said
-    assert [effect.kind for effect in ledger(hands)] == ["loss", "command"]
+    assert [effect.kind for effect in hands.effects] == ["loss", "command"]
 
 
 def test_a_command_that_leaves_memory_files_alone_keeps_nothing(hands: Hands, facts: Path, tmp_path: Path) -> None:
     hands("exec", command="echo '- one more' >> MEMORY.md; cp MEMORY.md other.md; echo > other.md")
-    assert [effect.kind for effect in ledger(hands)] == ["command"]
+    assert [effect.kind for effect in hands.effects] == ["command"]
     assert not (tmp_path / "undo").exists()
 
 
 # --- undo
 
 
-def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts: Path, changes: Changes) -> None:
+def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts: Path, undo: FileVersions) -> None:
     states = [facts.read_bytes()]
     for name, arguments in (
         ("memory_add", {"text": "x", "kind": "fact"}),
@@ -117,63 +118,65 @@ def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts
     ):
         hands(name, **arguments)
         states.append(facts.read_bytes())
-    log = memory_command(changes, None, "log").splitlines()
-    assert log[-1] == "- 2026-05-03 23:30 MEMORY.md: noted “x” (memory_add)"
-    assert len(log) == 5
+    first, *_, last = undo.last()
+    assert (last.target, last.text, last.tool) == ("MEMORY.md", "noted “x”", "memory_add")
+    assert first.tool == "write_file"
     for state in reversed(states[:-1]):
-        assert memory_command(changes, None, "undo").startswith("MEMORY.md is as it was before 2026-05-03 23:30")
+        assert undo.undo().target == "MEMORY.md"
         assert facts.read_bytes() == state
     with pytest.raises(WorkspaceError, match="no change of a memory file to undo"):
-        memory_command(changes, None, "undo")
+        undo.undo()
 
 
-def test_a_new_note_is_taken_away_again(hands: Hands, changes: Changes) -> None:
+def test_a_new_note_is_taken_away_again(hands: Hands, undo: FileVersions) -> None:
     hands("memory_add", text="x")
-    changes.undo()
+    undo.undo()
     assert not (hands.root / "memory/2026-05-03.md").exists()
 
 
-def test_what_another_hand_changed_since_is_not_overwritten(hands: Hands, facts: Path, changes: Changes) -> None:
+def test_what_another_hand_changed_since_is_not_overwritten(hands: Hands, facts: Path, undo: FileVersions) -> None:
     hands("memory_add", text="x", kind="fact")
     facts.write_text("by hand")
     with pytest.raises(WorkspaceError, match="changed since by another hand"):
-        changes.undo()
+        undo.undo()
     assert facts.read_text() == "by hand"
 
 
-def test_odd_bytes_come_back_as_they_were(hands: Hands, changes: Changes) -> None:
+def test_odd_bytes_come_back_as_they_were(hands: Hands, undo: FileVersions) -> None:
     content = b"\xff\xfe odd \x00 \xed\xa0\x80 bytes\r\n"
     (hands.root / "MEMORY.md").write_bytes(content)
     hands("append_file", path="MEMORY.md", content="x")
-    changes.undo()
+    undo.undo()
     assert (hands.root / "MEMORY.md").read_bytes() == content
 
 
-def test_what_fails_or_changes_nothing_is_no_change(hands: Hands, facts: Path, changes: Changes) -> None:
+def test_what_fails_or_changes_nothing_is_no_change(hands: Hands, facts: Path, undo: FileVersions) -> None:
     hands.error("edit_file", path="MEMORY.md", old="nowhere", new="x")
     hands("write_file", path="MEMORY.md", content=FACTS)
     hands("write_file", path="other.md", content="x")
     hands.error("write_file", path="../MEMORY.md", content="x")
-    assert changes.last() == []
+    assert undo.last() == []
 
 
-def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands: Hands, changes: Changes) -> None:
+def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands: Hands, undo: FileVersions) -> None:
     (hands.root / "real").mkdir()
     (hands.root / "link").symlink_to("real")
     hands("write_file", path="link/../link/a.txt", content="x")
-    (effect,) = ledger(hands)
+    (effect,) = hands.effects
     assert (effect.target, effect.text) == ("real/a.txt", "wrote real/a.txt")
-    changes.take_back(effect)
+    undo.take_back(effect)
     assert list((hands.root / "real").iterdir()) == []
 
 
-def test_nothing_is_put_back_through_a_link_that_was_set_since(hands: Hands, changes: Changes, tmp_path: Path) -> None:
+def test_nothing_is_put_back_through_a_link_that_was_set_since(
+    hands: Hands, undo: FileVersions, tmp_path: Path
+) -> None:
     hands("write_file", path="notes/a.txt", content="one")
     hands("write_file", path="notes/a.txt", content="two")
     (hands.root / "notes").rename(tmp_path / "outside")
     (hands.root / "notes").symlink_to(tmp_path / "outside")
     with pytest.raises(WorkspaceError, match="through a link that was not there before"):
-        changes.take_back(ledger(hands)[0])
+        undo.take_back(hands.effects[0])
     assert (tmp_path / "outside/a.txt").read_text() == "two"
 
 
@@ -191,7 +194,7 @@ def test_a_file_too_large_to_be_kept_is_written_and_cannot_be_put_back(
     monkeypatch.setattr(module, "LARGEST_BYTES", 1_000)
     (hands.root / "a.txt").write_text("x" * 1_001)
     hands("append_file", path="a.txt", content="y")
-    (effect,) = ledger(hands)
+    (effect,) = hands.effects
     assert (effect.state, effect.before, effect.after) == ("done", None, None)
 
 
@@ -205,12 +208,12 @@ def test_a_copy_is_kept_once_however_often_it_is_needed(hands: Hands, tmp_path: 
 
 
 def test_copies_older_than_their_days_and_beyond_their_bytes_are_dropped_the_oldest_first(
-    root: Path, tmp_path: Path, store: Store, changes: Changes
+    hands: Hands, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [NOW]
-    kept = Changes(
-        tmp_path / "undo", changes.workspace, lambda: now[0], Ledger(store, lambda: NOW), days=30, most_bytes=2_500
-    )
+    host = PluginHost(hands.app, "undo")
+    monkeypatch.setattr(hands.app, "clock", lambda: now[0])
+    kept = FileVersions(host, tmp_path / "undo", days=30, most_bytes=2_500)
     for number, day in enumerate((0, 1, 2, 3)):
         now[0] = NOW + timedelta(days=day)
         (root / "a.txt").write_text(str(number) * 1_000)
@@ -223,37 +226,37 @@ def test_copies_older_than_their_days_and_beyond_their_bytes_are_dropped_the_old
 
 
 def test_a_change_whose_copy_is_dropped_or_damaged_is_not_undone(
-    hands: Hands, facts: Path, changes: Changes, tmp_path: Path
+    hands: Hands, facts: Path, undo: FileVersions, tmp_path: Path
 ) -> None:
     hands("memory_add", text="x", kind="fact")
     (copy,) = (tmp_path / "undo").iterdir()
     copy.write_text("damaged")
     with pytest.raises(WorkspaceError, match=r"its copy of 2026-05-03 23:30 is not kept any more \(30 days, 200 MB\)"):
-        changes.undo()
+        undo.undo()
     assert facts.read_text().startswith(FACTS)
 
 
 def test_forgotten_words_leave_the_copies_and_the_rest_can_still_be_undone(
-    hands: Hands, changes: Changes, tmp_path: Path
+    hands: Hands, undo: FileVersions, tmp_path: Path
 ) -> None:
     path = hands.root / "plan.txt"
     path.write_text("a\nzebra\nb\n")
     hands("append_file", path="plan.txt", content="c")
     hands("append_file", path="plan.txt", content="d")
-    changes.forget(lambda line: "zebra" in line)
+    undo.forget(lambda line: "zebra" in line)
     path.write_text(path.read_text().replace("zebra\n", ""))
     assert not any(b"zebra" in copy for copy in copies(tmp_path))
-    for effect in ledger(hands):
-        changes.take_back(effect)
+    for effect in hands.effects:
+        undo.take_back(effect)
     assert path.read_text() == "a\nb\n"
 
 
 def test_a_change_made_without_a_turn_belongs_to_the_conversation_it_was_made_in(
-    hands: Hands, changes: Changes
+    hands: Hands, undo: FileVersions
 ) -> None:
-    with changes.of(Effect("/note", "note", "memory/a.md", "noted “x”"), "test:2"):
+    with undo.of(Effect("/note", "note", "memory/a.md", "noted “x”"), Address("test", "2")):
         (hands.root / "memory").mkdir()
         (hands.root / "memory/a.md").write_text("x")
-    assert hands.store
-    (effect,) = Ledger(hands.store, lambda: NOW).of(Address("test", "2"), 5)
+    (effect,) = hands.effects
+    assert [row[0] for row in hands.app.store.rows("SELECT address FROM ledger")] == ["test:2"]
     assert (effect.state, effect.before, effect.text) == ("done", "", "noted “x”")

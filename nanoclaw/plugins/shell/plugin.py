@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.messages import ToolExample
+from nanoclaw.core.messages import Effect, ToolExample
+from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.redact import clean_environment
 from nanoclaw.core.tool import Tool, tool
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.escapes import plain
+from nanoclaw.escapes import plain, visible
 
 if TYPE_CHECKING:
-    from nanoclaw.core.outputs import Outputs
+    from nanoclaw.outputs import Outputs
     from nanoclaw.spawn import Ended
 
 HEAD_CHARACTERS = 4_000
@@ -26,33 +28,39 @@ TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
 
 
-def shell_tools(
-    workspace: Workspace,
-    environment: Mapping[str, str],
-    *,
-    granted: Mapping[str, str] | None = None,
-    timeout_seconds: int = 60,
-) -> list[Tool]:
-    """`exec`, with what is left of the environment once names that smell of secrets are taken out, and with what the
-    person has `granted`."""
-    visible = {**clean_environment(environment), **(granted or {}), **_QUIET}
-    shell = next((name for name in ("/bin/bash", "/usr/bin/bash") if Path(name).exists()), "/bin/sh")
+class Settings(NamedTuple):
+    """`exec_seconds`: how long a command may run where the model says nothing else."""
 
-    async def exec(command: str, timeout_seconds: Annotated[int, "at most 600"] = timeout_seconds) -> str:
+    exec_seconds: int = 60
+
+
+class Shell(Plugin):
+    name = "shell"
+    settings = Settings
+    keys: ClassVar[Mapping[str, str]] = {"exec_seconds": "limits.exec_seconds"}
+
+    def __init__(self, host: Host, settings: Settings) -> None:
+        self._host, self._settings = host, settings
+        self.public = Environment(host)
+
+    def tools(self) -> Iterable[Tool]:
+        return [replace(tool(self._exec, examples=_EXAMPLES), audit=_effect)]
+
+    async def _exec(self, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None) -> str:
         """Run a shell command in the workspace. Returns its output and exit status; background processes are ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
-        from nanoclaw.core.outputs import Outputs
+        from nanoclaw.outputs import Outputs
         from nanoclaw.spawn import run_process
 
-        seconds = min(max(1, timeout_seconds), LONGEST_SECONDS)
-        outputs = Outputs(workspace.root)
+        seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
+        outputs = Outputs(self._host.workspace)
         spool = outputs.spool()
         try:
             ended = await run_process(
-                (shell, "-c", command),
-                folder=workspace.root,
-                environment=visible,
+                (_shell(), "-c", command),
+                folder=self._host.workspace,
+                environment=self.public.variables,
                 timeout_seconds=seconds,
                 spool=spool.write,
             )
@@ -66,11 +74,36 @@ def shell_tools(
             raise ToolError(text)
         return text
 
-    examples = (
-        ToolExample("How much disk space is left?", {"command": "df -h ."}),
-        ToolExample("Run my backup script", {"command": "sh backup.sh"}),
-    )
-    return [tool(exec, examples=examples)]
+
+class Environment:
+    """The environment of commands, for whoever runs some beside the model's: what the plugin makes public."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """What is left of the process's once names that smell of secrets are out, and what the person grants."""
+        core = self._host.get("core")
+        given = core.config.environment
+        granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
+        return {**clean_environment(given, core.secrets), **granted, **_QUIET}
+
+
+_EXAMPLES = (
+    ToolExample("How much disk space is left?", {"command": "df -h ."}),
+    ToolExample("Run my backup script", {"command": "sh backup.sh"}),
+)
+
+
+def _effect(arguments: dict[str, Any]) -> Effect:
+    command = str(arguments["command"])
+    line = visible(" ".join(command.split()))
+    return Effect("exec", "command", command[:500], f"ran `{line if len(line) <= 60 else line[:59] + '…'}`")
+
+
+def _shell() -> str:
+    return next((name for name in ("/bin/bash", "/usr/bin/bash") if Path(name).exists()), "/bin/sh")
 
 
 _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
@@ -108,7 +141,7 @@ def _shortened(ended: Ended, outputs: Outputs, kept: str) -> str:
     else:
         total = len(ended.head) + len(ended.tail) + ended.dropped
         left_out = f"about {max(0, total - HEAD_CHARACTERS - TAIL_CHARACTERS):,} bytes"
-    from nanoclaw.core.outputs import hint
+    from nanoclaw.outputs import hint
 
     ends = f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
     return f"{ends}\n{hint(kept)}"

@@ -1,6 +1,6 @@
-"""What tools changed in files, so that it can be undone: copies of what was there before, named by their SHA-256.
+"""Versions of files: copies of what was there before a change, named by their SHA-256, and how a change is taken back.
 
-Which file was which is said by the ledger. A copy is on disk before the file is changed.
+Which file was which is said by the audit log. A copy is on disk before the file is changed.
 """
 
 from __future__ import annotations
@@ -8,22 +8,24 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from nanoclaw.atomic_write import reason, replace_in, sync_folder, write_atomically
+from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.messages import Effect
-from nanoclaw.core.workspace import Workspace
+from nanoclaw.core.messages import Address, Effect
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.plugins.undo.audit_log import AuditLog, when
 
-KEPT_DAYS = 30
-KEPT_BYTES = 200_000_000
-"""So long and so much is kept; the oldest goes first."""
+T = TypeVar("T")
+
 LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
 ALLOWED_FOR = timedelta(minutes=10)
@@ -31,35 +33,16 @@ LOOKED_AT = 1_000
 """So many changes of files are looked at for the last one of a memory file."""
 
 
-class Ledger(Protocol):
-    """The store's, as far as it is about files."""
+class FileVersions:
+    """The versions of one workspace's files, with the copies in a folder of the home: what the plugin makes public.
 
-    def add(self, effect: Effect, address: str) -> None: ...
+    Whoever has a transaction open gives it; without one each change makes its own.
+    """
 
-    def of_files(self, count: int) -> Sequence[Effect]: ...
-
-    def mark_undone(self, effect: Effect) -> None: ...
-
-    def rename(self, hashes: dict[str, str]) -> list[tuple[int, str | None, str | None]]: ...
-
-    def put_back(self, lines: Iterable[tuple[int, str | None, str | None]]) -> None: ...
-
-
-class Changes:
-    """The changes of one workspace's files, with the copies in a folder of the home."""
-
-    def __init__(
-        self,
-        folder: Path,
-        workspace: Workspace,
-        clock: Callable[[], datetime],
-        ledger: Ledger | None,
-        *,
-        days: int = KEPT_DAYS,
-        most_bytes: int = KEPT_BYTES,
-    ) -> None:
-        """Without a `ledger` nothing was ever changed, and nothing may be."""
-        self._folder, self.workspace, self._clock, self._ledger = folder, workspace, clock, ledger
+    def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
+        """So long and so much is kept; the oldest goes first."""
+        self._root, self._folder, self._clock, self._log = host.workspace, folder, host.now, AuditLog(host)
+        self._core = host.get("core")
         self._days, self._most_bytes = days, most_bytes
         self._swept: datetime | None = None
         self._bytes = 0  # in copies, since they were last counted
@@ -69,7 +52,7 @@ class Changes:
     def read(self, name: str) -> bytes | None:
         """None for what is no plain file with one name, or too large to be kept."""
         try:
-            descriptor = os.open(self.workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(self._root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
                 if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
@@ -84,7 +67,7 @@ class Changes:
         if content is not None:
             return sha256(content).hexdigest()
         with suppress(OSError, ValueError):
-            return None if os.path.lexists(self.workspace.root / name) else ""
+            return None if os.path.lexists(self._root / name) else ""
         return None
 
     def keep(self, name: str) -> str | None:
@@ -102,21 +85,30 @@ class Changes:
             ) from None
 
     @contextmanager
-    def of(self, effect: Effect, address: str = "") -> Iterator[None]:
-        """Put a change that no turn makes into the ledger when it is done; `address` is its conversation, if any."""
-        before = self.keep(effect.target)
-        yield
-        after = self.state(effect.target)
-        if self._ledger and after != before:
-            self._ledger.add(replace(effect, state="done", before=before, after=after), address)
+    def watch(self, effect: Effect, report: Callable[[Effect], None]) -> Iterator[None]:
+        """Keep what the file of an effect is before a change, and report it with what it is after, whatever becomes of
+        the change. Raises WorkspaceError, before anything was changed, when no copy can be kept."""
+        before = self.keep(effect.target) if effect.target else None
+        try:
+            yield
+        finally:
+            after = self.state(effect.target) if before is not None else None
+            report(replace(effect, before=None if after is None else before, after=after))
 
-    def today(self) -> str:
-        """The name of today's note."""
-        return f"memory/{self._clock().date().isoformat()}.md"
+    @contextmanager
+    def of(self, effect: Effect, conversation: Address | None = None, tx: Tx | None = None) -> Iterator[None]:
+        """The same for a change that no turn makes: it goes into the audit log of a conversation, if it changed
+        anything."""
+        reported: list[Effect] = []
+        with self.watch(effect, reported.append):
+            yield
+        for done in reported:
+            if done.before != done.after:
+                self._write(tx, partial(self._log.add, effect=replace(done, state="done"), conversation=conversation))
 
     # --- taking back -------------------------------------------------------------------------------------------------
 
-    def take_back(self, effect: Effect) -> None:
+    def take_back(self, effect: Effect, tx: Tx | None = None) -> None:
         """Put a file back as it was before. Raises WorkspaceError, and changes nothing, when it is another one since or
         its copy is not kept any more."""
         name, now = effect.target, self.state(effect.target)
@@ -125,32 +117,29 @@ class Changes:
         if now != effect.before:
             if now != effect.after:
                 raise WorkspaceError(
-                    f"{name} was changed since by another hand, so its last change ({_when(effect)}, {effect.tool}) is "
+                    f"{name} was changed since by another hand, so its last change ({when(effect)}, {effect.tool}) is "
                     "not undone. Edit the file itself."
                 )
             self._put(name, self._content(effect))
-        if self._ledger:
-            self._ledger.mark_undone(effect)
+        self._write(tx, partial(self._log.mark_undone, effect=effect))
 
     def last(self, count: int = 10) -> list[Effect]:
         """Changes of memory files that can be undone, the newest first."""
-        effects = self._ledger.of_files(LOOKED_AT) if self._ledger else ()
-        return [effect for effect in effects if memory_name(self.workspace, effect.target)][:count]
+        return [effect for effect in self._log.of_files(LOOKED_AT) if is_memory(self._root, effect.target)][:count]
 
-    def undo(self) -> Effect:
+    def undo(self, tx: Tx | None = None) -> Effect:
         """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, when there is none or
         the file was changed since by another hand."""
         for effect in self.last(1):
-            self.take_back(effect)
+            self.take_back(effect, tx)
             return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
 
-    def forget(self, has_words: Callable[[str], bool]) -> dict[str, Any]:
+    def forget(self, has_words: Callable[[str], bool], tx: Tx | None = None) -> dict[str, Any]:
         """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
-        called while the files still have them. What `bring_back` needs, as JSON has it."""
+        called while the files still have them. Returns what `bring_back` needs, as JSON has it."""
         others: dict[str, str] = {}
         copies: dict[str, Any] = {}
-        lines: list[tuple[int, str | None, str | None]] = []
         for path in self._copies():
             with suppress(FileNotFoundError):
                 content = path.read_bytes()
@@ -159,15 +148,14 @@ class Changes:
                     taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
                     copies[path.name] = [others[path.name], taken]
                     path.unlink()
-        if self._ledger:
-            for name in {effect.target for effect in self._ledger.of_files(LOOKED_AT)}:
-                content = self.read(name) or b""
-                others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
-            lines = self._ledger.rename({old: new for old, new in others.items() if old != new})
-        return {"copies": copies, "lines": lines}
+        for name in {effect.target for effect in self._log.of_files(LOOKED_AT)}:
+            content = self.read(name) or b""
+            others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
+        hashes = {old: new for old, new in others.items() if old != new}
+        return {"copies": copies, "lines": self._write(tx, partial(self._log.rename, hashes=hashes))}
 
-    def bring_back(self, forgotten: Mapping[str, Any]) -> None:
-        """Undo `forget`: copies and ledger are as they were, as far as the copies are still there."""
+    def bring_back(self, forgotten: Mapping[str, Any], tx: Tx | None = None) -> None:
+        """Undo `forget`: copies and audit log are as they were, as far as the copies are still there."""
         for name, (other, taken) in forgotten.get("copies", {}).items():
             with suppress(OSError):
                 lines, encoding = _lines((self._folder / other).read_bytes())
@@ -176,8 +164,10 @@ class Changes:
                 content = "\n".join(lines).encode(encoding, "surrogateescape")
                 if sha256(content).hexdigest() == name:
                     self._save(content)
-        if self._ledger:
-            self._ledger.put_back((number, before, after) for number, before, after in forgotten.get("lines", ()))
+        self._write(tx, partial(self._log.put_back, lines=forgotten.get("lines", ())))
+
+    def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
+        return change(tx) if tx else self._core.transactions.write(change)
 
     # --- a yes of the person -----------------------------------------------------------------------------------------
 
@@ -220,16 +210,16 @@ class Changes:
             if sha256(content).hexdigest() == effect.before:
                 return content
         raise WorkspaceError(
-            f"{effect.target} is not put back: its copy of {_when(effect)} is not kept any more "
+            f"{effect.target} is not put back: its copy of {when(effect)} is not kept any more "
             f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
         )
 
     def _put(self, name: str, content: bytes | None) -> None:
         folder, _, file = name.rpartition("/")
-        place = self.workspace.root / folder
+        place = self._root / folder
         try:
             place.mkdir(parents=True, exist_ok=True)
-            if os.path.realpath(place) != str(Path(os.path.realpath(self.workspace.root), folder)):
+            if os.path.realpath(place) != str(Path(os.path.realpath(self._root), folder)):
                 raise WorkspaceError(f"{name} is not put back: it leads through a link that was not there before.")
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -265,24 +255,11 @@ class Changes:
             return []
 
 
-def memory_name(workspace: Workspace, path: str) -> str:
-    """The name of the memory file that a path leads to, or ""."""
-    name = name_in(workspace, path)
+def is_memory(root: Path, path: str) -> bool:
+    """Whether a path leads to MEMORY.md or to a daily note."""
+    name = name_beneath(root, path)
     folder, _, file = name.rpartition("/")
-    return name if name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md")) else ""
-
-
-def name_in(workspace: Workspace, path: str) -> str:
-    """The path within the workspace that a path leads to, free of links and dots; "" for what lies elsewhere."""
-    with suppress(OSError, ValueError):
-        root = os.path.realpath(workspace.root)
-        name = os.path.relpath(os.path.realpath(os.path.join(root, path)), root)  # noqa: PTH118
-        return "" if name.split("/")[0] in ("..", ".") else name
-    return ""
-
-
-def _when(effect: Effect) -> str:
-    return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
+    return name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md"))
 
 
 def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:

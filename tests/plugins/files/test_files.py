@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.messages import Image
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.files import tools as files
-from tests.plugins.conftest import Hands, fake_image
-
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+from nanoclaw.core.messages import Attachment
+from nanoclaw.plugins.files import looking
+from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.plugins.conftest import Hands
+from tests.program import results, running
 
 
 # -- reading
@@ -90,11 +89,14 @@ def test_binary_files_are_refused_with_a_reason(hands: Hands) -> None:
 
 
 def test_an_image_is_shown_as_an_image(hands: Hands) -> None:
-    (hands.root / "a.png").write_bytes(PNG)
+    from PIL import Image as pillow
+
+    pillow.new("RGB", (2, 2)).save(hands.root / "a.png")
     result = hands.result("read_file", path="a.png")
-    assert (result.text, result.images) == ("[image a.png]", (Image("image/png", PNG, "a.png"),))
-    (hands.root / "cut.png").write_bytes(PNG[:10])
-    assert hands.error("read_file", path="cut.png") == "cut.png is cut off."
+    assert result.text == "[image a.png]"
+    assert [(image.mime, image.name) for image in result.images] == [("image/png", "a.png")]
+    (hands.root / "cut.png").write_bytes((hands.root / "a.png").read_bytes()[:40])
+    assert "cut.png" in hands.error("read_file", path="cut.png")
 
 
 def test_what_is_no_file_is_refused_at_once(hands: Hands) -> None:
@@ -296,31 +298,35 @@ def test_lines_are_searched(hands: Hands) -> None:
 
 
 @pytest.mark.parametrize("tool", ["read_file", "search_files"])
-def test_a_link_in_the_place_of_an_attached_file_leads_nowhere(root: Path, tmp_path: Path, tool: str) -> None:
-    secret, came, beside = tmp_path / "secrets.env", root / "media/a.txt", tmp_path / "b.txt"
+async def test_a_link_in_the_place_of_an_attached_file_leads_nowhere(tmp_path: Path, tool: str) -> None:
+    root, secret, beside = tmp_path / "workspace", tmp_path / "secrets.env", tmp_path / "b.txt"
+    came = root / "media/a.txt"
     secret.write_text("KEY=1\n")
+    secret.chmod(0o600)
     beside.write_text("KEY=2\n")
-    came.parent.mkdir()
+    came.parent.mkdir(parents=True)
     came.symlink_to(secret)
     (tmp_path / "other").symlink_to(root)
     attached = (came, tmp_path / "other/media/a.txt", beside)
-    hands = Hands(root, files.file_tools(Workspace(root), fake_image, attached=lambda turn: attached))
     given = {"pattern": "KEY"} if tool == "search_files" else {}
-    assert "KEY=2" in hands(tool, path=str(beside), **given)
-    for path in (secret, *attached[:2]):
-        assert "outside the workspace" in hands.error(tool, path=str(path), **given)
+    calls = tuple((tool, {"path": str(path), **given}) for path in (beside, secret, *attached[:2]))
+    async with running(tmp_path, ScriptedProvider(Say(calls=calls), "ok"), plugins=["files"]) as program:
+        await program.ask("look", files=tuple(Attachment(str(path), path.name) for path in attached))
+        first, *others = (result.text for result in results(program.history))
+    assert "KEY=2" in first
+    assert all("outside the workspace" in text for text in others), others
 
 
 def test_hits_are_bounded_in_number_and_length(hands: Hands) -> None:
     (hands.root / "a.txt").write_text("é" * 5_000 + "needle" + "漢" * 5_000 + "\n" + "needle\n" * 500)
     lines = hands("search_files", pattern="needle").split("\n")
     assert lines[0] == f"a.txt:1: {'é' * 100}needle{'漢' * 194}"
-    assert len(lines) == files.MOST_FOUND + 1
+    assert len(lines) == looking.MOST_FOUND + 1
     assert lines[-1] == "[more than 100 hits: narrow it down]"
 
 
 def test_a_pattern_that_never_ends_is_stopped_and_delays_nobody(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "SEARCH_SECONDS", 1.0)
+    monkeypatch.setattr(looking, "SEARCH_SECONDS", 1.0)
     (hands.root / "1.txt").write_text("aaa\n")
     (hands.root / "2.txt").write_text("a" * 50 + "!\n")
 

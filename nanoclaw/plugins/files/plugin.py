@@ -1,0 +1,217 @@
+"""The tools that read, write and search files in the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial, wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+from nanoclaw.atomic_write import NotSaved, append_in, replace_in
+from nanoclaw.beneath.paths import (
+    PathError,
+    PathRefused,
+    name_beneath,
+    open_folder,
+    open_for_reading,
+    open_parent_for_writing,
+    place_to_search,
+)
+from nanoclaw.core.errors import Refused, ToolError
+from nanoclaw.core.messages import Effect, ToolExample
+from nanoclaw.core.plugin import Host, Plugin
+from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.escapes import visible
+from nanoclaw.plugins.files.editing import edited
+from nanoclaw.plugins.files.looking import check_short, found, listing, search
+from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, Page, coding_of, is_image, picture
+from nanoclaw.plugins.files.sizes import in_words
+
+LONGEST_EDIT_BYTES = 10_000_000
+LOOK = " list_dir and find_files show what is there."
+
+
+class Files(Plugin):
+    name = "files"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host, self._root = host, host.workspace
+
+    def tools(self) -> Iterable[Tool]:
+        reading = [
+            tool(self._read_file, effect="none", examples=_READ),
+            tool(self._list_dir, effect="none", examples=_LIST),
+            tool(self._find_files, effect="none", examples=_FIND),
+            tool(self._search_files, effect="none", examples=_SEARCH),
+        ]
+        writing = [
+            tool(self._write_file, effect="workspace", examples=_WRITE),
+            tool(self._edit_file, effect="workspace", examples=_EDIT),
+            tool(self._append_file, effect="workspace", examples=_APPEND),
+        ]
+        writing = [replace(one, audit=partial(self._effect, one.name)) for one in writing]
+        return [replace(one, run=_in_our_words(one.run)) for one in (reading[0], *writing, *reading[1:])]
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _read_file(
+        self,
+        context: ToolContext,
+        path: Annotated[str, "relative to the workspace"],
+        offset: Annotated[int, "first line"] = 1,
+        limit: Annotated[int, "number of lines"] = PAGE_LINES,
+    ) -> str | ToolOutput:
+        """Read a text file with line numbers, or look at an image."""
+        with open_for_reading(self._root, path, self._readable(path, context)) as file:
+            head = file.read(HEAD_BYTES)
+            if is_image(head):
+                image = await asyncio.to_thread(picture, head, file, path)
+                return ToolOutput(f"[image {visible(path)}]", (image,))
+            page = Page(file, path, coding_of(head, path), max(1, offset), min(max(1, limit), PAGE_LINES))
+            if len(head) < HEAD_BYTES:
+                return page.text(head)
+            return await asyncio.to_thread(page.text, head)
+
+    async def _list_dir(self, path: str = ".") -> str:
+        """List a folder: folders first, then files with sizes."""
+        with open_folder(self._root, path, self._skills()) as folder:
+            return listing(folder)
+
+    async def _find_files(self, pattern: Annotated[str, "glob, like *.md or notes/**/*.txt"], path: str = ".") -> str:
+        """Find files by name, newest first."""
+        check_short(pattern)
+        roots = self._skills()
+
+        def find() -> str:  # opens the folder itself: a cancelled turn must not close it under the thread
+            with open_folder(self._root, path, roots) as folder:
+                return found(folder, pattern, path)
+
+        return await asyncio.to_thread(find)
+
+    async def _search_files(
+        self,
+        context: ToolContext,
+        pattern: Annotated[str, "regular expression; (?i) ignores case"],
+        path: Annotated[str, "folder or file"] = ".",
+        glob: Annotated[str, "only files like *.md"] = "",
+    ) -> str:
+        """Search text in files. Returns file:line: text."""
+        check_short(pattern)
+        check_short(glob)
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ToolError(
+                f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special signs."
+            ) from None
+        base, parts, only = place_to_search(self._root, path, self._readable(path, context))
+        return await search({"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}, path)
+
+    def _skills(self) -> tuple[Path, ...]:
+        """Folders outside the workspace that may be read."""
+        return tuple(getattr(self._host.get("skills"), "folders", ()))
+
+    def _readable(self, path: str, context: ToolContext) -> Sequence[Path]:
+        """Folders and files outside the workspace that may be read: those of skills, and what came with messages of
+        this conversation."""
+        roots = self._skills()
+        if any(Path(self._root, path).is_relative_to(top) for top in (self._root, *roots)):
+            return roots
+        came = (Path(one) for (one,) in self._host.read(_ATTACHED, context.turn) if one)
+        return (*roots, *(file for file in came if not _leads_through(self._root, file)))
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    async def _write_file(self, context: ToolContext, path: str, content: str) -> str:
+        """Write a whole file; folders are made. What was in it is replaced."""
+        with self._kept("write_file", path, context), open_parent_for_writing(self._root, path) as (folder, name):
+            existed = _exists(folder, name)
+            replace_in(folder, name, content)
+        return f"{'Overwrote' if existed else 'Created'} {visible(path)} ({in_words(len(content.encode()))})."
+
+    async def _edit_file(
+        self, context: ToolContext, path: str, old: Annotated[str, "exact text, found once in the file"], new: str
+    ) -> str:
+        """Replace one piece of text in a file; everything else stays as it is."""
+        with self._kept("edit_file", path, context):
+            with open_for_reading(self._root, path) as file:
+                content = file.read(LONGEST_EDIT_BYTES + 1)
+            if len(content) > LONGEST_EDIT_BYTES:
+                most = in_words(LONGEST_EDIT_BYTES)
+                raise ToolError(f"{path!r} is larger than {most}: edit it with exec (sed, python).")
+            after, line = edited(content, old, new, path)
+            with open_parent_for_writing(self._root, path) as (folder, name):
+                replace_in(folder, name, after)
+        return f"Edited {visible(path)} at line {line}."
+
+    async def _append_file(self, context: ToolContext, path: str, content: str) -> str:
+        """Add text on a new line at the end of a file; the file is made when missing."""
+        with self._kept("append_file", path, context), open_parent_for_writing(self._root, path) as (folder, name):
+            created = append_in(folder, name, content)
+        return f"{'Created' if created else 'Added to'} {visible(path)} ({in_words(len(content.encode()))})."
+
+    def _effect(self, tool: str, arguments: dict[str, Any]) -> Effect:
+        name = name_beneath(self._root, arguments["path"])
+        return Effect(tool, "file", name, f"{_VERBS[tool]} {visible(name or arguments['path'])}")
+
+    def _kept(self, tool: str, path: str, context: ToolContext) -> AbstractContextManager[None]:
+        """A change whose file is kept as it was before, so that it can be undone."""
+        undo = self._host.get("undo")
+        return undo.watch(self._effect(tool, {"path": path}), context.report) if undo else nullcontext()
+
+
+_VERBS = {"write_file": "wrote", "edit_file": "edited", "append_file": "added to"}
+_READ = (
+    ToolExample("Show me the shopping list", {"path": "lists/shopping.md"}),
+    ToolExample("What does plan.txt say?", {"path": "plan.txt"}),
+)
+_WRITE = (ToolExample("Save 'call the bank' as todo.md", {"path": "todo.md", "content": "call the bank\n"}),)
+_EDIT = (ToolExample("In todo.md change Monday to Friday", {"path": "todo.md", "old": "Monday", "new": "Friday"}),)
+_APPEND = (
+    ToolExample("Put olive oil on the shopping list", {"path": "lists/shopping.md", "content": "- olive oil\n"}),
+)
+_LIST = (ToolExample("What is in the letters folder?", {"path": "letters"}),)
+_FIND = (ToolExample("Which PDF files do I have?", {"pattern": "*.pdf"}),)
+_SEARCH = (ToolExample("Which file mentions the dentist?", {"pattern": "(?i)dentist"}),)
+
+
+_ATTACHED = (
+    "SELECT DISTINCT json_extract(file.value, '$[0]')"
+    " FROM inbox JOIN turns ON turns.id = inbox.turn, json_each(inbox.body, '$.attachments') AS file"
+    " WHERE turns.session = (SELECT session FROM turns WHERE id = ?)"
+)
+"""The files that came with messages of the conversation in which a turn is."""
+
+
+def _in_our_words(run: Callable[..., Awaitable[str | ToolOutput]]) -> Callable[..., Awaitable[str | ToolOutput]]:
+    """The same tool; what the libraries raise becomes what the model reads."""
+
+    @wraps(run)
+    async def told(*arguments: Any, **named: Any) -> str | ToolOutput:
+        try:
+            return await run(*arguments, **named)
+        except (PathError, NotSaved) as error:
+            kind = Refused if isinstance(error, PathRefused) else ToolError
+            look = LOOK if isinstance(error, PathError) and error.look else ""
+            raise kind(f"{error}{look}") from None
+
+    return told
+
+
+def _leads_through(root: Path, file: Path) -> bool:
+    """Whether a path passes the workspace, where a command can put a link in the place of what came."""
+    workspace = root.resolve()
+    return any(folder.resolve().is_relative_to(workspace) for folder in file.parents)
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

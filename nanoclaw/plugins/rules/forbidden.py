@@ -1,0 +1,235 @@
+"""What a standing rule forbids, as far as code can hold tools to it: a tool, commands, a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MOST, MOST_WORDS = 10, 6
+"""Things that one rule forbids, and words of a command among them."""
+
+WISH = """\
+A person pins a standing rule for their assistant:
+“{rule}”
+
+Which calls does it forbid, always? Answer with JSON alone, such as:
+{{"forbids": [{{"tool": "memory_add"}}, {{"command": "git push"}}, {{"path": "notes/private.md", "reading": false}}]}}
+
+- tool: one of {tools}. Only when all that this tool does is forbidden.
+- command: the first words of a shell command, no more than the rule needs: "git push", "npm". Give each way to do the
+  same. When only some uses are forbidden and these words can't tell which ("commit to main"), give the command all the
+  same.
+- path: a file or folder as the rule writes it; "reading": true when it must not even be read.
+
+Answer {{"forbids": []}} for a wish about style or manners, for what is asked for or allowed, and where the person says
+when it may be done (unless, without asking, until …).
+"""
+"""What a model is asked about a rule, once, when it is pinned."""
+
+
+class Forbidden(NamedTuple):
+    """One thing that a rule forbids; the others are ''. A path is forbidden to change, with `reading` also to read."""
+
+    tool: str = ""
+    command: str = ""
+    path: str = ""
+    reading: bool = False
+
+    def __str__(self) -> str:
+        if self.tool:
+            return f"the tool `{self.tool}`"
+        if self.command:
+            return f"commands beginning with `{self.command}`"
+        how = "reading and changing" if self.reading else "changing"
+        return f"{how} `{self.path}` with file tools (commands and notes are not watched for it)"
+
+
+def from_answer(answer: str, rule: str, tools: Collection[str]) -> list[Forbidden] | None:
+    """What a model says that a rule forbids, as far as it holds: tools that there are, commands that are plain, paths
+    that the rule names. None for an answer in another form."""
+    try:
+        given = json.loads(answer[answer.index("{") : answer.rindex("}") + 1])["forbids"]
+        items = [item for item in given if isinstance(item, dict)]
+    except (ValueError, KeyError, TypeError):
+        return None
+    found = (_checked(item, rule, tools) for item in items[:MOST])
+    return list(dict.fromkeys(one for one in found if one))
+
+
+def _checked(item: Mapping[str, Any], rule: str, tools: Collection[str]) -> Forbidden | None:
+    tool, command, path = (str(item.get(name) or "").strip() for name in ("tool", "command", "path"))
+    command = command or str(item.get("prefix") or "").strip()
+    if command:
+        return Forbidden(command=" ".join(words)) if (words := _plain_command(command)) else None
+    if path:
+        return Forbidden(path=path, reading=item.get("reading") is True) if path in rule else None
+    return Forbidden(tool=tool) if tool in tools else None
+
+
+def from_quotes(rule: str, tools: Collection[str]) -> list[Forbidden]:
+    """What a rule forbids that says no to what it quotes, or to a tool by its name, without conditions: all that is
+    enforced where no model was asked."""
+    quoted = [next(group for group in match.groups() if group).strip() for match in _QUOTED.finditer(rule)]
+    bare = _QUOTED.sub(" ", rule.replace("’", "'"))
+    if not re.search(_NO, bare, re.IGNORECASE) or re.search(_CONDITION, bare, re.IGNORECASE):
+        return []
+    found = [Forbidden(tool=name) for name in re.findall(r"[a-z_]+", bare) if name in tools and _is_no_word(name)]
+    for text in quoted:
+        if text in tools:
+            found.append(Forbidden(tool=text))
+        elif re.fullmatch(r"(?:[\w.~-]+/)+[\w.-]*|[\w-]+\.[A-Za-z]\w{0,7}", text):
+            found.append(Forbidden(path=text))
+        elif words := _plain_command(text):
+            found.append(Forbidden(command=" ".join(words)))
+    return list(dict.fromkeys(found))
+
+
+def dump(forbidden: Iterable[Forbidden]) -> str:
+    return json.dumps([one._asdict() for one in forbidden], ensure_ascii=False)
+
+
+def load(text: str) -> list[Forbidden] | None:
+    """What `dump` wrote; None where words were forgotten in it."""
+    try:
+        return [Forbidden(**item) for item in json.loads(text)]
+    except (ValueError, TypeError):
+        return None
+
+
+def what_is_forbidden(
+    forbidden: Iterable[Forbidden], tool: str, is_change: bool, arguments: Mapping[str, Any], root: Path
+) -> str:
+    """What of it a call would do, in words; '' for a call that is allowed."""
+    command = arguments.get("command")
+    for one in forbidden:
+        if one.tool == tool and tool:
+            return f"the tool {tool}"
+        if one.command and isinstance(command, str) and runs(command, one.command.split()):
+            return f"the command `{one.command}`"
+        if (
+            one.path
+            and (is_change or one.reading)
+            and any(_leads(root, given, one.path) for given in _paths(arguments))
+        ):
+            return f"{'touching' if one.reading else 'changing'} {one.path}"
+    return ""
+
+
+_QUOTED = re.compile(
+    r"`([^`]+)`|\"([^\"]+)\"|“([^“”]+)”|„([^“”„]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<![^\W_])'([^']+)'(?![^\W_])"
+)
+_NO = (
+    r"\b(?:never|not|no|don't|avoid|nor|mustn't|can't|forbidden|prohibited|banned|stop|nie|niemals|nicht|kein\w*|verboten"
+    r"|jamais|pas|aucune?|interdit\w*|nunca|jamás|prohibido|mai|non|não|нельзя|никогда|не)\b|不|别|別|勿|禁止"
+)
+_CONDITION = (
+    r"\b(?:unless|except|without|until|till|before|after|when|while|if|only|forget|hesitate|always|außer|ohne|bis|bevor"
+    r"|wenn|falls|nur|immer|sauf|sans|avant|si|quand|seulement|salvo|excepto|sin|hasta|antes|cuando|solo|sólo|siempre)\b"
+    r"|除非|如果|若|之前|没有|未经|只"
+)
+
+
+def _is_no_word(name: str) -> bool:
+    """Whether a tool's name can be nothing else in a sentence."""
+    return "_" in name or name in ("exec", "cron")
+
+
+def _plain_command(text: str) -> tuple[str, ...]:
+    """The words of a single command without variables, pipes and the like; () for anything else."""
+    from nanoclaw.shell_words import commands_in
+
+    found = list(commands_in(text))
+    if len(found) == 1 and len(found[0]) <= MOST_WORDS and not re.search(r"[|;&<>()`$\n]", text):
+        return found[0] if re.fullmatch(r"[\w./+~-]*\w[\w.+-]*", found[0][0]) else ()
+    return ()
+
+
+_PATH_ARGUMENTS = ("path", "file", "source", "target", "destination", "old_path", "new_path")
+
+
+def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
+    return (value for name in _PATH_ARGUMENTS if isinstance(value := arguments.get(name), str))
+
+
+def _leads(root: Path, given: str, path: str) -> bool:
+    """Whether a path that a tool was given is, or lies in, the one of a rule."""
+    real, wanted = (os.path.realpath(os.path.join(root, one.replace("\0", ""))) for one in (given, path))  # noqa: PTH118
+    return real == wanted or real.startswith(wanted + os.sep)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+def runs(line: str, forbidden: Sequence[str]) -> bool:
+    """Whether a line of shell runs a command that begins with these words, however its options are ordered."""
+    bare = line.translate(_UNQUOTED)
+    if _name(forbidden[0]) not in bare and "$'" not in line:  # quick, as nearly every command has nothing to do with it
+        return False
+    from nanoclaw.shell_words import commands_in
+
+    return any(_is(words, forbidden) for words in commands_in(line))
+
+
+_UNQUOTED = {ord(sign): None for sign in "'\"\\\n"}
+_GIT_WITH_VALUE = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
+)
+_SHORT = {"--force": "f", "--recursive": "r", "--all": "a", "--delete": "d", "--interactive": "i", "--yes": "y"}
+
+
+def _is(words: Sequence[str], forbidden: Sequence[str]) -> bool:
+    name = _name(words[0])
+    if name != _name(forbidden[0]):
+        return False
+    rest = _without_global_options(words[1:]) if name == "git" else list(words[1:])
+    wanted = [word for word in forbidden[1:] if not _is_option(word)]
+    options = [word for word in forbidden[1:] if _is_option(word)]
+    return _begins(rest, wanted) and _options(options) <= _options(rest)
+
+
+def _name(program: str) -> str:
+    return program.rsplit("/", 1)[-1]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and len(word) > 1
+
+
+def _without_global_options(words: Sequence[str]) -> list[str]:
+    position = 0
+    while position < len(words) and _is_option(words[position]):
+        position += 2 if words[position] in _GIT_WITH_VALUE else 1
+    return list(words[position:])
+
+
+def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether the words that are no options begin so; one after an option may be that option's value, so it may be
+    passed over."""
+    if not wanted:
+        return True
+    for position, word in enumerate(words):
+        if _is_option(word):
+            continue
+        if word == wanted[0] and _begins(words[position + 1 :], wanted[1:]):
+            return True
+        if not (position and _is_option(words[position - 1])):
+            return False
+    return False
+
+
+def _options(words: Iterable[str]) -> frozenset[str]:
+    """Each by itself: `-rf` is `-r` and `-f`, and so is `--recursive --force`."""
+    found = set[str]()
+    for word in words:
+        if word == "--":
+            break
+        name = word.partition("=")[0]
+        if name.startswith("--"):
+            found |= {name, *(_SHORT.get(name, ""))}
+        elif _is_option(word):
+            found |= {word, *({"R": "r"}.get(letter, letter) for letter in word[1:])}
+    return frozenset(option for option in found if len(option) == 1 or option.startswith("--")) - _SHORT.keys()

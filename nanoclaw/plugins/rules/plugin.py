@@ -1,0 +1,186 @@
+"""Standing rules: what the person pinned stands in every prompt, and what can be enforced is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from nanoclaw.core.errors import ProviderError
+from nanoclaw.core.messages import CheckedCall, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.metadata import one_line
+from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
+from nanoclaw.escapes import plain
+from nanoclaw.plugins.rules.forbidden import (
+    WISH,
+    Forbidden,
+    dump,
+    from_answer,
+    from_quotes,
+    load,
+    what_is_forbidden,
+)
+
+MOST_PINS = 50
+LONGEST_PIN = 500
+"""Characters of one: all of them are sent with every request."""
+
+HEAD = (
+    "# Standing rules\nThe person pinned these. They hold in every conversation, whatever is said later; "
+    "only the person lifts one, with /unpin."
+)
+
+
+class Pin(NamedTuple):
+    """A rule in the person's words, and what of it is enforced."""
+
+    id: int
+    text: str
+    forbids: tuple[Forbidden, ...]
+
+    @property
+    def how(self) -> str:
+        """What is done about it, in words."""
+        return f"enforced: {'; '.join(map(str, self.forbids))}" if self.forbids else "for the model to follow"
+
+
+class Rulebook:
+    """The rules as they are at each call: what the plugin makes public."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._pins: list[Pin] | None = None
+
+    def reload(self) -> None:
+        self._pins = None
+
+    def all(self) -> list[Pin]:
+        """In the order in which they were given."""
+        if self._pins is None:
+            rows = self._host.read("SELECT id, text, ban FROM pins ORDER BY id")
+            self._pins = [self._made(*row) for row in rows if row[1].strip()]
+        return self._pins
+
+    def _made(self, id_: int, text: str, ban: str) -> Pin:
+        forbids = load(ban) if ban else None
+        return Pin(id_, text, tuple(from_quotes(text, self.tools()) if forbids is None else forbids))
+
+    def tools(self) -> frozenset[str]:
+        """The names that a rule can forbid."""
+        return frozenset(self._host.tools(self._host.profile("person")))
+
+    def refusal(self, tool: str, is_change: bool, arguments: Mapping[str, Any]) -> str:
+        """Why a call must not be made, with the rule that forbids it, or ''."""
+        for pin in self.all():
+            if what := what_is_forbidden(pin.forbids, tool, is_change, arguments, self._host.workspace):
+                return (
+                    f"refused by the person's standing rule “{pin.text}”: it forbids {what}. Nothing was done. Don't "
+                    "look for a way around it: tell the person, who can lift it with /unpin."
+                )
+        return ""
+
+
+class Rules(Plugin):
+    name = "rules"
+    migrations = (
+        "CREATE TABLE IF NOT EXISTS pins (id INTEGER PRIMARY KEY, at TEXT NOT NULL, text TEXT NOT NULL) STRICT;"
+        # what it forbids, as JSON; '' was pinned when nothing of the kind was kept
+        "ALTER TABLE pins ADD COLUMN ban TEXT NOT NULL DEFAULT ''",
+    )
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self.public = self._rules = Rulebook(host)
+
+    def reload(self) -> None:
+        self._rules.reload()
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        is_shown = profile.mode in ("full", "minimal")
+        lines = [f"{number}. {one_line(pin.text, LONGEST_PIN)}" for number, pin in enumerate(self._rules.all(), 1)]
+        text = "\n".join([HEAD, "", *lines]) if lines and is_shown else ""
+        return [Section("pins", "Standing rules", text, source="pins")]
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        refusal = self._rules.refusal(call.name, call.effect != "none", call.arguments)
+        return Refuse(refusal) if refusal else None
+
+    def commands(self) -> Iterable[Command]:
+        return [
+            Command("pin", "keep a standing rule: /pin Never run `git push`", self._pin),
+            Command("pins", "the standing rules, and what of them is enforced", self._list),
+            Command("unpin", "lift a standing rule: /unpin 2, or words of it", self._unpin),
+        ]
+
+    async def _pin(self, said: Said) -> str | Reply:
+        text = " ".join(plain(said.argument).split())
+        known = [pin.text.casefold() for pin in self._rules.all()]
+        if not text:
+            return "/pin TEXT keeps a standing rule, such as: /pin Never run `git push`. /pins lists them."
+        if len(text) > LONGEST_PIN:
+            return (
+                f"That has {len(text)} characters, and a pin has at most {LONGEST_PIN}: say it shorter, or write it "
+                "into AGENTS.md in the workspace. Nothing was pinned."
+            )
+        if text.casefold() in known:
+            return f"That is pinned already, as rule {known.index(text.casefold()) + 1}."
+        if len(known) >= MOST_PINS:
+            return f"There are {MOST_PINS} pins, and no more fit: /unpin one first. Nothing was pinned."
+        pin = Pin(0, text, tuple(await self._forbids(text)))
+        data = {"rule": text, "forbids": [one._asdict() for one in pin.forbids]}
+        return Reply(f"Pinned as rule {len(known) + 1}, {pin.how}.", data, partial(self._add, pin=pin))
+
+    async def _forbids(self, rule: str) -> list[Forbidden]:
+        """What a rule forbids: a model is asked once, and what it says is checked. Where none answers, only what is
+        quoted or a tool's name counts."""
+        tools = self._rules.tools()
+        asked = UserMessage(WISH.format(rule=rule, tools=", ".join(sorted(tools))), self._host.now())
+        try:
+            answer = await self._host.complete(ModelRequest(SystemPrompt(""), (asked,)))
+        except ProviderError:
+            return from_quotes(rule, tools)
+        found = from_answer(answer.text, rule, tools)
+        return from_quotes(rule, tools) if found is None else found
+
+    def _add(self, tx: Tx, pin: Pin) -> None:
+        now = self._host.now().isoformat()
+        tx.execute("INSERT INTO pins (at, text, ban) VALUES (?, ?, ?)", now, pin.text, dump(pin.forbids))
+        tx.after(self._rules.reload)
+
+    def _list(self, said: Said, tx: Tx) -> str:
+        lines = [f"{number}. {pin.text} ({pin.how})" for number, pin in enumerate(self._rules.all(), 1)]
+        return "\n".join(lines) or "Nothing is pinned. /pin TEXT keeps a standing rule."
+
+    def _unpin(self, said: Said, tx: Tx) -> str:
+        known = self._rules.all()
+        if not known:
+            return "Nothing is pinned."
+        number = _number(said.argument, [pin.text for pin in known])
+        if isinstance(number, str):
+            return number
+        tx.execute("DELETE FROM pins WHERE id = ?", known[number - 1].id)
+        tx.after(self._rules.reload)
+        return f"No longer pinned: {known[number - 1].text}"
+
+
+def _number(wanted: str, known: list[str]) -> int | str:
+    """The place of a pin that was given by number or by words, or a sentence when it isn't clear which is meant."""
+    name = wanted.strip().removeprefix("#").rstrip(".")
+    if name.isascii() and name.isdigit():
+        if 1 <= int(name[:9]) <= len(known):
+            return int(name)
+        return f"There is no pin {name[:9]}: there {'is only 1' if len(known) == 1 else f'are {len(known)}'}. /pins"
+    if not name:
+        return "/unpin NUMBER, as /pins lists them, or /unpin with words of the rule."
+    words = " ".join(wanted.split()).casefold()
+    same = [number for number, text in enumerate(known, 1) if text.casefold() == words]
+    found = same or [number for number, text in enumerate(known, 1) if words in text.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return f"Several pins have these words: {', '.join(map(str, found))}. /unpin NUMBER takes one away."
+    import difflib
+
+    near = difflib.get_close_matches(wanted, known, 1, 0.6)
+    hint = f"Did you mean number {known.index(near[0]) + 1}: {near[0]}?" if near else "/pins lists them."
+    return f"No pin has these words. {hint}"

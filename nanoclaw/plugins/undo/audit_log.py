@@ -1,0 +1,82 @@
+"""What `undo` asks of the audit log, which is the core's: which effects there are, and which were undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from nanoclaw.core.messages import Address, Effect
+from nanoclaw.core.plugin import Host, Tx
+
+_COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
+
+
+class AuditLog:
+    """What is asked for comes newest first."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def of(self, conversation: Address, count: int) -> list[Effect]:
+        return self._effects("address = ? ORDER BY id DESC LIMIT ?", str(conversation), count)
+
+    def of_files(self, count: int) -> list[Effect]:
+        """Those of files in all conversations that left something to undo."""
+        return self._effects(
+            "before IS NOT NULL AND before <> after AND state IN ('done', 'failed') ORDER BY id DESC LIMIT ?", count
+        )
+
+    def untold(self, conversation: Address) -> list[Effect]:
+        """Undone, and the model of the conversation has not been told."""
+        return self._effects("state = 'undone' AND told = 0 AND address = ? ORDER BY id DESC", str(conversation))
+
+    def add(self, tx: Tx, effect: Effect, conversation: Address | None = None, turn: int | None = None) -> None:
+        """A further effect; `conversation` is None where it belongs to none."""
+        tx.execute(
+            "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(self._host.now().isoformat(), str(conversation or ""), turn or None, effect.tool, effect.kind),
+            *(_text(effect.target), _text(effect.text), effect.state, effect.before, effect.after),
+        )
+
+    def mark_undone(self, tx: Tx, effect: Effect) -> None:
+        tx.execute("UPDATE ledger SET state = 'undone', told = 0 WHERE id = ?", effect.id)
+
+    def mark_told(self, tx: Tx, conversation: Address) -> None:
+        """The model of a conversation is told of all that was undone."""
+        tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
+
+    def rename(self, tx: Tx, hashes: Mapping[str, str]) -> list[tuple[int, str | None, str | None]]:
+        """Note that contents have become others, as words were taken out of them. Returns what the lines said until
+        now: number, before, after."""
+        among = "IN (SELECT value FROM json_each(?1))"
+        old = tx.execute(
+            f"SELECT id, before, after FROM ledger WHERE before {among} OR after {among}", json.dumps(list(hashes))
+        )
+        for column in ("before", "after"):
+            for one, other in hashes.items():
+                tx.execute(f"UPDATE ledger SET {column} = ? WHERE {column} = ?", other, one)
+        return [(row[0], row[1], row[2]) for row in old]
+
+    def put_back(self, tx: Tx, lines: Iterable[tuple[int, str | None, str | None]]) -> None:
+        """Undo `rename`."""
+        for number, before, after in lines:
+            tx.execute("UPDATE ledger SET before = ?, after = ? WHERE id = ?", before, after, number)
+
+    def _effects(self, where: str, *values: object) -> list[Effect]:
+        return [_effect(*row) for row in self._host.read(f"SELECT {_COLUMNS} FROM ledger WHERE {where}", *values)]
+
+
+def when(effect: Effect) -> str:
+    """The time of an effect, in words."""
+    return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _effect(tool: str, kind: str, target: str, text: str, state: str, *rest: object) -> Effect:
+    before, after, id_, at, turn = rest
+    return Effect(tool, kind, target, text, state, before, after, id_, datetime.fromisoformat(str(at)), turn)  # type: ignore[arg-type]

@@ -1,0 +1,219 @@
+"""Tells what tools did, and takes it back: /undo, /receipts, the line after a turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from nanoclaw.core.errors import NanoclawError, WorkspaceError
+from nanoclaw.core.events import Receipt
+from nanoclaw.core.messages import CheckedCall, Effect, Outbound, ToolResult
+from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.plugins.undo.audit_log import AuditLog, when
+from nanoclaw.plugins.undo.file_versions import FileVersions
+from nanoclaw.plugins.undo.memory_loss import LOSS, MemoryWatch, loss_of
+
+SHOWN = 20
+"""Lines of /receipts, where no number is given."""
+FILES = 4
+"""So many files are named in the line after a turn."""
+LOOKED_AT = 500
+"""So many effects of a conversation are looked at for what can be undone."""
+
+
+class Settings(NamedTuple):
+    """`receipts`: show the line after a turn that changed something; `chat_receipts`: write it below the answer in
+    chats, too. Copies are kept for so many days, and so many megabytes of them."""
+
+    days: int = 30
+    megabytes: int = 200
+    receipts: bool = True
+    chat_receipts: bool = False
+
+
+class Undo(Plugin):
+    name = "undo"
+    settings = Settings
+    keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
+
+    def __init__(self, host: Host, settings: Settings) -> None:
+        self._host, self._settings, self._log = host, settings, AuditLog(host)
+        self._copies: Path = host.get("core").home / "undo"
+        self._told_in = 0  # the turn whose model was told last of what was undone
+        most = settings.megabytes * 1_000_000
+        self.public = self._versions = FileVersions(host, self._copies, days=settings.days, most_bytes=most)
+        self._memory = MemoryWatch(host.workspace, self._versions)
+
+    def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
+        return {self._copies: "kept"}
+
+    def commands(self) -> Iterable[Command]:
+        return [
+            Command("undo", "take back the last changes of files, notes and jobs: /undo 3", self._undo),
+            Command("receipts", "what was done in this conversation: /receipts 50", self._receipts),
+        ]
+
+    # --- before and after a call -------------------------------------------------------------------------------------
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Most of a memory file is taken away only with a yes; a command may do it all the same, and is watched."""
+        if call.name == "exec":
+            self._memory.look()
+            self._memory.is_on = True
+        elif (loss := loss_of(self._host.workspace, call)) and not self._versions.use_allowance():
+            return Refuse(loss)
+        return None
+
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+        if not self._memory.is_on:
+            return None
+        if call.name != "exec":
+            self._memory.look()
+            return None
+        for loss in (losses := self._memory.losses()):
+            turn.later(partial(self._log.add, effect=loss, conversation=turn.conversation, turn=turn.id))
+        told = [f"[{loss.text}. The person is told; /undo brings them back.]" for loss in losses]
+        return replace(result, text="\n".join([result.text, *told])) if told else None
+
+    # --- a turn ------------------------------------------------------------------------------------------------------
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """Tell the model once what the person has undone."""
+        undone = [effect.text for effect in self._log.untold(turn.conversation)]
+        if not undone or self._told_in == turn.id:
+            return None
+        self._told_in = turn.id
+        turn.later(lambda tx: self._log.mark_told(tx, turn.conversation))
+        told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
+        return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        if self._memory.is_on:
+            self._memory.is_on = False
+            for loss in self._memory.losses():  # of a command that was stopped
+                self._log.add(tx, loss, turn.conversation, turn.id)
+        if not (effects := turn.effects):
+            return None
+        outbound = ended.outbound
+        if lost := "; ".join(effect.text for effect in effects if effect.kind == LOSS):
+            outbound = self._with(outbound, turn, f"(Note from the program: {lost}. /undo brings them back.)")
+        if line := receipt(effects):
+            if self._settings.receipts:
+                tx.after(lambda: self._host.show(turn.address, Receipt(line)))
+            if outbound and outbound.text and self._settings.chat_receipts and turn.address.channel != "terminal":
+                outbound = self._with(outbound, turn, f"· {line}")
+        return ended._replace(outbound=outbound)
+
+    def _with(self, outbound: Outbound | None, turn: Turn, line: str) -> Outbound:
+        """A message with a line below its text; where there was to be none, the person gets the line alone."""
+        if outbound:
+            return replace(outbound, text=f"{outbound.text}\n\n{line}".strip())
+        address = turn.address if turn.origin == "person" else self._host.owner() or turn.address
+        return Outbound(address, line)
+
+    # --- commands ----------------------------------------------------------------------------------------------------
+
+    def _receipts(self, said: Said, tx: Tx) -> str:
+        count = _number(said.argument, SHOWN)
+        if count is None:
+            return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
+        effects = self._log.of(said.conversation, count)
+        return "\n".join(map(_line, reversed(effects))) or "Nothing was changed in this conversation."
+
+    def _undo(self, said: Said, tx: Tx) -> str:
+        count = _number(said.argument, 1)
+        if count is None:
+            return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
+        told, passed, left, kept = list[str](), list[str](), count, 0
+        for effect in self._log.of(said.conversation, LOOKED_AT):
+            if not left:
+                break
+            if effect.state == "undone" or (
+                effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
+            ):
+                continue
+            try:
+                undone = self._take_back(tx, effect)
+            except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
+                told += [*map(_not_undoable, passed), str(error)]
+                passed, left, kept = [], left - 1, kept + 1
+                continue
+            if undone:
+                told += [*map(_not_undoable, passed), undone]
+                passed, left = [], left - 1
+            elif effect.before is None or effect.before != effect.after:
+                passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
+        if left == count:
+            told = ["There is nothing to undo in this conversation.", *map(_not_undoable, passed[:5])]
+        elif count == kept == 1:
+            told.append("/undo 2 goes on to the change before.")
+        elif left + kept:
+            told.append(f"{count - left - kept} of {count} undone.")
+        return "\n".join(told)
+
+    def _take_back(self, tx: Tx, effect: Effect) -> str:
+        """What was done about it; "" when it cannot be undone. Raises WorkspaceError when it could, but not as things
+        are."""
+        if effect.state == "done" and effect.kind in ("forgetting", "job"):
+            try:
+                said = self._by_others(tx, effect)
+            except NanoclawError:  # the ten minutes are over, or the job is
+                return ""
+            if said:
+                self._log.mark_undone(tx, effect)
+            return said
+        if not _has_changed(effect):
+            return ""
+        self._versions.take_back(effect, tx)
+        became = "was removed again" if effect.before == "" else "is as it was before"
+        return f"{effect.target} {became} ({when(effect)}, {effect.text})."
+
+    def _by_others(self, tx: Tx, effect: Effect) -> str:
+        """Have the plugin that did it take it back; '' where it isn't there."""
+        if effect.kind == "forgetting":
+            forget = self._host.get("forget")
+            return str(forget.undo(tx)) if forget else ""
+        schedule = self._host.get("schedule")
+        return str(schedule.remove(tx, int(effect.target.removeprefix("job ")))) if schedule else ""
+
+
+def receipt(effects: Sequence[Effect]) -> str:
+    """What was done, in one line; '' for nothing."""
+    done = [effect for effect in effects if effect.state == "done" and effect.kind != LOSS]
+    kinds = Counter(effect.kind for effect in done)
+    files = list(
+        dict.fromkeys(one.text for one in done if one.kind == "file" and (one.before is None or _has_changed(one)))
+    )
+    parts = files[:FILES]
+    if len(files) > FILES:
+        parts.append(f"{len(files) - FILES} more")
+    if noted := kinds["note"] + kinds["fact"]:
+        parts.append(f"noted {noted}")
+    if commands := kinds["command"]:
+        parts.append(f"ran {commands} command{'s' if commands > 1 else ''}")
+    known = ("file", "note", "fact", "command")
+    return "; ".join([*parts, *dict.fromkeys(effect.text for effect in done if effect.kind not in known)])
+
+
+def _number(argument: str, default: int) -> int | None:
+    if not argument:
+        return default
+    is_number = argument.isascii() and argument.isdigit() and 0 < len(argument) < 5
+    return int(argument) or None if is_number else None
+
+
+def _has_changed(effect: Effect) -> bool:
+    return effect.before is not None and effect.before != effect.after
+
+
+def _line(effect: Effect) -> str:
+    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
+    return f"- {when(effect)} {effect.text}{marks[effect.state]}"
+
+
+def _not_undoable(text: str) -> str:
+    return f"Not undoable: {text}."

@@ -1,0 +1,185 @@
+"""Answers that say more than was done are sent back once, then stand with a note of the program."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from nanoclaw.core.events import Receipt
+from nanoclaw.core.messages import AssistantMessage, Effect, Message, UserMessage
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.plugins.claims.claims import unsupported
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.program import assert_legal, running, tools_plugin
+
+
+class Told(NamedTuple):
+    """What came of a talk."""
+
+    answers: list[str]
+    history: tuple[Message, ...]
+    workspace: Path
+    receipts: list[str]
+
+
+NOTHING = "nothing was written, noted, set or sent in this turn"
+
+
+def talk(root: Path, *exchanges: tuple[str, str | tuple[Say | str, ...]], tools: tuple[Tool, ...] = ()) -> Told:
+    """Messages with what the model answers to each; what was told."""
+    steps = [step for _, answer in exchanges for step in ((answer,) if isinstance(answer, str) else answer)]
+
+    async def story() -> Told:
+        with ScriptedProvider(*steps) as model:
+            async with running(root, model, extra=[tools_plugin(*tools)]) as program:
+                answers = [await program.ask(said) for said, _ in exchanges]
+                assert_legal(program.history)
+                lines = [event.text for _, event in program.channel.events if isinstance(event, Receipt)]
+                return Told(answers, program.history, program.workspace, lines)
+
+    return asyncio.run(story())
+
+
+WRITES = call("write_file", {"path": "notes/bird.txt", "content": "pelican"})
+FALSE = "I've saved it to notes/bird.txt."
+
+
+def test_a_false_claim_is_mended_by_one_more_request(tmp_path: Path) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, WRITES, FALSE)))
+    assert home.answers == [FALSE]
+    assert (home.workspace / "notes/bird.txt").read_text() == "pelican"
+    remark = home.history[3]
+    assert isinstance(remark, UserMessage)
+    assert remark.origin == "runtime"
+    assert "There is no file notes/bird.txt. If your answer says or promises that it was done, do it now" in remark.text
+
+
+def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, FALSE)))
+    assert home.answers == [f"{FALSE}\n\n(Note from the program: there is no file notes/bird.txt.)"]
+    last = home.history[-1]
+    assert isinstance(last, AssistantMessage)
+    assert last.text == FALSE
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "I really wrote notes/bird.txt.",
+        "Yes, notes/bird.txt now contains pelican.",
+        "Erledigt: notes/bird.txt ist geschrieben.",
+        "You will find the pelican in `notes/bird.txt`.",
+        "Oui, c'est bon.",
+        "Done.",
+        "好了",
+    ],
+)
+def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
+    assert home.answers[0].startswith(f"{second}\n\n(Note from the program: ")
+
+
+@pytest.mark.parametrize("second", ["Sorry, that did not work out this time.", "Shall I write notes/bird.txt now?"])
+def test_what_takes_a_false_claim_back_is_left_as_it_is(tmp_path: Path, second: str) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
+    assert home.answers == [second]
+
+
+@pytest.mark.parametrize("answer", ["Done.", "Erledigt!", "好的。", "Tamam!", "I've put milk on your shopping list."])
+def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str) -> None:
+    asked, writes = "put milk on my shopping list", call("append_file", {"path": "list.md", "content": "- milk"})
+    home = talk(tmp_path, (asked, (answer, answer)), (asked, (answer, writes, answer)))
+    assert home.answers == [f"{answer}\n\n(Note from the program: {NOTHING}.)", answer]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("hello", "Hi!"),
+        ("thanks a lot for your help", "You're welcome!"),
+        ("translate good morning into Italian", "Buongiorno."),
+        ("Where is the list?", "The list is in the list folder."),
+        ("what is the capital of france", "The capital of France is Paris."),
+        ("put milk on my shopping list", "Which shopping list do you mean, the one in lists/shopping.md?"),
+        ("explain packaging with pyproject.toml", "You write:\n```toml\n[project]\n```\ninto pyproject.toml."),
+    ],
+)
+def test_talk_and_questions_cost_no_second_request(tmp_path: Path, said: str, answer: str) -> None:
+    assert talk(tmp_path, (said, answer)).answers == [answer]
+
+
+def test_a_write_that_failed_founds_no_claim(tmp_path: Path) -> None:
+    fails = call("write_file", {"path": "../bird.txt", "content": "pelican"})
+    second = "Sorry, that went wrong: it lies outside."
+    home = talk(tmp_path, ("write pelican to bird.txt", (fails, "I've saved it to bird.txt.", second)))
+    assert home.answers == [second]
+
+
+def test_a_note_founds_no_claim_of_a_reminder_but_a_job_does(tmp_path: Path) -> None:
+    notes = call("memory_add", {"text": "Call the bank at 5 pm"})
+    said = "I've set a reminder for 5 pm."
+    home = talk(tmp_path / "1", ("remind me to call the bank at 5 pm", (notes, said, said)))
+    assert home.answers == [f"{said}\n\n(Note from the program: no reminder was set in this turn.)"]
+
+    async def remind(text: str) -> str:
+        """Some tool that is not known to the program."""
+        return "ok"
+
+    sets = call("remind", {"text": "bank"})
+    home = talk(tmp_path / "2", ("remind me to call the bank at 5 pm", (sets, said)), tools=(tool(remind),))
+    assert home.answers == [said]
+
+
+def test_what_is_written_into_the_checklist_founds_a_reminder(tmp_path: Path) -> None:
+    notes = call("append_file", {"path": "HEARTBEAT.md", "content": "- [ ] on the 1st: water the plants\n"})
+    said = "I'll remind you on the 1st."
+    assert talk(tmp_path, ("remind me on the 1st to water the plants", (notes, said))).answers == [said]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("Where is the bird?", "I saved it to notes/bird.txt."),
+        ("And now tell me a joke about birds, please.", "I've saved that to notes/bird.txt. Here is a joke."),
+        ("Thanks!", "You're welcome, I saved it."),
+        ("write pelican to notes/bird.txt", "I wrote notes/bird.txt already."),
+    ],
+)
+def test_what_was_made_earlier_may_be_told_again(tmp_path: Path, said: str, answer: str) -> None:
+    home = talk(tmp_path, ("write pelican to notes/bird.txt", (WRITES, FALSE)), (said, answer))
+    assert home.answers == [FALSE, answer]
+
+
+def test_a_note_that_is_there_may_be_claimed(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/MEMORY.md").write_text("- 2026-01-01: Allergic to nuts\n")
+    answer = "I've noted that you are allergic to nuts."
+    assert talk(tmp_path, ("remember that I am allergic to nuts", answer)).answers == [answer]
+
+
+def test_a_reminder_that_the_person_set_may_be_claimed(tmp_path: Path) -> None:
+    answer = "I'll remind you tomorrow at 9 to call Anna about the flat."
+
+    async def story() -> None:
+        with ScriptedProvider(answer) as model:
+            async with running(tmp_path, model) as home:
+                await home.ask("/remind tomorrow at 9: call Anna about the flat")
+                assert await home.ask("remind me tomorrow to call Anna about the flat") == answer
+
+    asyncio.run(story())
+
+
+def test_a_mail_counts_only_where_something_was_sent_to_its_address() -> None:
+    asked, answer = "write to kim@example.com that I am ill", "Kim has my mail: kim@example.com."
+    draft = Effect("write_file", "file", "draft.txt", "wrote draft.txt", "done")
+    assert unsupported(asked, answer, [draft]) == "nothing was sent to kim@example.com in this turn"
+    for kind in ("message", "command", "call"):
+        assert unsupported(asked, answer, [draft, Effect("x", kind, "", "used x", "done")]) == ""
+
+
+def test_a_long_answer_of_any_letters_is_looked_through_at_once() -> None:
+    for piece in ("a", "é", "ich habe ", "我", "I've saved it to ", '"', "a/", "`", "已经", "a.", "a@"):
+        unsupported("write it down for me", piece * 30_000, ())
