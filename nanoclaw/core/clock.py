@@ -14,17 +14,11 @@ from nanoclaw.core.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Call it for the time now; `zone` is None where the machine's zone has no name that is known.
-
-    One with a `fixed` time stands still, for a rehearsal.
-    """
+    """Call it for the time now; `zone` is None where the machine's zone has no name that is known."""
 
     zone: ZoneInfo | None
-    fixed: datetime | None = None
 
     def __call__(self) -> datetime:
-        if self.fixed:
-            return self.fixed
         return datetime.now(self.zone) if self.zone else datetime.now(UTC).astimezone()
 
     @property

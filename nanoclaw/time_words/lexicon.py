@@ -17,57 +17,13 @@ UNSPACED = ("zh", "ja")
 Token = tuple[str, str]
 """A kind, as one letter of KINDS, and a value."""
 
-KINDS = {
-    "number": "n",
-    "article": "A",
-    "ordinal": "O",
-    "year": "Y",
-    "clock": "C",
-    "hours": "H",
-    "date": "D",
-    "weekday": "w",
-    "each_weekday": "v",
-    "weekdays": "W",
-    "weekend": "E",
-    "month": "m",
-    "unit": "u",
-    "hour": "U",
-    "day": "d",
-    "week_from_now": "K",
-    "month_from_now": "N",
-    "part": "p",
-    "zone": "z",
-    "in": "i",
-    "later": "g",
-    "every": "e",
-    "every_after": "G",
-    "other": "o",
-    "next": "x",
-    "coming": "k",
-    "this": "t",
-    "last": "l",
-    "last_day": "L",
-    "of_month": "B",
-    "at": "a",
-    "the": "j",
-    "oclock": "c",
-    "midnight": "M",
-    "half": "h",
-    "quarter": "q",
-    "three_quarters": "T",
-    "and_half": "f",
-    "and_quarter": "Q",
-    "less_quarter": "R",
-    "past": ">",
-    "before": "<",
-    "and": "&",
-    "until": "r",
-    "from": "F",
-    "bound": "X",
-    "vague": "~",
-    "filler": ".",
-    "link": ",",
-}
+_NAMES = (
+    "number article ordinal year clock hours date weekday each_weekday weekdays weekend month unit hour day "
+    "week_from_now month_from_now part zone in later every every_after other next coming this last last_day "
+    "of_month at the oclock midnight half quarter three_quarters and_half and_quarter less_quarter past before "
+    "and until from bound vague filler link"
+)
+KINDS = dict(zip(_NAMES.split(), "nAOYCHDwvWEmuUdKNpzigeGoxktlLBajcMhqTfQR><&rFX~.,", strict=True))
 """Kinds of tokens as the language files name them, and the letters in which the parser's rules are written.
 
 "7 minutes" is a number and a unit, "17h30" hours, "mondays" each_weekday; what "bound" stands for ends a repeat; a
