@@ -44,8 +44,9 @@ class SentMessages:
 
     def unsent(self, tx: Tx, turn: Turn, outbound: Outbound) -> Outbound | None:
         """The rest of an answer, without words and files that a call of its turn has sent to its chat."""
-        sql = "SELECT text, files FROM message_sent JOIN outbox ON id = outbox WHERE turn = ? AND channel = ? AND chat = ?"
-        for text, files in tx.execute(sql, turn.id, outbound.address.channel, outbound.address.chat):
+        to = outbound.address
+        sql = "SELECT text, files FROM message_sent JOIN outbox ON id = outbox WHERE (turn, channel, chat) = (?, ?, ?)"
+        for text, files in tx.execute(sql, turn.id, to.channel, to.chat):
             left = tuple(file for file in outbound.files if file not in json.loads(files))
             outbound = replace(outbound, files=left, text="" if _same_words(text, outbound.text) else outbound.text)
         return outbound if outbound.text.strip() or outbound.files else None

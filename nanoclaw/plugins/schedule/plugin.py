@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.messages import Inbound
+from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.silence_token import spoken
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool
@@ -133,6 +134,15 @@ class Schedule(Plugin):
         elif found := self._jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
             touched = any(call.name in tools and tools[call.name].effect == "outside" for call in turn.calls)
-            tasks.end(tx, *found, ended, turn, touched=touched)
+            tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, touched=touched)
             tx.after(self._loop.changed)
         return ended._replace(outbound=None)
+
+    def _unsent(self, tx: Tx, target: Address, ended: Ended, turn: Turn) -> Ended:
+        """Leave out of an answer what a call of its task has sent to the same chat already."""
+        message = self._host.get("message")
+        if message is None or ended.reason != "answered":
+            return ended
+        files = ended.outbound.files if ended.outbound else ()
+        rest = message.unsent(tx, turn, Outbound(target, spoken(ended.text), files))
+        return ended._replace(text=rest.text if rest else "", outbound=rest)

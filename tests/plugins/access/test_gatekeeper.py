@@ -71,7 +71,11 @@ class Chat:
 
     async def tick(self) -> None:
         """Have what is due fire."""
-        await self.home.public("schedule").tick(self.clock())
+        await self.schedule._loop.tick(self.clock())
+
+    @property
+    def schedule(self) -> Any:
+        return next(one for one in self.home.app.plugins if one.name == "schedule")
 
     def new_link(self) -> str:
         return str(self.home.app.transactions.write(lambda tx: self.accounts.new_link(tx, "telegram")))
@@ -341,7 +345,7 @@ async def test_a_guest_sees_and_changes_no_jobs_but_their_own(tmp_path: Path) ->
         for flag in ("--to terminal:main", "--to telegram:1", "--may-schedule"):
             assert "Only the owner can do that" in await chat.ask(GUEST, f"/cron add {flag} tomorrow at 9: x")
         assert await chat.ask(GUEST, "remove it") == "It is not there."
-        assert {job.id for job in chat.home.public("schedule").all()} == {1, 2}
+        assert {job.id for job in chat.schedule._jobs.all()} == {1, 2}
         both = await chat.ask(OWNER, "/jobs")
         assert "SECRET" in both
         assert "water the plants" in both
@@ -385,7 +389,7 @@ async def test_a_guest_sets_no_task_that_would_ask_the_model_again_and_again(tmp
         said = await chat.ask(GUEST, "/cron add task every 1 minute: tell a joke")
         assert said.startswith("Tasks, which ask the model, are for the owner alone")
         assert await chat.ask(GUEST, "tell me a joke each minute") == "I can't."
-        assert chat.home.public("schedule").all() == []
+        assert chat.schedule._jobs.all() == []
 
     adding = (("cron", {"action": "add", "when": "every 1 minute", "text": "joke", "kind": "task"}),)
     model = await story(tmp_path, play, Say("", calls=adding), "I can't.")
@@ -413,7 +417,7 @@ async def test_jobs_of_somebody_who_may_not_talk_to_it_any_more_are_paused(tmp_p
         chat.remove(OWNER)
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
-        assert [job.state for job in chat.home.public("schedule").all()] == ["paused", "paused"]
+        assert [job.state for job in chat.schedule._jobs.all()] == ["paused", "paused"]
         assert chat.channel.sent.empty()
 
     assert (await story(tmp_path, play)).requests == []
@@ -426,7 +430,7 @@ async def test_what_a_task_of_the_owners_sets_has_the_owners_rights_too(tmp_path
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
         assert await chat.answer() == "Planned."
-        assert {job.creator for job in chat.home.public("schedule").all()} == {"telegram:1"}
+        assert {job.creator for job in chat.schedule._jobs.all()} == {"telegram:1"}
         chat.clock.now = NOON + timedelta(hours=22)
         await chat.tick()
         assert await chat.answer() == "Looked."
@@ -475,7 +479,7 @@ async def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_r
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
         await chat.answer()
-        assert chat.home.public("schedule").all() == []
+        assert chat.schedule._jobs.all() == []
 
     adding = (("cron", {"action": "add", "when": "tomorrow at 9", "text": "again", "kind": "task"}),)
     model = await story(tmp_path, play, Say("", calls=adding), "No.")
@@ -522,7 +526,8 @@ async def test_a_guest_is_sent_no_file_and_their_model_not_told_where_theirs_lie
         file = Attachment("", "list.txt", "text/plain", ref="f1")
         await chat.write(GUEST, "what is it?", attachments=(file,))
         sent = await chat.channel.sent.get()
-        assert (sent.files, sent.text) == ((), "Here:\nMEDIA:./USER.md")
+        assert sent.files == ()
+        assert sent.text.startswith("Here:\nMEDIA:./USER.md\n")
 
     calls = (("message", {"text": "x", "files": ["USER.md"]}), ("message", {"text": "x", "to": "telegram:1"}))
     model = await story(tmp_path, play, Say("", calls=calls), "Here:\nMEDIA:./USER.md")
@@ -920,7 +925,7 @@ async def test_stop_drops_what_waits_behind_a_turn_that_waits_for_its_model(tmp_
         await chat.ask(OWNER, "one")
         await chat.home.deliver(Inbound(MAIN, "me", "two", UserMessage("two", chat.clock())))
         await terminal.sent.get()
-        assert await chat.ask(OWNER, "/stop") == "Stopped. Not begun: two; one."
+        assert await chat.ask(OWNER, "/stop") == "Nothing is running. Not begun: two; one."
         assert chat.home.rows("SELECT count(*) FROM inbox WHERE state <> 'done'") == [(0,)]
 
     await story(tmp_path, play, ProviderUnavailable("it is away"), settings='[session]\nowner = "shared"')

@@ -1,0 +1,113 @@
+"""No secret leaves by a tool result, an answer, its stream or the log, whoever it belongs to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from nanoclaw.core import channels
+from nanoclaw.core.channel import ChannelSpec
+from nanoclaw.core.events import TextDelta
+from nanoclaw.core.plugin import Host, Plugin
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.program import FakeChannel, Program, results, running
+
+SETTINGS = """
+[model]
+api_key = "sk-model-4711"
+[channels.telegram]
+token = "1234:telegram-token"
+[channels.acme]
+token = "acme-token-4711"
+[channels.plain]
+api_token = "plain-token-4711"
+[plugins]
+[plugins.teller]
+passphrase = "teller-phrase-4711"
+"""
+SECRETS = {
+    "configuration": "sk-model-4711",
+    "environment": "weather-key-4711",
+    "built-in channel": "1234:telegram-token",
+    "channel of a package": "acme-token-4711",
+    "channel without settings": "plain-token-4711",
+    "plugin": "teller-phrase-4711",
+}
+
+
+class AcmeSettings(NamedTuple):
+    token: str = ""
+
+
+class TellerSettings(NamedTuple):
+    passphrase: str = ""
+
+
+class Teller(Plugin):
+    """Has a tool that returns what it is given, and logs it."""
+
+    name = "teller"
+    settings = TellerSettings
+    secrets = ("passphrase",)
+
+    def __init__(self, host: Host, settings: TellerSettings) -> None:
+        self._host = host
+
+    def tools(self) -> Iterable[Tool]:
+        async def tell(text: str) -> str:
+            """Tell a text."""
+            self._host.log.warning("told {}", text)
+            return f"told {text}\x1b[2J"
+
+        return [tool(tell, effect="none")]
+
+
+class _Point:
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def load(self) -> Any:
+        return self._found
+
+
+@pytest.fixture(autouse=True)
+def _packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages bring two channels, one of which declares its settings."""
+
+    def make(*given: Any) -> FakeChannel:
+        return FakeChannel("plain")
+
+    spec = ChannelSpec(make, settings=AcmeSettings, needed=("token",), secrets=("token",))
+    monkeypatch.setattr(channels, "_installed", lambda: {"acme": _Point(spec), "plain": _Point(make)})
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+async def test_a_secret_of_whomever_leaves_by_no_way(tmp_path: Path, secret: str, log: list[str]) -> None:
+    provider = ScriptedProvider(call("tell", {"text": f"it: {secret}."}), Say(f"The key is {secret}, so."))
+    environment = {"WEATHER_API_KEY": "weather-key-4711"}
+    async with running(tmp_path, provider, settings=SETTINGS, extra=[Teller], environment=environment) as home:
+        assert await home.ask("tell me") == "The key is [secret], so."
+        assert results(home.history)[-1].text == "told it: [secret]."
+        assert streamed(home) == "The key is [secret], so."
+    assert any("told it: [secret]." in line for line in log)
+    assert secret not in "".join(log)
+    logging.shutdown()
+    written = "".join(path.read_text() for path in (tmp_path / "logs").glob("*.log"))
+    assert "told it: [secret]." in written
+    assert secret not in written
+
+
+async def test_without_the_plugin_only_the_log_is_clean(tmp_path: Path, log: list[str]) -> None:
+    provider = ScriptedProvider(call("tell", {"text": "sk-model-4711"}), "The key is sk-model-4711.")
+    async with running(tmp_path, provider, settings=SETTINGS, extra=[Teller], without=["redact"]) as home:
+        assert await home.ask("tell me") == "The key is sk-model-4711."
+    assert "sk-model-4711" not in "".join(log)
+
+
+def streamed(home: Program) -> str:
+    return "".join(event.text for _, event in home.channel.events if isinstance(event, TextDelta))
