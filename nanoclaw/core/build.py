@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from nanoclaw.core import channels as chat_apps
@@ -36,6 +37,7 @@ BUILT_IN: dict[str, str] = {
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
     "undo": "nanoclaw.plugins.undo.plugin:Undo",
     "budget": "nanoclaw.plugins.budget.plugin:Budget",
+    "inspect": "nanoclaw.plugins.inspect.plugin:Inspect",
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
@@ -60,6 +62,7 @@ def build(
     without: Collection[str] = (),
     model: str = "",
     forced: bool = False,
+    state: Path | None = None,
 ) -> App:
     """The program, ready to run; it owns the home until `aclose`.
 
@@ -67,19 +70,21 @@ def build(
     by name). `channels` are those of this process; None: the chat apps of the configuration, as a gateway has them.
     `plugins` are names of built-in ones and classes of others; None: all that the configuration says. `without` names
     some that are left out. `model` is used where a conversation has not chosen its own, and everywhere when `forced`.
-    Raises NanoclawError for what cannot start.
+    `state` is a copy of the store to work on, so that nothing is changed and a running process is not disturbed. Raises
+    NanoclawError for what cannot start.
     """
     homes.make_home(config)
     clock = clock or clock_of(config.person.timezone, config.environment)
     kinds = classes(config, plugins, frozenset(without))
     _check_keys(config, kinds)
-    store = Store(config.home / "state.db")
+    store = Store(state or config.home / "state.db")
     try:
         app = App(config, store, clock)
         app.secrets = _secrets(config, kinds)
         start_logging(config, app.secrets)
         Workspace(config.workspace_path).check_writable()
-        homes.remove_left_over(config, store)
+        if state is None:
+            homes.remove_left_over(config, store)
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
         if channels is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
@@ -12,11 +13,11 @@ from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
-from nanoclaw.core.manifest import manifest
+from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.messages import Address, AssistantMessage, Effects, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.places import Places
-from nanoclaw.core.plugin import Draft, Ended, NoteRef, Tx
+from nanoclaw.core.plugin import Draft, Ended, NoteRef, Profile, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
@@ -40,6 +41,15 @@ class Accepted:
     @property
     def address(self) -> Address:
         return self.inbound.address
+
+
+class Preview(NamedTuple):
+    """A request as it would be sent: the system message and tools of `snapshot`, `history`, then the `new` messages."""
+
+    manifest: Manifest
+    snapshot: PromptSnapshot
+    history: tuple[Message, ...]
+    new: tuple[Message, ...]
 
 
 class Runner:
@@ -92,6 +102,19 @@ class Runner:
         turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), snapshot.dump(), turn.begun_changes)
         turn.model = self._model(turn)
         return turn
+
+    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
+        """The request that a message would be part of if it came now. Nothing is kept, and no model is asked."""
+        session = self.sessions.of(conversation)
+        turn = RunningTurn(self._parts, 0, inbound, conversation, profile or profile_of(inbound))
+        if turn.profile.mode not in ("minimal", "none"):
+            turn.session = session
+        stored = turn.session.memory if turn.session else None
+        snapshot = self.builder.resume(stored, inbound.message.text, turn.profile, inbound.address.channel)
+        turn.snapshot = snapshot
+        messages, notes, snapshot = await self._frames(turn, [Accepted(0, inbound)], snapshot)
+        made_of = manifest(turn.profile.mode, snapshot, notes, is_new=prompt_snapshot.load(stored) is None)
+        return Preview(made_of, snapshot, turn.history, tuple(messages))
 
     async def join(self, turn: RunningTurn, batch: Sequence[Accepted]) -> None:
         """Take messages into a turn that has begun."""

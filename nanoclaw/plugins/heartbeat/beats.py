@@ -258,7 +258,7 @@ class Beats:
         text, inspect = prompt(found), self._host.get("inspect")
         size = ""
         if inspect:
-            tokens = inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
+            tokens = await inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
             size = f" (about {tokens:,} tokens, tools included)"
         return f"{table(found)}\n\nThe model would be asked{size}:\n\n{text}"
 

@@ -1,0 +1,117 @@
+"""Inspect: /context shows what is sent, part by part; /why tells where the last answer came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Address, Inbound, UserMessage
+from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Said
+
+if TYPE_CHECKING:
+    from nanoclaw.core.runner import Preview
+    from nanoclaw.plugins.inspect.request import PromptRow
+    from nanoclaw.plugins.inspect.why import FoundNote
+
+USAGE = "/why tells where the last answer came from; /why not TEXT why a note with this text was not recalled."
+
+
+class Inspect(Plugin):
+    name = "inspect"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self.public = self._inspection = Inspection(host)
+
+    def commands(self) -> Iterable[Command]:
+        context = "what the model sees, part by part, and what it costs"
+        why = "where the last answer came from; /why not TEXT: why a note was not recalled"
+        return [
+            Command("context", context, self._context, private=True),
+            Command("why", why, self._why, private=True),
+        ]
+
+    async def _context(self, said: Said) -> str:
+        from nanoclaw.plugins.inspect.request import table
+
+        preview = await self._inspection.preview(said.conversation, "", address=said.address)
+        rows = self._inspection.rows(said.conversation, preview._replace(new=()))
+        return "\n\n".join([table(rows), *self._inspection.remarks(said.conversation, preview)])
+
+    async def _why(self, said: Said) -> str:
+        return await self._inspection.why(said.conversation, said.argument)
+
+
+class Inspection:
+    """Looks at requests as the core's own builder makes them, for /context, `nanoclaw context` and other plugins."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def _core(self) -> Any:
+        return self._host.get("core")
+
+    async def preview(
+        self, conversation: Address, text: str, profile: Profile | None = None, address: Address | None = None
+    ) -> Preview:
+        """The request that a message of the owner's would be part of, were it said now. Changes nothing."""
+        place = address or conversation
+        sender = "owner" if place.channel == "terminal" and (profile is None or profile.name == "person") else ""
+        message = UserMessage(text, self._host.now())
+        inbound = Inbound(place, sender, "", message, role="owner", conversation=conversation)
+        found: Preview = await self._core.runner.preview(conversation, inbound, profile)
+        return found
+
+    async def tokens(self, conversation: Address, text: str, profile: Profile) -> int:
+        """About how large the request for a message would be, tools included."""
+        rows = self.rows(conversation, await self.preview(conversation, text, profile))
+        return sum(row.tokens for row in rows)
+
+    def model(self, conversation: Address) -> str:
+        """The name of the model that answers there."""
+        try:
+            return str(self._core.models.of(self._core.sessions.of(conversation).model).model)
+        except NanoclawError as error:
+            return f"none ({error})"
+
+    def rows(self, conversation: Address, preview: Preview) -> list[PromptRow]:
+        from nanoclaw.plugins.inspect import request
+
+        model = self.model(conversation)
+        factor = self._core.model_calls.calibration.factor(model)
+        return request.rows(preview.manifest, preview.history, preview.new, model, factor)
+
+    def remarks(self, conversation: Address, preview: Preview) -> list[str]:
+        from nanoclaw.plugins.inspect import request, why
+
+        memory = self._host.get("memory")
+        facts = memory.read("MEMORY.md") if memory and preview.manifest.mode == "full" else ""
+        struck = len(re.findall(r"(?m)^[ \t]*[-*+][ \t]+~~", facts or ""))
+        return request.remarks(preview.manifest, why.past(self._last(conversation)), struck)
+
+    async def why(self, conversation: Address, argument: str) -> str:
+        from nanoclaw.plugins.inspect import why
+
+        last = why.past(self._last(conversation))
+        negated, _, text = argument.partition(" ")
+        if negated.lower() == "not" and text.strip():
+            question = why.question_of(last.messages if last else ())
+            return why.why_not(text.strip(), question, last, self._search)
+        if argument:
+            return USAGE
+        return why.why(last, self._core.models.cost_in_words, await self._facts(conversation))
+
+    def _last(self, conversation: Address) -> Any:
+        return self._core.sessions.of(conversation).last_turn()
+
+    async def _facts(self, conversation: Address) -> str:
+        """The memory section as the conversation's model is shown it."""
+        sections = (await self.preview(conversation, "")).snapshot.sections
+        return "\n".join(section.text for section in sections if section.id == "memory")
+
+    def _search(self, query: str, limit: int) -> Sequence[FoundNote]:
+        memory = self._host.get("memory")
+        found: Sequence[FoundNote] = memory.search(query, limit) if memory else ()
+        return found

@@ -1,0 +1,161 @@
+"""A request, part by part: what it is made of, and how it differs from the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from nanoclaw.core.manifest import Manifest
+from nanoclaw.core.messages import Message
+from nanoclaw.core.plugin import NoteRef
+from nanoclaw.core.token_estimate import estimate_message
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.inspect.why import PastTurn
+
+
+class PromptRow(NamedTuple):
+    """A line of the table: a section, the tools, the history or the new messages."""
+
+    name: str
+    characters: int
+    tokens: int
+    kept: str
+    source: str
+
+
+def rows(
+    manifest: Manifest, history: Sequence[Message], new: Sequence[Message], model: str = "", factor: float = 1.0
+) -> list[PromptRow]:
+    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them).
+
+    `factor` is how much more the model counts than the estimate; its name says how it counts pictures.
+    """
+    parts = sorted(manifest.parts, key=lambda part: part.id != "tools")
+    table = [
+        PromptRow(part.title, part.characters, round(part.tokens * factor), _kept(part.stable), part.source)
+        for part in parts
+    ]
+    for name, messages, kept in (("History", history, "grows"), ("This message", new, "new")):
+        if messages:
+            tokens = sum(estimate_message(message, model) for message in messages)
+            table.append(PromptRow(name, sum(map(_length, messages)), round(tokens * factor), kept, _counted(messages)))
+    return table
+
+
+def table(shown: Sequence[PromptRow]) -> str:
+    """The rows as Markdown, with shares and sums."""
+    tokens = sum(row.tokens for row in shown) or 1
+    lines = ["| part | characters | ≈ tokens | share | kept | from |", "|---|--:|--:|--:|---|---|"]
+    lines += [
+        f"| {row.name} | {row.characters:,} | {row.tokens:,} | {row.tokens / tokens:.0%} | {row.kept} | {row.source} |"
+        for row in shown
+    ]
+    lines.append(f"| **sum** | {sum(row.characters for row in shown):,} | {tokens:,} | | | |")
+    return "\n".join(lines)
+
+
+BAR = 16
+"""Cells of the longest bar."""
+
+
+def plain_table(shown: Sequence[PromptRow], width: int = 100) -> str:
+    """The same for a screen, with bars; a narrow one gets fewer columns."""
+    tokens = sum(row.tokens for row in shown) or 1
+    most = max((row.tokens for row in shown), default=1) or 1
+    name = max((len(row.name) for row in shown), default=4)
+    kept, source = (max((len(getattr(row, of)) for row in shown), default=4) for of in ("kept", "source"))
+    room = width - name - len("  ≈tokens  share")
+    has_kept, has_characters = room >= 2 + kept, room >= 2 + kept + len("    chars")
+    room -= (2 + kept) * has_kept + len("    chars") * has_characters
+    has_source = room >= 2 + source
+    room -= (2 + source) * has_source
+    bar = min(BAR, room - 2) if room >= 2 + 4 else 0
+
+    def line(label: str, characters: str, count: str, share: str, drawn: str, row: tuple[str, str]) -> str:
+        cells = [f"{label:<{name}}", f"{characters:>7}" if has_characters else "", f"{count:>7}", f"{share:>5}"]
+        cells += [f"{drawn:<{bar}}" if bar else "", f"{row[0]:<{kept}}" if has_kept else "", row[1] * has_source]
+        return "  ".join(filter(None, cells)).rstrip()
+
+    lines = [line("part", "chars", "≈tokens", "share", " ", ("kept", "from"))]
+    lines += [
+        line(
+            row.name,
+            f"{row.characters:,}",
+            f"{row.tokens:,}",
+            f"{row.tokens / tokens:.0%}",
+            "█" * max(1, round(bar * row.tokens / most)) if row.tokens else " ",
+            (row.kept, row.source),
+        )
+        for row in shown
+    ]
+    characters = sum(row.characters for row in shown)
+    return "\n".join([*lines, line("sum", f"{characters:,}", f"{tokens:,}", "", " ", ("", ""))])
+
+
+def remarks(manifest: Manifest, last: PastTurn | None, struck: int = 0) -> list[str]:
+    """Sentences about files, diagnostics, recalled notes, and what the provider can take from its cache. `struck` lines
+    of MEMORY.md are left out."""
+    lines = []
+    for status in ("truncated", "unreadable"):
+        names = [name for name, found in manifest.files.items() if found == status]
+        if names:
+            lines.append(f"{status.capitalize()}: {', '.join(names)}.")
+    if struck:
+        lines.append(f"Struck in MEMORY.md and left out: {struck} line{'s' * (struck > 1)}.")
+    empty = [name for name, found in manifest.files.items() if found == "empty"]
+    if empty:
+        lines.append(f"Cost nothing, since nothing is in them yet: {', '.join(empty)}.")
+    for told, code in (("Not there", "missing_file"), ("Shortened", "section_truncated")):
+        if names := [name for name in named(manifest, code) if name != "BOOTSTRAP.md"]:  # gone once it is done
+            lines.append(f"{told}: {', '.join(names)}.")
+    if manifest.notes:
+        lines.append(f"Recalled: {notes_in_words(manifest.notes)}.")
+    lines.append(_prefix(manifest, last))
+    return lines
+
+
+def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
+    if last is None or last.manifest is None:
+        return "Nothing was sent in this conversation yet."
+    usage = last.usage
+    reported = f" The provider reported {usage.cached_tokens:,} of {usage.input_tokens:,} input tokens as cached."
+    if not usage.input_tokens or not last.is_reported:  # stopped, failed, or by a provider that tells no figures
+        reported = ""
+    now, then = manifest.sha256, last.manifest.sha256
+    if now["tools"] != then["tools"]:
+        return "The tools are others than in the last request: it shares no prefix." + reported
+    if now["full"] == then["full"]:
+        return "The request begins with the whole of the last one." + reported
+    if now["stable"] == then["stable"]:
+        return "Tools and the stable part are those of the last request; memory is newer." + reported
+    return "The stable part is another than in the last request: only the tools are shared." + reported
+
+
+def notes_in_words(notes: Sequence[NoteRef]) -> str:
+    return "; ".join(map(_note, notes))
+
+
+def _note(note: NoteRef) -> str:
+    lines = str(note.start) if note.start == note.end else f"{note.start}-{note.end}"
+    return f"{note.file}:{lines} ({f'score {note.score:g}' if note.score else 'new'})"
+
+
+def named(manifest: Manifest, code: str) -> list[str]:
+    """The files or sections of which a diagnostic code is said."""
+    return [item.partition(" ")[2] for item in manifest.diagnostics if item.startswith(f"{code} ")]
+
+
+def _kept(stable: bool) -> str:
+    return "stable" if stable else "this context"
+
+
+def _length(message: Message) -> int:
+    calls = getattr(message, "tool_calls", ())
+    return len(message.text) + sum(len(call.name) + len(call.arguments) for call in calls)
+
+
+def _counted(messages: Sequence[Message]) -> str:
+    pictures = sum(len(getattr(message, "images", ())) for message in messages)
+    texts = f"{len(messages)} message{'s' * (len(messages) > 1)}"
+    return f"{texts}, {pictures} image{'s' * (pictures > 1)}" if pictures else texts

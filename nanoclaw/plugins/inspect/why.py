@@ -1,0 +1,156 @@
+"""Why the last answer is as it is: notes, files, facts, tools and cost. No model is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from nanoclaw.core.manifest import Manifest
+from nanoclaw.core.manifest import load as manifest_of
+from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.plugins.inspect.request import named, notes_in_words
+from nanoclaw.tokenizer import tokens as words
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.history import TurnRecord
+
+
+class FoundNote(Protocol):
+    """A note that a search found."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+
+
+Search = Callable[[str, int], Sequence[FoundNote]]
+"""The best notes for a query, at most so many."""
+
+
+class PastTurn(NamedTuple):
+    """An answered turn as the store has it."""
+
+    manifest: Manifest | None
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
+    is_reported: bool = True
+
+
+def past(record: TurnRecord | None) -> PastTurn | None:
+    """A turn of the store with its manifest read."""
+    if record is None:
+        return None
+    return PastTurn(manifest_of(record.manifest), *record[1:])
+
+
+def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "") -> str:
+    """The origins of the last answer. `cost(model, usage)` puts a price in words; `facts` are the lines of MEMORY.md
+    that the model was shown."""
+    if last is None:
+        return "There is no answer in this conversation yet."
+    lines = []
+    notes = last.manifest.notes if last.manifest else ()
+    new, known = [note for note in notes if note.is_new], [note for note in notes if not note.is_new]
+    lines.append(f"Notes recalled for it: {notes_in_words(new)}" if new else "No notes were recalled for it.")
+    if known:
+        lines.append(f"Notes shown since an earlier message of this conversation: {notes_in_words(known)}")
+    if stated := _stated(facts.splitlines(), last.messages):
+        lines.append(f"Facts of MEMORY.md with words of it: {'; '.join(f'“{fact[:80]}”' for fact in stated)}")
+    calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
+    failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
+    paths = [_read(call) for call in calls if call.id not in failed]
+    files = [path for path in paths if path and not path.lower().endswith("/skill.md")]
+    skills = [path.split("/")[-2] for path in paths if path.lower().endswith("/skill.md")]
+    if files:
+        lines.append(f"Files it read: {', '.join(dict.fromkeys(files))}")
+    if skills:
+        lines.append(f"Skills it read: {', '.join(dict.fromkeys(skills))}")
+    if by_hand := list(filter(None, (_skill_started(m.text) for m in last.messages if isinstance(m, UserMessage)))):
+        lines.append(f"Skills started by hand: {', '.join(by_hand)}")
+    for part in last.manifest.parts if last.manifest else ():
+        if part.id == "active_skills":
+            lines.append(f"Skills that are always on: {part.source}")
+    if calls:
+        ran = Counter(f"{call.name}{' (failed)' if call.id in failed else ''}" for call in calls)
+        lines.append(f"Tools it ran: {', '.join(f'{name} × {n}' if n > 1 else name for name, n in ran.items())}")
+    if last.manifest:
+        cut = [name for name, status in last.manifest.files.items() if status == "truncated"]
+        if cut:
+            lines.append(f"Files it saw only in part: {', '.join(cut)}")
+        if shortened := named(last.manifest, "section_truncated"):
+            lines.append(f"Shortened: {', '.join(shortened)}")
+    usage, about = last.usage, "" if last.is_reported else "≈ "
+    lines.append(
+        f"Model: {last.model or 'none'}; {about}{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
+        f"{usage.output_tokens:,} out; {cost(last.model, usage)}"
+        + ("" if last.is_reported else " (counted here: the provider told no figures)")
+    )
+    if last.reason != "answered":
+        lines.append(f"It ended as: {last.reason}")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def why_not(text: str, question: str, last: PastTurn | None, search: Search) -> str:
+    """The reason why the note that `text` describes was not recalled for `question`."""
+    wanted = next(iter(search(text, 1)), None)
+    if wanted is None:
+        return f"No note speaks of “{text}”."
+    shown = last.manifest.notes if last and last.manifest else ()
+    where = f"{wanted.file}:{wanted.start} “{wanted.text[:80]}”"
+    if wanted.file == "MEMORY.md":
+        return f"{where} is in MEMORY.md, which the model sees as a whole."
+    if any((note.file, note.start) == (wanted.file, wanted.start) for note in shown):
+        return f"{where} was recalled."
+    ranked = search(question, 100)
+    place = next((n for n, hit in enumerate(ranked, 1) if (hit.file, hit.start) == (wanted.file, wanted.start)), None)
+    if place is None and set(words(question)).isdisjoint(words(wanted.text)):
+        return f"{where} shares no word with the question “{question[:80]}”."
+    if place is None:
+        return f"{where} is not among what a search for the question “{question[:80]}” finds first."
+    score = ranked[place - 1].score
+    best = f"; the best had {ranked[0].score:.2f}" if place > 1 else ""
+    return (
+        f"{where} came in place {place} with a score of {score:.2f}{best}. "
+        f"Only the first few above a threshold are shown{'' if shown else ', and here none was'}; "
+        "one that was shown earlier in the conversation is not shown again."
+    )
+
+
+def question_of(messages: Sequence[Message]) -> str:
+    return next((m.text for m in messages if isinstance(m, UserMessage) and m.origin != "runtime"), "")
+
+
+def _stated(lines: Sequence[str], messages: Sequence[Message]) -> list[str]:
+    """The lines, at most three, that have words of the answer which the question did not have, and others of both."""
+    asked = set(words(question_of(messages)))
+    answer = set(words(next((m.text for m in reversed(messages) if isinstance(m, AssistantMessage)), "")))
+    shared = [
+        (len((asked | answer).intersection(own)), line) for line in lines if (own := set(words(line))) & answer - asked
+    ]
+    return [line.strip("-* ") for count, line in sorted(shared, key=lambda one: -one[0])[:3] if count > 1]
+
+
+def _read(call: ToolCall) -> str:
+    """The file that a call reads, or ''."""
+    name = {"read_file": "path", "memory_get": "file"}.get(call.name)
+    try:
+        value = json.loads(call.arguments).get(name, "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+def _skill_started(message: str) -> str:
+    """The name of the skill that a message starts by hand, or ''."""
+    start = re.match(r"Use the skill (\S+) for this\. Its folder is /", message)
+    return start[1] if start else ""
