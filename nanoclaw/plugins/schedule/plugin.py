@@ -121,8 +121,10 @@ class Schedule(Plugin):
         from nanoclaw.plugins.schedule.reminders import answer
 
         said = answer(inbound, tx, self._jobs, self._host.now())
+        if said is None:
+            return None
         tx.after(self._loop.changed)
-        return None if said is None else Reply(said)
+        return Reply(said)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if turn.address.channel not in (CHANNEL, REHEARSAL):
