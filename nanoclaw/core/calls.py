@@ -78,7 +78,9 @@ class CallRunner:
         self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
-        """Judge all calls of an answer before any of them runs."""
+        """Judge all calls of an answer before any of them runs. A tool may have come since the context began."""
+        if any(self._toolbox.find(call.name) is None for call in calls):
+            self._toolbox.take(self._chain.tools())
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         return [await self._judge(call, turn, answers) for call in calls]
 

@@ -149,8 +149,12 @@ class Toolbox:
     """Tools by name, in a fixed order. One of the four places that catch everything."""
 
     def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime]) -> None:
-        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
         self._clock = clock
+        self.take(tools)
+
+    def take(self, tools: Iterable[Tool]) -> None:
+        """These are the tools from now on."""
+        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
