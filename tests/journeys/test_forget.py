@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nanoclaw.plugins.undo.changes import Changes
 
 from nanoclaw.core.app import App, open_app
 from nanoclaw.core.config import load
@@ -20,7 +21,6 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions, whole_history
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.forget.forgetting import Forgetter
-from nanoclaw.plugins.undo.changes import Changes
 from tests.core.house import MAIN, FakeChannel, assert_legal
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.core.silence_token import spoken
+from nanoclaw.silence_token import spoken
 from nanoclaw.plugins.heartbeat import tables
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
 from nanoclaw.plugins.heartbeat.probe import Probe

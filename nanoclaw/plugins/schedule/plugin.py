@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
-from nanoclaw.core.silence_token import spoken
+from nanoclaw.silence_token import spoken
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool

@@ -11,7 +11,7 @@ from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Said, Turn
-from nanoclaw.core.silence_token import spoken
+from nanoclaw.silence_token import spoken
 from nanoclaw.plugins.schedule.commands import number
 from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job

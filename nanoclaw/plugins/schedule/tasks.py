@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.core.silence_token import spoken
+from nanoclaw.silence_token import spoken
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs, JobState, Occurrence
 from nanoclaw.plugins.schedule.reminders import was_due

@@ -15,7 +15,7 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.redact import clean_environment
+from nanoclaw.redaction import clean_environment
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.escapes import plain, visible
 
