@@ -27,8 +27,8 @@ from nanoclaw.escapes import visible
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.scrub import Cell
 from nanoclaw.plugins.forget.undo_file import KEEP_FOR, UndoFile
-from nanoclaw.plugins.memory.notes import lines_of, memory_files, read_memory_file
 from nanoclaw.plugins.forget.words import Words, plain_text, tokens, words_of
+from nanoclaw.plugins.memory.notes import lines_of, memory_files, read_memory_file
 from nanoclaw.plugins.undo.changes import Changes
 
 if TYPE_CHECKING:

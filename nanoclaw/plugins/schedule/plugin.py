@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
-from nanoclaw.silence_token import spoken
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool
+from nanoclaw.silence_token import spoken
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.commands import JobCommands

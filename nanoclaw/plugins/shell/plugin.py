@@ -15,9 +15,9 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.redaction import clean_environment
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.escapes import plain, visible
+from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
     from nanoclaw.outputs import Outputs
