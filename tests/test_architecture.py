@@ -29,7 +29,8 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 """Modules of the core that anybody's plugin may import."""
 
 FOR_OURS = FOR_PLUGINS | {
-    *("bootstrap", "clock", "log", "manifest", "metadata", "redact", "silence_token", "token_estimate", "workspace"),
+    *("bootstrap", "clock", "log", "manifest", "metadata", "outputs", "redact", "silence_token", "token_estimate"),
+    "workspace",
 }
 """And what the built-in ones use besides: values and pure functions."""
 
