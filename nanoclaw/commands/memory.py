@@ -6,19 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from nanoclaw import attach
-from nanoclaw.core import parts
+from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import Effect
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.escapes import printable
-from nanoclaw.plugins.forget.forgetting import memory_command, shown, told
-from nanoclaw.plugins.memory.notes import MemoryStore
-from nanoclaw.plugins.memory.recall import Hit
 
 
 def without_action(config: Config, options: argparse.Namespace) -> int:
@@ -26,76 +19,66 @@ def without_action(config: Config, options: argparse.Namespace) -> int:
 
 
 def search(config: Config, options: argparse.Namespace) -> int:
-    parts.start_logging(config)
-    notes = parts.note_search(config, parts.person_clock(config))
+    """Beside any process that runs: nothing is written but the index."""
+    from nanoclaw.core.clock import clock
+    from nanoclaw.core.workspace import Workspace
+    from nanoclaw.plugins.memory.commands import as_json
+    from nanoclaw.plugins.memory.search import NoteSearch
+
+    now = clock(config.person.timezone, config.environment)
+    notes = NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
     hits = notes.search(" ".join(options.query), options.limit)
     notes.close()
     if options.json:
-        print(json.dumps({"hits": [_hit(hit) for hit in hits]}, ensure_ascii=False))
+        print(json.dumps({"hits": [as_json(hit) for hit in hits]}, ensure_ascii=False))
     else:
         print("\n".join(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits) or "Nothing found.")
     return 0
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {
-        "file": hit.file,
-        "start": hit.start,
-        "end": hit.end,
-        "date": hit.date.isoformat() if hit.date else None,
-        "score": round(hit.score, 3),
-        "text": hit.text,
-    }
-
-
 def add(config: Config, options: argparse.Namespace) -> int:
-    parts.start_logging(config)
-    parts.make_home(config)
-    now = parts.person_clock(config)
-    notes = MemoryStore(Workspace(config.workspace_path), now)
-    text = " ".join(options.text)
-    is_fact = options.fact or options.replaces
-    store = Store(config.home / "state.db", beside=True)
-    try:
-        changes = parts.file_changes(config, now, store)
-        kind, file = ("fact", "MEMORY.md") if is_fact else ("note", changes.today())
-        with changes.of(Effect("nanoclaw memory add", kind, file, f"noted “{text[:60]}”")):
-            added = notes.add_fact(text, options.replaces) if is_fact else notes.add_note(text)
-    finally:
-        store.close()
-    print(f"{'Added to' if added.is_new else 'Already in'} {added.file}: {added.line}")
-    if added.struck:
-        print(f"Corrected: {added.struck}")
-    if added.remark:
-        attach.say(added.remark)
-    return 0
+    fact = " --fact" if options.fact else ""
+    replaces = f" --replaces {json.dumps(options.replaces)}" if options.replaces else ""
+    return carry_out(config, "memory", f"add{fact}{replaces} {' '.join(options.text)}", as_json=False)
+
+
+def change(config: Config, options: argparse.Namespace) -> int:
+    return carry_out(config, "memory", options.action, as_json=False)
 
 
 def forget(config: Config, options: argparse.Namespace) -> int:
     if not config.workspace_path.exists():
         print("Nothing found.")
         return 0
-    parts.start_logging(config)
+    from nanoclaw.commands.talking import run
+
+    return run(_forget(config, options))
+
+
+async def _forget(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.commands.talking import program
+
     query = " ".join(options.query)
-    with parts.stored(config, "own") as store:
-        forgetter = parts.make_forgetter(config, parts.person_clock(config), store)
+    async with program(config) as app:
+        if (forgetter := app.public("forget")) is None:
+            raise ConfigError("the plugin forget is off.")
         listing = forgetter.find(query)
         if not listing.count:
             print("Nothing found.")
             return 0
-        print(printable(shown(listing)), flush=True)
+        print(printable(listing.shown()), flush=True)
         numbers = _numbers(options, listing.exact)
         if not numbers:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         forgotten = forgetter.forget(query, numbers)
-        print(printable(told(forgotten)))
+        print(printable(forgotten.told()))
         print(printable(forgotten.way_back("nanoclaw memory undo")))
         return 0
 
 
 def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
-    """Which of the list are to be forgotten: as given, or as the person answers now."""
+    """The numbers of the list to be forgotten: as given, or as the person answers."""
     answer = options.number
     if options.yes and not answer:
         return list(exact)
@@ -111,20 +94,11 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def command(config: Config, options: argparse.Namespace) -> int:
-    now = parts.person_clock(config)
-    comes_back = options.action == "undo" and parts.make_forgetter(config, now, None).undoable_since
-    with parts.stored(config, "own" if comes_back else "beside") as store:  # words of conversations come back, too
-        forgetter = parts.make_forgetter(config, now, store)
-        print(memory_command(parts.file_changes(config, now, store), forgetter, options.action))
-    return 0
-
-
 COMMANDS = {
     "memory": without_action,
     "memory search": search,
     "memory add": add,
     "memory forget": forget,
-    "memory undo": command,
-    "memory log": command,
+    "memory undo": change,
+    "memory log": change,
 }

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels import table as chat_apps
+from nanoclaw.core import channels as chat_apps
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
 from nanoclaw.core.chain import unknown_hooks
@@ -36,6 +36,7 @@ BUILT_IN: dict[str, str] = {
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
     "undo": "nanoclaw.plugins.undo.plugin:Undo",
+    "forget": "nanoclaw.plugins.forget.plugin:Forget",
     "budget": "nanoclaw.plugins.budget.plugin:Budget",
     "inspect": "nanoclaw.plugins.inspect.plugin:Inspect",
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
@@ -271,6 +272,6 @@ def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
 
 def start_logging(config: Config, secrets: Iterable[str]) -> None:
     from nanoclaw.core import log
-    from nanoclaw.redaction import Redactor
+    from nanoclaw.core.redact import Redactor
 
     log.start(config.home / "logs", Redactor(secrets))

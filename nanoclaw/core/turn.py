@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
@@ -109,6 +110,7 @@ class RunningTurn:
         self._begun_changes: list[Callable[[Tx], object]] = []
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._is_over = self._rejoins = False
+        self._forgot = 0
         self._request: asyncio.Task[AssistantMessage] | None = None
 
     # --- what plugins see --------------------------------------------------------------------------------------------
@@ -234,7 +236,10 @@ class RunningTurn:
                 await steering.take_in(self)
 
     async def _requested(self, stream: Stream) -> AssistantMessage:
-        assert self.model and self.snapshot
+        assert self.model and self.session and self.snapshot
+        if self.session.forgot != self._forgot:  # what was forgotten must not be sent again
+            self._forgot = self.session.forgot
+            self.snapshot = prompt_snapshot.load(self.session.memory) or self.snapshot
         limits = self.limits
         request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, limits)
         self._request = asyncio.create_task(self.model.complete(request, stream))

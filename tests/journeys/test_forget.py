@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from nanoclaw.plugins.undo.changes import Changes
 
-from nanoclaw.core.app import App, open_app
-from nanoclaw.core.config import load
-from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.core.messages import Message
+from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import Sessions, whole_history
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.forget.forgetting import Forgetter
-from tests.core.house import MAIN, FakeChannel, assert_legal
+from nanoclaw.core.store.history import whole_history
+from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.program import assert_legal, running
 
-UNDO_FILE = "forgotten.json"
+UNDO_FILE = "plugins/forget/undo.json"
 SECRET = "Zebulon"
 FACT = f"The parrot is called {SECRET}, it bites"
 
@@ -38,13 +34,13 @@ def holding(home: Home, words: str = SECRET) -> list[str]:
     """Files of the home that have the words in their bytes, in any case, besides the one that can bring them back."""
     found = []
     for path in sorted(home.root.rglob("*")):
-        if path.is_file() and path.name != UNDO_FILE and words.lower().encode() in path.read_bytes().lower():
+        if path.is_file() and path != home.root / UNDO_FILE and words.lower().encode() in path.read_bytes().lower():
             found.append(path.relative_to(home.root).as_posix())
     return found
 
 
-def history(app: App) -> str:
-    return repr(Sessions(app.store, lambda: datetime.now(UTC)).of(MAIN).history)
+def said(history: tuple[Message, ...]) -> list[tuple[str, object]]:
+    return [(message.text, getattr(message, "tool_calls", ())) for message in history]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +56,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home.run("-m", f"Note that {SECRET} bit the neighbour", "--session", "work")
     server.script(calls("memory_search", {"query": "parrot"}), says(f"It is called {SECRET}."))
     home.run("-m", "What is my parrot called?", "--session", "other")
-    server.script(says("Tea it is."))
+    server.script(says("It is lighter than coffee, and lovely in the morning."))
     home.run("-m", "I like green tea")
     (home.root / "history").write_text(
         f"\n# 2026-05-03 10:00:00.1\n+Remember: my parrot {SECRET} bites!\n"
@@ -151,30 +147,15 @@ def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: H
 @pytest.mark.usefixtures("told")
 def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, server: ModelServer) -> None:
     home.run("memory", "forget", SECRET, "--yes")
-    now = datetime.now(UTC)
-    timers: list[tuple[float, Callable[[], object]]] = []
-
-    def after(minutes: float) -> Forgetter:
-        return Forgetter(
-            home.root,
-            Changes(home.root / "undo", Workspace(home.workspace), lambda: now, None),
-            lambda: now + timedelta(minutes=minutes),
-            search=lambda query, limit: [],
-            drop_index=lambda: None,
-            store=None,
-            later=lambda seconds, call: timers.append((seconds, call)),
-        )
-
-    assert after(9).undoable_since
-    ((seconds, call),) = timers
-    call()
-    assert (home.root / UNDO_FILE).exists()
-    assert 600 < seconds < 610
-    assert after(11).undoable_since is None
-    assert len(timers) == 1
-    assert not (home.root / UNDO_FILE).exists()
-    assert "something was forgotten" not in home.run("memory", "log").out
-    assert holding(home) == []
+    kept = home.root / UNDO_FILE
+    for minutes, is_there in ((9, True), (11, False)):
+        (forgotten,) = json.loads(kept.read_text())
+        forgotten["at"] = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
+        kept.write_text(json.dumps([forgotten]))
+        assert ("something was forgotten" in home.run("memory", "log").out) is is_there
+        assert kept.exists() is is_there
+    assert "no change of a memory file to undo" not in home.run("memory", "undo").out
+    assert SECRET not in (home.workspace / "MEMORY.md").read_text()
 
 
 def test_what_an_earlier_version_kept_in_two_files_is_deleted(home: Home) -> None:
@@ -183,31 +164,6 @@ def test_what_an_earlier_version_kept_in_two_files_is_deleted(home: Home) -> Non
         (home.root / half).write_bytes(b"\x17")
     home.run("memory", "log")
     assert list(home.root.glob("forgotten*")) == []
-
-
-def test_a_running_program_deletes_what_was_forgotten_when_the_time_is_over(home: Home) -> None:
-    home.run("init")
-    (home.workspace / "MEMORY.md").write_text(f"- {FACT}\n- Likes tea\n")
-    minutes, timers = [0], list[Callable[[], object]]()
-
-    def clock() -> datetime:
-        return datetime(2026, 5, 3, 12, minutes[0], tzinfo=UTC)
-
-    forgetter = Forgetter(
-        home.root,
-        Changes(home.root / "undo", Workspace(home.workspace), clock, None),
-        clock,
-        search=lambda query, limit: [],
-        drop_index=lambda: None,
-        store=None,
-        later=lambda seconds, call: timers.append(call),
-    )
-    forgetter.find("Zebulon")
-    forgetter.forget("Zebulon", [1])
-    assert (home.root / UNDO_FILE).exists()
-    minutes[0] = 11
-    timers[0]()
-    assert not (home.root / UNDO_FILE).exists()
 
 
 @pytest.mark.usefixtures("told")
@@ -260,7 +216,7 @@ def test_a_change_is_undone_from_the_command_line(home: Home, server: ModelServe
     home.run("memory", "add", "--fact", "Likes tea")
     home.run("memory", "add", "Likes coffee", "--replaces", "tea")
     assert "~~" in (home.workspace / "MEMORY.md").read_text()
-    assert "MEMORY.md: noted “Likes coffee” (nanoclaw memory add)" in home.run("memory", "log").out
+    assert "MEMORY.md: noted “Likes coffee” (/memory add)" in home.run("memory", "log").out
     home.run("memory", "undo")
     home.run("memory", "undo")
     assert (home.workspace / "MEMORY.md").read_bytes() == before
@@ -288,47 +244,68 @@ def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: Mo
     assert len(server.asked) == 2
 
 
-def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(home: Home, server: ModelServer) -> None:
-    async def talk(app: App) -> None:
-        async def ask(text: str) -> str:
-            message = UserMessage(text, datetime.now(UTC))
-            await app.assistant.deliver(Inbound(MAIN, "me", str(len(channel.events)), message))
-            return (await channel.sent.get()).text
+async def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(tmp_path: Path) -> None:
+    asked = call("memory_forget", {"query": SECRET}), call("memory_forget", {"query": SECRET, "numbers": [1]})
+    model = ScriptedProvider("Hello.", asked[0], "Shall I?", asked[1], "Gone.", "What parrot?", f"{SECRET}!")
+    async with running(tmp_path, model) as here:
+        (here.workspace / "MEMORY.md").write_text(f"- {FACT}\n- Likes tea\n")
+        await here.ask("Hello")
+        assert FACT in model.requests[-1].system.text
+        facts = (here.workspace / "MEMORY.md").read_bytes()
+        await here.ask("Forget the parrot")
+        before = said(here.history)
+        await here.ask("yes")
+        assert SECRET not in repr(model.requests[-1])
+        assert holding(Home(tmp_path)) == []
+        await here.ask("And now?")
+        assert SECRET not in repr(model.requests[-1])
+        assert "something was forgotten (undo until" in await here.ask("/memory log")
+        assert (await here.ask("/memory undo")).startswith("1 line of your notes and ")
+        assert (here.workspace / "MEMORY.md").read_bytes() == facts
+        assert said(here.history)[: len(before)] == before
+        assert await here.ask("And now?") == f"{SECRET}!"
+        assert SECRET in repr(model.requests[-1])
 
-        (home.workspace / "MEMORY.md").write_text(f"- {FACT}\n- Likes tea\n")
-        server.script(says("Hello."))
-        await ask("Hello")
-        assert FACT.encode() in server.asked[-1].body, "the system message has the fact"
-        facts = (home.workspace / "MEMORY.md").read_bytes()
-        server.script(calls("memory_forget", {"query": SECRET}), says("Shall I?"))
-        await ask("Forget the parrot")
-        before = history(app)
-        server.script(calls("memory_forget", {"query": SECRET, "numbers": [1]}), says("Gone."))
-        await ask("yes")
-        assert SECRET.encode() not in server.asked[-1].body
-        assert holding(home) == []
-        server.script(says("What parrot?"))
-        await ask("And now?")
-        assert SECRET.encode() not in server.asked[-1].body
-        assert "something was forgotten (undo until" in await ask("/memory log")
-        assert (await ask("/memory undo")).startswith("1 line of your notes and ")
-        assert (home.workspace / "MEMORY.md").read_bytes() == facts
-        assert history(app).startswith(before[:-1])
-        server.script(says(f"{SECRET}!"))
-        assert await ask("And now?") == f"{SECRET}!"
-        assert SECRET.encode() in server.asked[-1].body
 
-    home.run("init")
+async def test_what_was_forgotten_goes_from_other_plugins_too_and_comes_back(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("memory_forget", {"query": SECRET, "numbers": [1]}), "Gone.")
+    async with running(tmp_path, model, extra=[Aviary]) as here:
+        (here.workspace / "MEMORY.md").write_text(f"- {FACT}\n")
+        aviary, folder = here.public("aviary"), tmp_path / "plugins" / "aviary"
+        (folder / "birds.txt").write_text(f"a tit\n{FACT}\n")
+        (tmp_path / "songs").write_text(f"of {SECRET}")
+        await aviary.write(lambda tx: tx.execute("INSERT INTO aviary_birds VALUES (?, ?)", FACT, SECRET))
+        assert (await here.ask(f"Forget {SECRET}")) == "Gone."
+        assert here.rows("SELECT * FROM aviary_birds") == [("[forgotten]", SECRET)], "a mark stays"
+        assert (folder / "birds.txt").read_text() == "a tit\n[forgotten]\n"
+        assert (tmp_path / "songs").read_text() == "of [forgotten]"
+        assert aviary.reloads == 1
+        assert "are back" in await here.ask("/undo")
+        assert here.rows("SELECT * FROM aviary_birds") == [(FACT, SECRET)]
+        assert (folder / "birds.txt").read_text() == f"a tit\n{FACT}\n"
+        assert aviary.reloads == 2
 
-    async def run() -> None:
-        async with open_app(load(home.variables()), channel, "openai/scripted") as app:
-            running = asyncio.create_task(app.run())
-            await asyncio.sleep(0)  # it takes up what an earlier process left
-            try:
-                await talk(app)
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
 
-    channel = FakeChannel()
-    asyncio.run(run())
+class Aviary(Plugin):
+    """Somebody's, with a table, a folder and a file of its own."""
+
+    name = "aviary"
+    migrations = ("CREATE TABLE aviary_birds (words TEXT, ring TEXT) STRICT",)
+    marks = ("aviary_birds.ring",)
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._songs = host.get("core").home / "songs"
+        self.public = Birds(host)
+
+    def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
+        return {self._songs: "kept"}
+
+    def reload(self) -> None:
+        self.public.reloads += 1
+
+
+class Birds:
+    reloads = 0
+
+    def __init__(self, host: Host) -> None:
+        self.folder, self.write = host.home, host.write

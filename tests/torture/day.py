@@ -16,8 +16,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.plugins.shell.tools import shell_tools
-
 from nanoclaw.core import compaction, log
 from nanoclaw.core.delivery import FULL_SECONDS
 from nanoclaw.core.errors import NanoclawError
@@ -25,6 +23,7 @@ from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider
 from tests.core.house import NOON, FakeChannel, HandClock, House, house
 from tests.torture import shim

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from nanoclaw.atomic_write import drafted
 from nanoclaw.core.errors import StoreBusy, StoreError
-from nanoclaw.core.store.copies import copy_database, daily_copies, is_damage, is_whole
+from nanoclaw.core.store.copies import all_copies, copy_database, daily_copies, is_damage, is_whole
 from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
 
 PAGE_BYTES = 2048
@@ -77,6 +77,10 @@ class Store:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read {self.path}: {_reason(self.path, error)}. {_advice(error)}") from error
+
+    def copies(self) -> list[Path]:
+        """Its whole copies: the daily ones, and those kept before migrations."""
+        return all_copies(self.path)
 
     def close(self) -> None:
         self.db.close()

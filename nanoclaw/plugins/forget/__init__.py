@@ -1,0 +1,1 @@
+"""Forgetting for good, with ten minutes to undo it."""

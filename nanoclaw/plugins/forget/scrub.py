@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing, suppress
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.copies import all_copies
-from nanoclaw.core.store.db import Store
-
-
-class Words(Protocol):
-    """What is to be taken out."""
-
-    def without_any(self, text: str, *, closely: bool = False) -> str: ...
+from nanoclaw.core.plugin import Plugin, Tx
+from nanoclaw.plugins.forget.words import Words
 
 
 class Cell(NamedTuple):
@@ -29,31 +24,39 @@ class Cell(NamedTuple):
     after: str
 
 
-def scrub(store: Store, words: Words, running: str = "") -> list[Cell]:
-    """Change every text that has the words. What was said in a turn that has them, or that runs the tool `running`,
-    is looked at closely. Raises StoreError; then nothing was changed."""
-    close = _turns(store.db, words, running)
-    cells = list(_changes(store.db, words, close))
+class Marks(NamedTuple):
+    """Columns with nobody's words. Of a `declared` table only those that its plugin names as `columns`."""
+
+    declared: Set[str] = frozenset()
+    columns: Set[str] = frozenset()
+
+    def has(self, table: str, column: str) -> bool:
+        return f"{table}.{column}" in self.columns if table in self.declared else column in _NAMES
+
+
+def scrub(core: Any, words: Words, running: str = "") -> list[Cell]:
+    """Change every text of the store that has the words. Texts of a turn that has them, or that runs the tool
+    `running`, are looked at closely. Raises StoreError; then nothing was changed."""
+    db: sqlite3.Connection = core.store.db
+    cells = list(_changes(db, words, _turns(db, words, running), marks_of(core.plugins)))
     if cells:
-        with store.transaction() as db:
-            _write(db, ((cell, cell.after) for cell in cells))
-    drop_bytes(store)
+        core.transactions.write(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
+    _drop_bytes(core.store)
     return cells
 
 
-def restore(store: Store, cells: Iterable[Cell]) -> int:
+def restore(tx: Tx, cells: Iterable[Cell]) -> int:
     """Put texts back that nobody has changed since; how many."""
-    with store.transaction() as db:
-        return _write(db, ((cell, cell.before) for cell in cells))
+    return _write(tx.execute, ((cell, cell.before) for cell in cells))
 
 
-def mentions(store: Store, has_words: Callable[[str], bool]) -> int:
+def mentions(read: Callable[[str], list[Any]], has_words: Callable[[str], bool]) -> int:
     """How many messages of ended turns have words in them."""
     sql = "SELECT body FROM messages JOIN turns ON turns.id = messages.turn WHERE ended IS NOT NULL"
-    return sum(1 for (body,) in store.rows(sql) if has_words(body))
+    return sum(1 for (body,) in read(sql) if has_words(body))
 
 
-def drop_bytes(store: Store) -> None:
+def _drop_bytes(store: Any) -> None:
     """Build the file anew without what was deleted or overwritten in it, and empty its journal."""
     try:
         store.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
@@ -66,17 +69,17 @@ def drop_bytes(store: Store) -> None:
         ) from error
 
 
-def scrub_copies(path: Path, words: Words) -> None:
-    """The same for the copies that were kept, one a day and one before each change of format. One that cannot be
-    changed is deleted."""
-    for copy in all_copies(path):
+def scrub_copies(core: Any, words: Words) -> None:
+    """The same for the copies of the store, one a day and one before each change of format. One that cannot be changed
+    is deleted."""
+    for copy in core.store.copies():
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as db:
-                cells = list(_changes(db, words, _turns(db, words, "")))
+                cells = list(_changes(db, words, _turns(db, words, ""), marks_of(core.plugins)))
                 if cells:
                     db.execute("PRAGMA secure_delete = ON")
                     db.execute("BEGIN IMMEDIATE")
-                    _write(db, ((cell, cell.after) for cell in cells))
+                    _write(partial(_execute, db), ((cell, cell.after) for cell in cells))
                     db.execute("COMMIT")
                     db.execute("VACUUM")
                     db.execute("PRAGMA journal_mode = DELETE")
@@ -84,6 +87,14 @@ def scrub_copies(path: Path, words: Words) -> None:
             copy.unlink(missing_ok=True)
         for rest in ("-wal", "-shm", "-journal"):
             copy.with_name(copy.name + rest).unlink(missing_ok=True)
+
+
+def marks_of(plugins: Iterable[Plugin]) -> Marks:
+    """The marks of the plugins that run."""
+    running = list(plugins)
+    made = "\n".join(sql for plugin in running for sql in plugin.migrations)
+    declared = frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", made))
+    return Marks(declared, frozenset(column for plugin in running for column in plugin.marks))
 
 
 _TURN_OF = {
@@ -94,14 +105,13 @@ _TURN_OF = {
     "outbox": "inbox",
     "compactions": "session",
 }
-"""The column that says to which turn (or inbox row, or session) a row belongs."""
+"""Column with the turn (or inbox row, or session) that a row of a table belongs to."""
 
-_MARK_NAMES = (
-    "at channel chat day due ended external_id key kind model origin parts platform_id reason received reply_to"
-)
-_JOB_MARKS = "again anchor creator fired next_due on_miss rule schedule zone"
-_MARKS = frozenset([*_MARK_NAMES.split(), *_JOB_MARKS.split(), "address", "after", "before", "state", "tool"])
-"""Columns that hold names, states and times: no one's words, and nothing works without them."""
+_CORE = "at channel chat day due ended external_id key kind model origin parts platform_id reason received reply_to"
+_JOBS = "again anchor creator fired next_due on_miss rule schedule zone"
+_NAMES = frozenset([*_CORE.split(), *_JOBS.split(), "address", "after", "before", "state", "tool", "profile"])
+"""Columns of the core's tables, and of plugins' that don't run, which hold names, states and times: nobody's words, and
+nothing works without them."""
 
 
 class _Close(NamedTuple):
@@ -133,12 +143,12 @@ def _has(words: Words, text: str) -> bool:
     return words.without_any(text) != text
 
 
-def _changes(db: sqlite3.Connection, words: Words, close: _Close) -> Iterator[Cell]:
+def _changes(db: sqlite3.Connection, words: Words, close: _Close, marks: Marks) -> Iterator[Cell]:
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
     for table in tables:
         if table.startswith("sqlite_"):
             continue
-        columns = _text_columns(db, table)
+        columns = [name for name in _text_columns(db, table) if not marks.has(table, name)]
         owner = _TURN_OF.get(table, "rowid")
         if not columns:
             continue
@@ -151,7 +161,7 @@ def _changes(db: sqlite3.Connection, words: Words, close: _Close) -> Iterator[Ce
 
 
 def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
-    """Those that hold free text, not keys."""
+    """Columns of text that are no keys."""
     indexes = db.execute(f'PRAGMA index_list("{table}")').fetchall()
     keys = {
         column[2]
@@ -161,14 +171,18 @@ def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
     }
     columns = db.execute(f'PRAGMA table_info("{table}")').fetchall()
     texts = [name for _, name, kind, _, _, key in columns if kind.upper() == "TEXT" and not key]
-    return [name for name in texts if name not in keys and name not in _MARKS]
+    return [name for name in texts if name not in keys]
 
 
-def _write(db: sqlite3.Connection, values: Iterable[tuple[Cell, str]]) -> int:
+def _write(execute: Callable[..., list[Any]], values: Iterable[tuple[Cell, str]]) -> int:
     """Only where the text is still the other one; how many."""
     written = 0
     for cell, text in values:
         other = cell.before if text == cell.after else cell.after
-        sql = f'UPDATE "{cell.table}" SET "{cell.column}" = ? WHERE rowid = ? AND "{cell.column}" = ?'
-        written += db.execute(sql, (text, cell.row, other)).rowcount
+        sql = f'UPDATE "{cell.table}" SET "{cell.column}" = ? WHERE rowid = ? AND "{cell.column}" = ? RETURNING 1'
+        written += len(execute(sql, text, cell.row, other))
     return written
+
+
+def _execute(db: sqlite3.Connection, sql: str, *values: object) -> list[Any]:
+    return db.execute(sql, values).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -36,6 +37,11 @@ class UndoFile:
 
     def drop_newest(self) -> None:
         self._save(self._current()[:-1])
+
+    async def expire(self) -> None:
+        """Wait until the time of the newest is over, so that all are deleted."""
+        while self.since():  # noqa: ASYNC110  (other processes write it, too)
+            await asyncio.sleep(KEEP_FOR.total_seconds() + 1)
 
     def _current(self) -> list[dict[str, Any]]:
         try:

@@ -1,4 +1,4 @@
-"""The words that are to be forgotten: finds them in any text, however it is written down, and takes them out."""
+"""Words to be forgotten: found in any text, however it is written down, and taken out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from nanoclaw.plugins.memory.notes import entry_text
-
 GONE = "[forgotten]"
 _SAME_THING = 0.75
 """A sentence with this share of a line's words says the same thing."""
@@ -18,8 +16,8 @@ _SAME_THING = 0.75
 
 @dataclass(frozen=True)
 class Words:
-    """Whole phrases, wherever they stand; lines, which a sentence may also repeat in other words; and the words that
-    only those lines have, which tell what was meant in a conversation known to be about them (`closely`)."""
+    """Whole phrases; lines, which a sentence may repeat in other words; and `telling` words, which only those lines
+    have: they go where a conversation is known to be about them (`closely`)."""
 
     phrases: tuple[str, ...]
     lines: tuple[frozenset[str], ...] = ()
@@ -65,11 +63,11 @@ class Words:
         return value
 
     def _row(self, row: list[str], closely: bool) -> list[str]:
-        """[id, tool, arguments] and the like: what was said comes last."""
+        """[id, tool, arguments] and the like: the text comes last."""
         return [*row[:-1], self._said(row[-1], closely)]
 
     def _said(self, text: str, closely: bool) -> str:
-        """What a person, a model or a tool said; arguments of a tool are JSON, in which any value may be the word."""
+        """A text of a person, a model or a tool; arguments of a tool are JSON, in which any value may be the word."""
         if text[:1] not in ("{", "["):
             return self.without(text, closely=closely)
         try:
@@ -108,7 +106,7 @@ class Words:
 
 
 def words_of(removed: Iterable[str], asked: Iterable[str] = (), kept: Iterable[str] = ()) -> Words:
-    """What makes up the removed lines and the phrases that were asked for; words of `kept` texts tell nothing."""
+    """Words of the removed lines and the phrases that were asked for; words of `kept` texts tell nothing."""
     texts = [text for line in removed if tokens(text := plain_text(line))]
     short = {text for text in texts if len(tokens(text)) < 3}
     lines = tuple(frozenset(tokens(text)) for text in texts)
@@ -129,8 +127,9 @@ def tokens(text: str) -> list[str]:
 
 
 def plain_text(line: str) -> str:
-    """What a line says, without its bullet, date, strike or end mark."""
-    return entry_text(re.sub(r"~~\s*\(\d{4}-\d\d-\d\d\)\s*$", "", line).replace("~~", "")).strip(_EDGES)
+    """Text of a line without its bullet, date, strike or end mark."""
+    bare = re.sub(r"~~\s*\(\d{4}-\d\d-\d\d\)\s*$", "", line).replace("~~", "")
+    return re.sub(_ENTRY_START, "", bare).strip(_EDGES)
 
 
 def _enough(line: frozenset[str]) -> float:
@@ -172,6 +171,7 @@ def _sign(sign: str) -> str:
 _MARK_NAMES = "at call channel chat date error file finish id kind mode model name origin role sender usage"
 _MARKS = frozenset(_MARK_NAMES.split())
 """Keys of the program's own records whose values are no one's words."""
+_ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _QUOTES = "'\"’‘“”"
 _EDGES = " \t.,;:!?*_~`…。，、！？"
 _CJK = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"

@@ -84,6 +84,10 @@ class MemoryStore:
         """Its text, bad bytes shown as U+FFFD, or None when it isn't there. Raises WorkspaceError."""
         return read_memory_file(self.workspace, name)
 
+    def lines(self, name: str) -> list[str]:
+        """Its lines, none when it isn't there. Raises WorkspaceError."""
+        return lines_of(self.read(name) or "")
+
     def change_lines(self, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
         """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
 

@@ -50,7 +50,9 @@ class Memory(Plugin):
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
             Command("search", "find notes and facts: /search plumber", self._find, private=True),
-            Command("memory", "/memory undo takes the last change of memory back, log lists them", self._memory),
+            Command(
+                "memory", "/memory undo takes the last change of memory back, log lists them", self._memory, cli=True
+            ),
         ]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
@@ -113,7 +115,7 @@ class Memory(Plugin):
     def _memory(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
 
-        return commands.memory(self._host, said, tx)
+        return commands.memory(self._host, self.public, said, tx)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._index_file.with_name(self._index_file.name + end): "derived" for end in ("", "-wal", "-shm")}

@@ -18,6 +18,7 @@ from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.conftest import Hands
 from tests.program import results, running
 
+
 # -- reading
 
 

@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -19,12 +19,15 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
+    Usage,
     UserMessage,
 )
+from nanoclaw.core.plugin import Ended, Plugin
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.outbox import insert
-from nanoclaw.core.store.sessions import Sessions, Turn
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.words import words_of
 
@@ -35,20 +38,40 @@ WORDS = words_of([f"- 2026-01-10: {LINE}"])
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "state.db")
+def store(tmp_path: Path) -> Iterator[Home]:
+    store = Home(tmp_path)
     yield store
-    store.close()
+    store.store.close()
 
 
-def begin(store: Store, sessions: Sessions, text: str, address: Address = MAIN) -> Turn:
+class Home:
+    """A store, as the plugin sees the core."""
+
+    plugins: tuple[Plugin, ...] = ()
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder / "state.db")
+        self.db, self.path = self.store.db, self.store.path
+        self.transactions = Transactions(self.store, lambda: NOW)
+        self.sessions = Sessions(self.transactions)
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        return self.store.rows(sql, *values)
+
+
+def clean(text: str, is_here: bool) -> str:
+    return WORDS.without_any(text, closely=is_here)
+
+
+def begin(store: Home, text: str, address: Address = MAIN) -> TurnJournal:
     count = store.rows("SELECT count(*) FROM inbox")[0][0]
-    row = Inbox(store, lambda: NOW).accept(Inbound(address, "me", str(count), UserMessage(text, NOW)))
+    message = Inbound(address, "me", str(count), UserMessage(text, NOW), role="owner")
+    row = store.transactions.write(lambda tx: tx.deliver(message))
     assert row
-    return sessions.of(address).begin_turn([row], [UserMessage(text, NOW)])
+    return store.sessions.of(address).begin_turn(store.sessions.next_turn(), [row], [UserMessage(text, NOW)])
 
 
-def note_it(turn: Turn) -> None:
+def note_it(turn: TurnJournal) -> None:
     call = ToolCall("c1", "memory_add", json.dumps({"text": LINE}))
     turn.acting(AssistantMessage("", NOW, (call,)))
     turn.step(
@@ -59,87 +82,82 @@ def note_it(turn: Turn) -> None:
     )
 
 
-def end(turn: Turn, text: str, address: Address = MAIN) -> None:
-    turn.end(TurnEnded(text, "answered"), [AssistantMessage(text, NOW)], Outbound(address, text), "m")
+def end(turn: TurnJournal, text: str, address: Address = MAIN) -> None:
+    ended = Ended("answered", Outbound(address, text), text)
+    turn.end(ended, [AssistantMessage(text, NOW)], "m", Usage())
 
 
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
-def test_no_byte_of_the_words_is_left_in_any_file(store: Store, tmp_path: Path) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    turn = begin(store, sessions, "Do remember: my parrot, it is called Zebulon")
+def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: Path) -> None:
+    turn = begin(store, "Do remember: my parrot, it is called Zebulon")
     note_it(turn)
     end(turn, "Zebulon is a fine name.")
     for number in range(300):
-        turn = begin(store, sessions, f"{number} {LINE} " + "x" * 300)
+        turn = begin(store, f"{number} {LINE} " + "x" * 300)
         end(turn, "ok")
     store.db.execute("UPDATE sessions SET memory = ?", (json.dumps({"shown": [f"a {LINE}", "b"]}),))
-    sessions.of(WORK)
+    store.sessions.of(WORK)
     store.db.execute("DELETE FROM outbox WHERE id > 5")
     assert b"Zebulon" in bytes_of(tmp_path)
     cells = scrub.scrub(store, WORDS)
-    sessions.forget(WORDS, None)
+    store.sessions.forget(clean, None)
     assert cells
     assert b"ebulo" not in bytes_of(tmp_path)
-    assert "Zebulon" not in repr(sessions.of(MAIN).history)
-    assert sessions.of(MAIN).memory == json.dumps({"shown": ["a [forgotten].", "b"]})
-    assert len(sessions.of(MAIN).history) == 4 + 600
+    assert "Zebulon" not in repr(store.sessions.of(MAIN).history)
+    assert store.sessions.of(MAIN).memory == json.dumps({"shown": ["a [forgotten].", "b"]})
+    assert len(store.sessions.of(MAIN).history) == 4 + 600
 
 
-def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(store: Store, tmp_path: Path) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    turn = begin(store, sessions, "forget the name of my parrot")
+def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(store: Home, tmp_path: Path) -> None:
+    turn = begin(store, "forget the name of my parrot")
     call = ToolCall("c1", "memory_forget", json.dumps({"query": "Zebulon", "numbers": [1]}))
     turn.acting(AssistantMessage("", NOW, (call,)))
     scrub.scrub(store, WORDS, "memory_forget")
-    sessions.forget(WORDS, MAIN)
+    store.sessions.forget(clean, MAIN)
     turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])
     end(turn, "I forgot that Zebulon is your parrot.")
     assert b"ebulo" not in bytes_of(tmp_path)
     (sent,) = store.rows("SELECT text FROM outbox")
     assert sent == ("I forgot that [forgotten] is your [forgotten].",)
-    assert "Zebulon" not in repr(sessions.of(MAIN).history)
+    assert "Zebulon" not in repr(store.sessions.of(MAIN).history)
 
 
-def test_after_that_turn_the_words_may_be_said_again(store: Store) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    turn = begin(store, sessions, "forget it")
-    sessions.forget(WORDS, MAIN)
+def test_after_that_turn_the_words_may_be_said_again(store: Home) -> None:
+    turn = begin(store, "forget it")
+    store.sessions.forget(clean, MAIN)
     end(turn, "Done")
-    end(begin(store, sessions, LINE), LINE)
-    assert LINE in repr(sessions.of(MAIN).history[-1])
+    end(begin(store, LINE), LINE)
+    assert LINE in repr(store.sessions.of(MAIN).history[-1])
 
 
-def test_a_turn_in_another_chat_forgets_as_well(store: Store, tmp_path: Path) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    other = begin(store, sessions, "what do you know?", WORK)
-    end(begin(store, sessions, "x"), "y")
-    sessions.forget(WORDS, MAIN)
+def test_a_turn_in_another_chat_forgets_as_well(store: Home, tmp_path: Path) -> None:
+    other = begin(store, "what do you know?", WORK)
+    end(begin(store, "x"), "y")
+    store.sessions.forget(clean, MAIN)
     end(other, f"{LINE} And the parrot eats nuts.", WORK)
     assert store.rows("SELECT text FROM outbox ORDER BY id DESC LIMIT 1") == [
         ("[forgotten]. And the parrot eats nuts.",)
     ]
 
 
-def test_it_can_be_put_back(store: Store) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    turn = begin(store, sessions, LINE)
+def test_it_can_be_put_back(store: Home) -> None:
+    turn = begin(store, LINE)
     note_it(turn)
     end(turn, LINE)
     before = list(store.db.iterdump())
-    history: list[Message] = list(sessions.of(MAIN).history)
+    history: list[Message] = list(store.sessions.of(MAIN).history)
     cells = scrub.scrub(store, WORDS)
-    assert scrub.restore(store, cells) == len(cells)
-    sessions.reload()
+    assert store.transactions.write(lambda tx: scrub.restore(tx, cells)) == len(cells)
+    store.sessions.reload()
     assert list(store.db.iterdump()) == before
-    assert sessions.of(MAIN).history == history
+    assert store.sessions.of(MAIN).history == history
 
 
-def test_keys_and_states_are_left_as_they_are(store: Store) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    end(begin(store, sessions, "done terminal main"), "new")
+def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
+    end(begin(store, "done terminal main"), "new")
     scrub.scrub(store, words_of((), ["done", "terminal", "main", "new", "delivered", "answered"]))
     assert store.rows("SELECT key FROM sessions") == [("terminal:main",)]
     assert store.rows("SELECT channel, chat, state FROM inbox") == [("terminal", "main", "done")]
@@ -147,14 +165,14 @@ def test_keys_and_states_are_left_as_they_are(store: Store) -> None:
     assert store.rows("SELECT reason FROM turns") == [("answered",)]
 
 
-def test_copies_of_older_formats_lose_the_words_too(store: Store, tmp_path: Path) -> None:
-    end(begin(store, Sessions(store, lambda: NOW), LINE), "ok")
+def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path: Path) -> None:
+    end(begin(store, LINE), "ok")
     copy, broken = tmp_path / "state.db.v1", tmp_path / "state.db.v0"
     with sqlite3.connect(copy) as target:
         store.db.backup(target)
     target.close()
     broken.write_bytes(b"not a database: Zebulon")
-    scrub.scrub_copies(store.path, WORDS)
+    scrub.scrub_copies(store, WORDS)
     assert not broken.exists()
     assert b"ebulo" not in copy.read_bytes()
     with sqlite3.connect(copy) as target:
@@ -162,25 +180,23 @@ def test_copies_of_older_formats_lose_the_words_too(store: Store, tmp_path: Path
     target.close()
 
 
-def test_mentions_counts_messages_of_ended_turns_only(store: Store) -> None:
-    sessions = Sessions(store, lambda: NOW)
-    end(begin(store, sessions, "zebra"), "a zebra")
-    begin(store, sessions, "forget zebra")
-    assert scrub.mentions(store, lambda body: "zebra" in body) == 2
+def test_mentions_counts_messages_of_ended_turns_only(store: Home) -> None:
+    end(begin(store, "zebra"), "a zebra")
+    begin(store, "forget zebra")
+    assert scrub.mentions(store.rows, lambda body: "zebra" in body) == 2
 
 
-def test_nothing_found_changes_nothing(store: Store) -> None:
-    end(begin(store, Sessions(store, lambda: NOW), "hello"), "hi")
+def test_nothing_found_changes_nothing(store: Home) -> None:
+    end(begin(store, "hello"), "hi")
     before = list(store.db.iterdump())
     assert scrub.scrub(store, WORDS) == []
     assert list(store.db.iterdump()) == before
 
 
-def test_what_was_deleted_long_ago_is_gone_as_well(store: Store, tmp_path: Path) -> None:
+def test_what_was_deleted_long_ago_is_gone_as_well(store: Home, tmp_path: Path) -> None:
     store.db.execute("PRAGMA secure_delete = OFF")
-    sessions = Sessions(store, lambda: NOW)
     for number in range(50):
-        end(begin(store, sessions, f"{number} {LINE}"), "x" * 300)
+        end(begin(store, f"{number} {LINE}"), "x" * 300)
     store.db.execute("DELETE FROM messages")
     store.db.execute("UPDATE inbox SET body = '{}'")
     store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -189,8 +205,8 @@ def test_what_was_deleted_long_ago_is_gone_as_well(store: Store, tmp_path: Path)
     assert b"ebulo" not in bytes_of(tmp_path)
 
 
-def test_rows_waiting_for_delivery_are_looked_through(store: Store) -> None:
-    with store.transaction() as db:
+def test_rows_waiting_for_delivery_are_looked_through(store: Home) -> None:
+    with store.store.transaction() as db:
         insert(db, Outbound(MAIN, LINE), NOW.isoformat(), None)
     scrub.scrub(store, WORDS)
     assert store.rows("SELECT text FROM outbox") == [("[forgotten].",)]

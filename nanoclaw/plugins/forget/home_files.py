@@ -1,0 +1,107 @@
+"""Files of the home that may have the words: lines typed, logs, and what plugins keep."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.plugins.forget.words import Words
+
+LARGEST_SEARCHED_BYTES = 100_000_000
+
+
+def forget_typed(path: Path, words: Words, said: Sequence[str]) -> None:
+    """Take entries out of the lines typed in the terminal: those with the words, and messages `said` that had them."""
+
+    def keep(entry: str) -> bool:
+        text = "\n".join(line[1:] for line in entry.split("\n") if line.startswith("+"))
+        quoted = json.dumps(text)
+        return not words.stand_in(text) and not (text.strip() and any(quoted in each for each in said))
+
+    _rewrite(path, "\n# ", keep)
+
+
+def drop_lines(path: Path, words: Words) -> None:
+    _rewrite(path, "\n", lambda line: not words.stand_in(line))
+
+
+def scrub_plugins(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
+    """Take words out of the texts that plugins keep in their folders of the home and in their files outside the
+    workspace; before and after of each that changed. What can be derived anew is deleted."""
+    changed: dict[str, list[str]] = {}
+    for plugin in core.plugins:
+        places: Mapping[Path, str] = {core.home / "plugins" / plugin.name: "kept", **plugin.files()}
+        for place, kind in places.items():
+            for path in _files_at(place) if not place.is_relative_to(core.config.workspace_path) else ():
+                if kind == "derived" or path == besides:
+                    continue
+                with suppress(OSError, ValueError):
+                    before = path.read_bytes().decode()
+                    if (after := words.without_any(before)) != before:
+                        write_atomically(path, after)
+                        changed[str(path)] = [before, after]
+    return changed
+
+
+def restore(changed: Mapping[str, Sequence[str]]) -> None:
+    """Put texts back that nobody has changed since."""
+    for name, (before, after) in changed.items():
+        with suppress(OSError, ValueError):
+            if Path(name).read_bytes().decode() == after:
+                write_atomically(Path(name), before)
+
+
+def holding(home: Path, root: Path, words: Words, besides: Path) -> Iterator[str]:
+    """Names of files of the home and the workspace that have one of the phrases."""
+    wanted = [phrase.lower().encode() for phrase in words.phrases if len(phrase) > 3]
+    for top in (home,) if root.is_relative_to(home) else (home, root):
+        for path in below(top, besides="models"):
+            with suppress(OSError):
+                is_searched = path != besides and path.stat().st_size < LARGEST_SEARCHED_BYTES
+                content = path.read_bytes().lower() if is_searched else b""
+                if any(phrase in content for phrase in wanted):
+                    yield path.relative_to(top).as_posix()
+
+
+def is_aside(name: str) -> bool:
+    """Tell a file of the home that is a copy which the program kept aside."""
+    return name.startswith("before-restore-") or ".damaged-" in name
+
+
+def below(top: Path, besides: str) -> Iterator[Path]:
+    """Plain files, without those in one folder of the top."""
+    for folder, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if Path(folder) != top or name != besides)
+        paths = (Path(folder, name) for name in sorted(files))
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())
+
+
+def _files_at(place: Path) -> Iterator[Path]:
+    if place.is_file():
+        yield place
+    elif place.is_dir():
+        yield from below(place, besides="")
+
+
+def _rewrite(path: Path, separator: str, keep: Callable[[str], bool]) -> None:
+    """In place: whoever appends to the file has it open."""
+    try:
+        with path.open("r+b") as file:
+            parts = file.read().decode("utf-8", "surrogateescape").split(separator)
+            kept = [part for part in parts if keep(part)]
+            if len(kept) < len(parts):
+                file.seek(0)
+                file.write(separator.join(kept).encode("utf-8", "surrogateescape"))
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise WorkspaceError(f"{path} may still have the words: {error.strerror}.") from None
