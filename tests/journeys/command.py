@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import pty
@@ -13,9 +14,13 @@ import termios
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from tests.program import REPOSITORY
+from nanoclaw.core.build import build
+from nanoclaw.core.messages import Address
+from nanoclaw.core.plugin import Said
+from tests.program import MAIN, REPOSITORY, config_of
 
 KEY = "sk-canary-7f3a9c21d84e"
 SECONDS = 100.0
@@ -74,6 +79,17 @@ class Home:
             env=self.variables(),
             cwd=REPOSITORY,
         )
+
+
+def remind(home: Home, text: str, due: datetime, address: Address = MAIN, sender: str = "owner") -> None:
+    """Set a reminder, also for a time that is over."""
+
+    async def add() -> None:
+        app = build(config_of(home.root, **home.environment), clock=lambda: due - timedelta(minutes=1))
+        await app.carry_out("remind", Said(f"in 1 minute: {text}", address, address, sender, "owner"))
+        await app.aclose()
+
+    asyncio.run(add())
 
 
 @dataclass(frozen=True)

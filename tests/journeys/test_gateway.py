@@ -15,10 +15,9 @@ import pytest
 
 from nanoclaw.core.build import build
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
-from tests.journeys.command import SECONDS, Home, Running
+from tests.journeys.command import SECONDS, Home, Running, remind
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 from tests.program import config_of
 
@@ -178,20 +177,8 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
     assert "Water" not in start().text
 
 
-def remind(home: Home, text: str, late: timedelta) -> None:
-    """A reminder that was due while nothing ran."""
-
-    async def add() -> None:
-        then = datetime.now(UTC) - late - timedelta(minutes=1)
-        app = build(config_of(home.root), clock=lambda: then)
-        await app.carry_out("remind", Said(f"in 1 minute: {text}", MAIN, MAIN, "owner", "owner"))
-        await app.aclose()
-
-    asyncio.run(add())
-
-
 def test_a_reminder_reaches_the_attached_terminal_and_is_answered_from_anywhere(home: Home, start: Start) -> None:
-    remind(home, "call mum", timedelta(hours=3))
+    remind(home, "call mum", datetime.now(UTC) - timedelta(hours=3))
     start("gateway")
     shown = start().expect("call mum")
     assert "3 h late" in shown
@@ -200,7 +187,7 @@ def test_a_reminder_reaches_the_attached_terminal_and_is_answered_from_anywhere(
 
 
 def test_without_a_gateway_an_open_terminal_reminds(home: Home, start: Start) -> None:
-    remind(home, "call mum", timedelta(hours=3))
+    remind(home, "call mum", datetime.now(UTC) - timedelta(hours=3))
     assert "call mum" not in home.run("-m", "/status").out
     start().expect("call mum")
 

@@ -26,15 +26,15 @@ import pytest
 
 from nanoclaw.channels.email.channel import Email
 from nanoclaw.channels.email.settings import EmailSettings, Security
+from nanoclaw.core.build import build
 from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
-from nanoclaw.plugins.access.accounts import Accounts
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, delta, events, says
-from tests.program import REPOSITORY
+from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -155,10 +155,9 @@ class Journey:
         self.process: subprocess.Popen[bytes] | None = None
 
     def make_owner(self) -> None:
-        with closing(Store(self.home.root / "state.db")) as store:
-            accounts, place = Accounts(store, now), Address("email", self.ann.address)
-            outcome = accounts.try_code(accounts.new_link("email"), place, self.ann.address, "Ann", may_link=True)
-        assert outcome == "linked"
+        with closing(Store(self.home.root / "state.db")) as store, store.transaction() as db:
+            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('email', ?, 'owner', 'Ann', ?)"
+            db.execute(sql, (self.ann.address, now().isoformat()))
 
     def start(self) -> None:
         with self._log.open("ab") as log:
@@ -256,15 +255,24 @@ def test_linking_by_a_mail_with_the_code(one: Journey) -> None:
     one.eve.gets_nothing_but("Hello Eve.")
 
 
+def new_link(home: Home) -> str:
+    async def make() -> str:
+        app = build(config_of(home.root, **home.environment))
+        code = app.transactions.write(lambda tx: app.public("access").accounts.new_link(tx, "email"))
+        await app.aclose()
+        return str(code)
+
+    return asyncio.run(make())
+
+
 def test_a_code_in_a_mail_that_anybody_could_have_written_links_nobody(one: Journey) -> None:
     one.end()
-    with closing(Store(one.home.root / "state.db")) as store:
-        code = Accounts(store, now).new_link("email")
+    code = new_link(one.home)
     one.start()
     injected(one.eve.letter(code, "code"))
     until(lambda: "unverified:eve" in one.log() or None)
     with closing(Store(one.home.root / "state.db", read_only=True)) as store:
-        assert [person.sender for person in Accounts(store, now).all()] == [one.ann.address]
+        assert store.rows("SELECT sender FROM people") == [(one.ann.address,)]
 
 
 # --- remind ----------------------------------------------------------------------------------------------------------
