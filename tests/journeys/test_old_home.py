@@ -8,17 +8,18 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.program import MAIN, FakeChannel, assert_legal, running
+from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_0"
+LATER = NOON + timedelta(hours=6)
 
 
 @pytest.fixture
@@ -59,19 +60,18 @@ def test_every_row_of_it_is_there(home: Path) -> None:
     assert empty == {"images", "flags", "models", "reservations"}
 
 
-@pytest.mark.skipif("files" not in BUILT_IN, reason="the file tools are not there yet")
 async def test_what_was_left_open_goes_on(home: Path) -> None:
     """A turn under way, a message that waits behind it, and an answer that could not be delivered."""
     model = ScriptedProvider("I went on.", "I read it.")
     telegram = FakeChannel("telegram")
-    async with running(home, model, others=[telegram]) as program:
+    async with running(home, model, others=[telegram], clock=HandClock(LATER)) as program:
         assert (await program.answer()).endswith("I went on.")
         assert await program.answer() == "I read it."
         assert (await telegram.sent.get()).text == "ok"
         assert program.rows("SELECT channel, state FROM inbox WHERE state <> 'done'") == []
     assert "begin something long" in "".join(message.text for message in model.requests[0].history)
     assert "and this waits" in model.requests[1].history[-1].text
-    async with running(home) as program:
+    async with running(home, clock=HandClock(LATER)) as program:
         assert program.channel.sent.empty()
 
 
