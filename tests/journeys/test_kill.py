@@ -13,10 +13,11 @@ import pytest
 from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox, OpenTurn
-from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.core.house import MAIN, NOON, REPOSITORY, assert_legal, house, results
+from tests.journeys.victim import PAYS
+from tests.program import MAIN, NOON, REPOSITORY, assert_legal, results, running
 
 
 def victim(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,14 +31,14 @@ WENT_ON = "(I was interrupted in between and went on.)\n\n"
 async def reopened(root: Path) -> tuple[list[str], str]:
     """What the person is sent after the next start, by way of a model that answers "Recovered.", and what it saw."""
     model = ScriptedProvider("Recovered.")
-    async with house(root, model) as home:
-        await home.assistant.idle()
-        while Outbox(home.store, home.clock, lambda: 1.0).pending("terminal"):  # noqa: ASYNC110
+    async with running(root, model) as program:
+        await program.app.conversations.idle()
+        while program.app.outbox.pending("terminal"):  # noqa: ASYNC110
             await asyncio.sleep(0)
-        assert_legal(home.history)
-        assert Inbox(home.store, home.clock).waiting() == []
-        assert Inbox(home.store, home.clock).open_turns() == []
-        texts = [home.channel.sent.get_nowait().text for _ in range(home.channel.sent.qsize())]
+        assert_legal(program.history)
+        assert program.app.inbox.waiting() == []
+        assert program.app.inbox.open_turns() == []
+        texts = [program.channel.sent.get_nowait().text for _ in range(program.channel.sent.qsize())]
         return texts, "\n".join(message.text for request in model.requests for message in request.history)
 
 
@@ -65,13 +66,13 @@ def aftermaths(tmp_path_factory: pytest.TempPathFactory) -> list[Aftermath]:
 def aftermath(place: Path, statement: int) -> Aftermath:
     log = (place / "log").read_text().splitlines() if (place / "log").exists() else []
     store = Store(place / "home" / "state.db")
-    cuts = Inbox(store, lambda: NOON).open_turns()
+    cuts = Inbox(Transactions(store, lambda: NOON)).open_turns()
     store.close()
     sent = {line.removeprefix("sent ") for line in log if line.startswith("sent ")}
     sent_then, seen = asyncio.run(reopened(place / "home"))
     again, _ = asyncio.run(reopened(place / "home"))
     store = Store(place / "home" / "state.db")
-    done = len(results(Sessions(store, lambda: NOON).of(MAIN).history))
+    done = len(results(Sessions(Transactions(store, lambda: NOON)).of(MAIN).history))
     store.close()
     accepted = any(line.startswith("accepted") for line in log)
     return Aftermath(
@@ -100,34 +101,28 @@ def test_the_model_is_told_what_was_under_way_when_the_process_ended(aftermaths:
             assert (BROKEN_OFF in after.seen) == bool(after.cut.calls)
 
 
-def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_person_is_asked(tmp_path: Path) -> None:
+async def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_person_is_asked(
+    tmp_path: Path,
+) -> None:
     victim(str(tmp_path), "outside")
-
-    async def story() -> None:
-        with ScriptedProvider("Then I go on.") as model:
-            async with house(tmp_path / "home", model) as home:
-                asked = await home.answer()
-                assert asked == (
-                    "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
-                    "part: `pay 5`. I did not repeat it. Shall I go on?"
-                )
-                assert await home.ask("yes") == "Then I go on."
-                assert_legal(home.history)
-                assert asked in [text.text for text in home.history if isinstance(text, AssistantMessage)]
-
-    asyncio.run(story())
+    with ScriptedProvider("Then I go on.") as model:
+        async with running(tmp_path / "home", model, extra=[PAYS]) as program:
+            asked = await program.answer()
+            assert asked == (
+                "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
+                "part: `pay 5`. I did not repeat it. Shall I go on?"
+            )
+            assert await program.ask("yes") == "Then I go on."
+            assert_legal(program.history)
+            assert asked in [text.text for text in program.history if isinstance(text, AssistantMessage)]
 
 
-def test_a_turn_that_was_cut_off_twice_is_not_taken_up_a_third_time(tmp_path: Path) -> None:
+async def test_a_turn_that_was_cut_off_twice_is_not_taken_up_a_third_time(tmp_path: Path) -> None:
     victim(str(tmp_path), "twice")
-
-    async def story() -> None:
-        with ScriptedProvider() as model:
-            async with house(tmp_path / "home", model) as home:
-                asked = await home.answer()
-                assert asked == "I was interrupted while I worked on “first”. I did not repeat it. Shall I go on?"
-
-    asyncio.run(story())
+    with ScriptedProvider() as model:
+        async with running(tmp_path / "home", model) as program:
+            asked = await program.answer()
+            assert asked == "I was interrupted while I worked on “first”. I did not repeat it. Shall I go on?"
 
 
 def test_every_call_before_the_kill_is_in_the_history_with_a_result(aftermaths: list[Aftermath]) -> None:
@@ -136,13 +131,9 @@ def test_every_call_before_the_kill_is_in_the_history_with_a_result(aftermaths: 
     assert seen == {(0, ()), first, second, (2, ()), (3, ("read_file",)), (3, ())}
 
 
-def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_the_next_start(tmp_path: Path) -> None:
+async def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_the_next_start(tmp_path: Path) -> None:
     victim(str(tmp_path), "queue")
-
-    async def story() -> None:
-        with ScriptedProvider("First it is.", "Second it is.") as model:
-            async with house(tmp_path / "home", model) as home:
-                assert await home.answer() == f"{WENT_ON}First it is."
-                assert await home.answer() == "Second it is."
-
-    asyncio.run(story())
+    with ScriptedProvider("First it is.", "Second it is.") as model:
+        async with running(tmp_path / "home", model) as program:
+            assert await program.answer() == f"{WENT_ON}First it is."
+            assert await program.answer() == "Second it is."

@@ -16,7 +16,7 @@ from pathlib import Path
 from nanoclaw.core.messages import Outbound
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.core.house import FakeChannel, house
+from tests.program import FakeChannel, running, tools_plugin
 
 TURN = (
     Say("I write.", calls=(("write_file", {"path": "a.txt", "content": "x"}), ("memory_add", {"text": "wrote a.txt"}))),
@@ -27,6 +27,16 @@ TURN = (
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def pay(euros: int) -> str:
+    """Pays."""
+    die()
+    return f"paid {euros}"
+
+
+PAYS = tools_plugin(tool(pay))
+"""Brings a tool with an effect outside the workspace."""
 
 
 class Platform(FakeChannel):
@@ -48,7 +58,7 @@ async def live(folder: Path, statement: int) -> None:
     """One turn; dies at the n-th SQL statement."""
     log = folder / "log"
     channel = Platform(log)
-    async with house(folder / "home", ScriptedProvider(*TURN), channel=channel) as home:
+    async with running(folder / "home", ScriptedProvider(*TURN), channel=channel) as program:
         left = statement
 
         def count(sql: str) -> None:
@@ -57,43 +67,38 @@ async def live(folder: Path, statement: int) -> None:
             if left < 0:
                 die()
 
-        home.store.db.set_trace_callback(count)
-        await home.say("write it down")
+        program.app.store.db.set_trace_callback(count)
+        await program.say("write it down")
         note(log, "accepted write it down")
         await channel.sent.get()
         await asyncio.sleep(0)
-        home.store.db.set_trace_callback(None)
+        program.app.store.db.set_trace_callback(None)
 
 
 async def die_while_paying(folder: Path) -> None:
     """A tool with an effect outside the workspace is under way."""
-
-    async def pay(euros: int) -> str:
-        """Pays."""
-        die()
-        return f"paid {euros}"
-
-    async with house(folder / "home", ScriptedProvider(call("pay", {"euros": 5})), tools=[tool(pay)]) as home:
-        await home.say("pay the bill")
-        await home.answer()
+    model = ScriptedProvider(call("pay", {"euros": 5}))
+    async with running(folder / "home", model, extra=[PAYS]) as program:
+        await program.say("pay the bill")
+        await program.answer()
 
 
 async def die_with_a_queue(folder: Path) -> None:
     """The first message hangs at the model, the second waits."""
     hang = Hang("I begin")
-    async with house(folder / "home", ScriptedProvider(hang)) as home:
-        await home.say("first")
+    async with running(folder / "home", ScriptedProvider(hang)) as program:
+        await program.say("first")
         await hang.reached.wait()
-        await home.say("second")
+        await program.say("second")
         die()
 
 
 async def die_again(folder: Path) -> None:
     """The model hangs, whenever it is asked."""
     hang = Hang("I begin")
-    async with house(folder / "home", ScriptedProvider(hang)) as home:
-        if not home.store.rows("SELECT 1 FROM turns"):
-            await home.say("first")
+    async with running(folder / "home", ScriptedProvider(hang)) as program:
+        if not program.rows("SELECT 1 FROM turns"):
+            await program.say("first")
         await hang.reached.wait()
         die()
 

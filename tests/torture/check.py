@@ -6,19 +6,25 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.core.home import shipped
+from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import Sessions, list_sessions, whole_history
+from nanoclaw.core.store.history import list_sessions, whole_history
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
-from tests.core.house import NOON, TEMPLATE, assert_legal
+from tests.program import NOON, assert_legal
 from tests.torture import day
 from tests.torture.day import LETTERS, PLAN, SHOPPING, WIRE
 
 Entry = dict[str, Any]
+TEMPLATE = shipped("workspace_template")
 
 
 def violations(home: Path, ledger: Path, statuses: Sequence[int]) -> list[str]:
@@ -98,6 +104,10 @@ def _in_commands(outside: Path) -> Iterable[str]:
 
 
 def _in_store(path: Path, entries: Sequence[Entry]) -> Iterable[str]:
+    for copy in daily_copies(path):
+        with closing(sqlite3.connect(copy)) as db:
+            if not is_whole(db):
+                yield f"the copy {copy.name} is damaged"
     raw = sqlite3.connect(path)
     verdict = [row[0] for row in raw.execute("PRAGMA integrity_check")]
     orphans = raw.execute("PRAGMA foreign_key_check").fetchall()
@@ -112,7 +122,7 @@ def _in_store(path: Path, entries: Sequence[Entry]) -> Iterable[str]:
             yield f"messages are still open: {left}"
         if left := store.rows("SELECT id, running FROM turns WHERE ended IS NULL"):
             yield f"turns are still open: {left}"
-        sessions = Sessions(store, lambda: NOON)
+        sessions = Sessions(Transactions(store, lambda: NOON))
         if lost := _platform_ids(entries) - {row[0] for row in store.rows("SELECT platform_id FROM outbox")}:
             yield f"sent, and the store does not know: {sorted(lost)}"
         whole = {session.key: whole_history(store, session.key) or [] for session in list_sessions(store)}

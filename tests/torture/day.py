@@ -16,16 +16,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core import compaction, log
+from nanoclaw.core import summary
 from nanoclaw.core.delivery import FULL_SECONDS
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
-from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider
-from tests.core.house import NOON, FakeChannel, HandClock, House, house
+from tests.program import NOON, FakeChannel, HandClock, Program, running
 from tests.torture import shim
 
 LETTERS, WIRE = Address("letters", "anna"), Address("wire", "bob")
@@ -198,7 +195,7 @@ def _tokens(messages: Iterable[object]) -> list[str]:
 class Live:
     """One life of the process, from the platforms' side."""
 
-    home: House
+    program: Program
     ledger: Ledger
     channels: tuple[Platform, ...]
     clock: HandClock
@@ -208,7 +205,7 @@ class Live:
         self.ledger.note("offered", id=identity, channel=where.channel, chat=where.chat, text=text)
         try:
             message = UserMessage(text, self.clock())
-            await self.home.assistant.deliver(Inbound(where, "owner", identity, message))
+            await self.program.deliver(Inbound(where, "owner", identity, message))
         except NanoclawError as error:
             self.ledger.note("refused", id=identity, text=str(error))
             return False
@@ -217,18 +214,18 @@ class Live:
 
     async def settle(self) -> None:
         """Until every message is answered and every answer delivered, as far as they can be."""
-        await self.home.assistant.idle()
-        outbox = Outbox(self.home.store, self.clock, lambda: 1.0)
+        app = self.program.app
+        await app.conversations.idle()
         for _ in range(3):
             for _ in range(100):
-                pending = [row for channel in self.channels for row in outbox.pending(channel.name)]
+                pending = [row for channel in self.channels for row in app.outbox.pending(channel.name)]
                 if not pending:
                     return
                 await asyncio.sleep(0)
             full = self.clock.now + timedelta(seconds=FULL_SECONDS)
             self.clock.now = max(full, min(row.due for row in pending))  # what was refused is due again
             for channel in self.channels:
-                self.home.delivery.wake(channel.name)
+                app.delivery.wake(channel.name)
         self.ledger.note("undelivered")
 
 
@@ -237,19 +234,18 @@ async def awake(home: Path, ledger: Ledger, model: Model, *, refuse: int = 0) ->
     clock = HandClock(NOON + timedelta(hours=ledger.life - 1))
     channels = (Platform(LETTERS.channel, ledger), Platform(WIRE.channel, ledger, refuse))
     provider = ScriptedProvider(*[model] * 300)
-    tools = shell_tools(Workspace(home / "workspace"), {"PATH": "/usr/bin:/bin"})
-    log.start(home / "logs", str)
-    compaction.TAIL_TOKENS = 300  # so that a short day has an older part, too
-    async with house(home, provider, tools=tools, clock=clock, channel=channels[0], others=channels[1:]) as built:
-        _link_the_owner(built, channels)
-        yield Live(built, ledger, channels, clock)
+    summary.TAIL_TOKENS = 300  # so that a short day has an older part, too
+    async with running(home, provider, clock=clock, channel=channels[0], others=channels[1:]) as program:
+        _link_the_owner(program, channels)
+        yield Live(program, ledger, channels, clock)
 
 
-def _link_the_owner(home: House, channels: Iterable[Platform]) -> None:
+def _link_the_owner(program: Program, channels: Iterable[Platform]) -> None:
     """Once, as `nanoclaw link` would; without its codes, which are slow on purpose."""
+    known = {name for (name,) in program.rows("SELECT channel FROM people")}
     for channel in channels:
-        if home.accounts.role(channel.name, "owner") is None:
-            with home.store.transaction() as db:
+        if channel.name not in known:
+            with program.app.store.transaction() as db:
                 sql = "INSERT INTO people (channel, sender, role, name, at) VALUES (?, 'owner', 'owner', '', '')"
                 db.execute(sql, (channel.name,))
 
@@ -292,7 +288,9 @@ async def live(home: Path, ledger: Ledger) -> None:
             await say(token)
         await life.settle()
         if await say("m10"):
-            waits = [asyncio.ensure_future(wait) for wait in (hang.reached.wait(), life.home.assistant.idle())]
+            waits = [
+                asyncio.ensure_future(wait) for wait in (hang.reached.wait(), life.program.app.conversations.idle())
+            ]
             _, unfinished = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in unfinished:
                 wait.cancel()
@@ -308,7 +306,7 @@ async def live(home: Path, ledger: Ledger) -> None:
 async def start_again(home: Path, ledger: Ledger) -> None:
     """The platforms hand in once more what they were never told to be received."""
     async with awake(home, ledger, Model(tasks(outside_of(ledger.path)))) as life:
-        await life.home.assistant.idle()
+        await life.program.app.conversations.idle()
         for offered in unacknowledged(ledger.entries):
             await life.say(offered["id"], Address(offered["channel"], offered["chat"]), offered["text"])
         await life.settle()
