@@ -77,9 +77,9 @@ def _asks_for_help(argv: Sequence[str]) -> bool:
 _FAMILIES: dict[str, str] = {
     **dict.fromkeys(("chat", "gateway"), "talking"),
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
-    **dict.fromkeys(("cron", "heartbeat"), "jobs"),
+    "cron": "jobs",
     **dict.fromkeys(("context", "usage", "sessions", "skills"), "showing"),
-    **{name: name for name in ("memory", "local", "plugins")},
+    **{name: name for name in ("memory", "local", "plugins", "heartbeat")},
     "link": "linking",
 }
 """By command the module of nanoclaw/commands that carries it out; it is imported only then."""

@@ -1,4 +1,4 @@
-"""What begins by itself, from the command line: reminders, tasks and the heartbeat."""
+"""`nanoclaw cron`: reminders and tasks."""
 
 from __future__ import annotations
 
@@ -64,10 +64,4 @@ class _Reader:
         return self._now()
 
 
-def heartbeat(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(
-        config, "heartbeat", "--dry-run" if options.dry_run else "", as_json=False, asks_model=not options.dry_run
-    )
-
-
-COMMANDS = {"cron": cron, "heartbeat": heartbeat}
+COMMANDS = {"cron": cron}

@@ -1,8 +1,9 @@
-"""What the model sees, what it took, what was said, and the skills: all only looked at."""
+"""Commands that only show something: what the model sees, what it took, what was said, and the skills."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import shutil
 import sys
@@ -10,29 +11,26 @@ import textwrap
 from collections.abc import Set
 from dataclasses import asdict
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from nanoclaw.commands import looking
-from nanoclaw.core import parts
+from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.home import stored
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
-from nanoclaw.core.store import codec
-from nanoclaw.core.store.sessions import list_sessions, whole_history
-from nanoclaw.core.store.usage import totals
 from nanoclaw.escapes import printable
-from nanoclaw.plugins.budget import spending
-from nanoclaw.plugins.inspect.xray import plain_table
-from nanoclaw.plugins.skills.skills import Skill, shown
-from nanoclaw.providers import prices
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.skills.skills import Skill
 
 
 def context(config: Config, options: argparse.Namespace) -> int:
-    parts.start_logging(config)
-    parts.make_home(config)
-    with parts.stored(config) as store:
-        view = looking.look_inside(config, store, options.session, options.message, options.mode)
+    from nanoclaw.commands.looking import look_inside
+    from nanoclaw.plugins.inspect.request import plain_table
+
+    view = asyncio.run(look_inside(config, options.session, options.message, options.mode))
     if options.json:
-        rows = [asdict(row) for row in view.rows]
+        rows = [row._asdict() for row in view.rows]
         request = {"messages": view.messages, "tools": view.tools}
         print(json.dumps({**asdict(view.manifest), "rows": rows, "remarks": view.remarks, **request}))
         return 0
@@ -56,22 +54,28 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 
 def usage(config: Config, options: argparse.Namespace) -> int:
-    today = parts.person_clock(config)().date()
+    from nanoclaw.core.store.usage import totals
+    from nanoclaw.plugins.budget import usage_table
+    from nanoclaw.providers import prices
+
+    today = clock(config.person.timezone, config.environment)().date()
     since = today - timedelta(days=options.days - 1)
-    with parts.stored(config) as store:
+    with stored(config) as store:
         found = totals(store, options.by, prices.cost, since) if store else []
     if options.json:
-        print(json.dumps(spending.as_json(found, options.by, since, today), ensure_ascii=False))
+        print(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         encoding = sys.stdout.encoding or "utf-8"
-        lines = spending.table(found, options.by, since, today, width, prices.dollars, encoding)
+        lines = usage_table.table(found, options.by, since, today, width, prices.dollars, encoding)
         print("\n".join(lines))
     return 0
 
 
 def sessions(config: Config, options: argparse.Namespace) -> int:
-    with parts.stored(config) as store:
+    from nanoclaw.core.store.history import list_sessions
+
+    with stored(config) as store:
         sessions = list_sessions(store) if store else []
     if options.json:
         rows = [{"name": item.key, "messages": item.messages, "last": item.last} for item in sessions]
@@ -82,15 +86,18 @@ def sessions(config: Config, options: argparse.Namespace) -> int:
 
 
 def session(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.core.store import codec
+    from nanoclaw.core.store.history import whole_history
+
     key = options.name if ":" in options.name else f"terminal:{options.name}"
-    with parts.stored(config) as store:
+    with stored(config) as store:
         history = whole_history(store, key) if store else None
     if history is None:
         raise ConfigError(f"there is no conversation {options.name!r}: nanoclaw sessions list")
     if options.json:
         print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
         return 0
-    zone = parts.person_clock(config)().tzinfo
+    zone = clock(config.person.timezone, config.environment)().tzinfo
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
@@ -110,8 +117,9 @@ def _who(message: Message) -> str:
 
 
 def skills(config: Config, options: argparse.Namespace) -> int:
-    parts.start_logging(config)
-    listed, active = looking.skills_found(config)
+    from nanoclaw.plugins.skills.skills import shown
+
+    listed, active = asyncio.run(_skills_found(config))
     found = [
         {
             "name": skill.name,
@@ -136,6 +144,17 @@ def skills(config: Config, options: argparse.Namespace) -> int:
             state += f"; commands get no {', '.join(skill['withheld'])}: name it in [skills] environment"
         print(f"{skill['name']:<{width}}  {skill['source']:<9}  {state}")
     return 0
+
+
+async def _skills_found(config: Config) -> tuple[list[tuple[Skill, str]], Set[str]]:
+    """All skills, each with its source, and the names of those that every conversation has as a whole."""
+    from nanoclaw.commands.looking import looked_at
+
+    async with looked_at(config) as app:
+        found = app.public("skills")
+        if found is None:
+            raise ConfigError("skills are off: take skills out of [plugins] off")
+        return found.surveyed(), found.active()
 
 
 def _skill_state(skill: Skill, active: Set[str]) -> str:

@@ -20,7 +20,9 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.host import PluginHost
 from nanoclaw.core.model_call import Models
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
+from nanoclaw.core.sections import IDS
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
 
@@ -88,6 +90,7 @@ def build(
             homes.remove_left_over(config, store)
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
+        _check_sections(app)
         if channels is None:
             app.is_gateway = True
             for table in chat_apps.tables(config).values():
@@ -148,6 +151,16 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
         shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
         owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
     config.check([*owned, *(f"plugins.{name}.*" for name in config.plugins.enabled)])
+
+
+def _check_sections(app: App) -> None:
+    """Raises ConfigError for a section that is switched off or on, and is nobody's."""
+    unknown = [name for name in app.config.context.sections if name not in IDS]
+    known = [*IDS, *(section.id for _, section in app.chain.sections("", PROFILES["person"]))] if unknown else []
+    for name in unknown:
+        if name not in known:
+            ids = ", ".join(dict.fromkeys(known))
+            raise ConfigError(f"{app.config.file}: context.sections has no section {name!r}; known: {ids}.")
 
 
 def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:

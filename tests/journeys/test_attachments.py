@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import struct
 import zlib
-from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 
 from nanoclaw.commands.looking import look_inside
 from nanoclaw.core.config import load
-from nanoclaw.core.store.db import Store
 from tests.documents import office
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
@@ -274,8 +273,7 @@ def test_a_model_that_refused_pictures_is_not_shown_one_again_after_a_restart(
     ended = attach(home, "And this?", picture(tmp_path / "b.png"))
     assert (ended.out, ended.err, len(server.asked)) == ("Nor this.\n", "", 3)
     assert "[image b.png left out: this model cannot see images]" in told(server)[1]
-    with closing(Store(home.root / "state.db", read_only=True)) as store:
-        looked = json.dumps(look_inside(load(home.variables()), store, "main", "", "full").messages)
+    looked = json.dumps(asyncio.run(look_inside(load(home.variables()), "main", "", "full")).messages)
     assert "[image a.png left out: this model cannot see images]" in looked and "image_url" not in looked
     home.run("-m", "And you?", "--model", "openai/other")
     assert b"image_url" in server.asked[-1].body

@@ -1,19 +1,23 @@
-"""`nanoclaw context` shows what would be sent; sections are switched off in the config and added by packages."""
+"""`nanoclaw context` shows what would be sent; sections are switched off in the config."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from nanoclaw.core.parts import make_home
 
-from nanoclaw.commands.looking import look_inside
-from nanoclaw.core.config import load
-from nanoclaw.core.sections import Mode
+from nanoclaw.commands.looking import View, look_inside
+from nanoclaw.core.config import Config, load
+from nanoclaw.core.home import make_home
+from nanoclaw.core.plugin import Mode
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says
+
+
+def look(config: Config, session: str, message: str, mode: Mode) -> View:
+    return asyncio.run(look_inside(config, session, message, mode))
 
 
 def looked(home: Home, *arguments: str) -> dict[str, Any]:
@@ -75,10 +79,10 @@ def test_a_conversation_of_a_chat_app_is_shown_with_what_is_said_of_the_app(home
     config = load({"NANOCLAW_HOME": str(home.root)})
     modes: tuple[Mode, ...] = ("full", "guest")
     for mode in modes:
-        system, metadata, _ = look_inside(config, None, "telegram:555", "hi", mode).messages
+        system, metadata, _ = look(config, "telegram:555", "hi", mode).messages
         assert "You talk through telegram: " in system["content"]
         assert metadata["content"].endswith("\nChannel: telegram\nChat ID: 555\n[/Runtime Context]")
-    system, metadata, _ = look_inside(config, None, "work", "hi", "full").messages
+    system, metadata, _ = look(config, "work", "hi", "full").messages
     assert "You talk through" not in system["content"]
     assert metadata["content"].endswith("\nChannel: terminal\nChat ID: work\nSender: owner\n[/Runtime Context]")
 
@@ -89,7 +93,7 @@ def test_of_a_model_in_the_process_the_short_form_is_shown_that_it_is_sent(home:
     config = load(home.variables())
     make_home(config)
     (home.workspace / "MEMORY.md").write_text("- Anna is vegetarian\n")
-    view = look_inside(config, None, "main", "hi", "full")
+    view = look(config, "main", "hi", "full")
     assert "Answer every message with one JSON object" in view.messages[0]["content"]
     assert any("Anna is vegetarian" in message["content"] for message in view.messages)
     assert view.messages[-1]["content"].endswith("hi") and view.tools == []
@@ -100,7 +104,7 @@ def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
     config = load(home.variables())
 
     def ids(mode: Mode) -> list[str]:
-        parts = look_inside(config, None, "main", "", mode).manifest.parts
+        parts = look(config, "main", "", mode).manifest.parts
         return [part.id for part in parts if part.id != "tools"]
 
     make_home(config)
@@ -113,47 +117,17 @@ def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
     assert "file_filtered_by_mode SOUL.md" in looked(home, "--mode", "none")["diagnostics"]
 
 
-def package(folder: Path) -> None:
-    """An installed package that offers a section named tide."""
-    (folder / "tide-1.0.dist-info").mkdir(parents=True)
-    (folder / "tide-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tide\nVersion: 1.0\n")
-    (folder / "tide-1.0.dist-info" / "entry_points.txt").write_text("[nanoclaw.sections]\ntide = tide:extend\n")
-    (folder / "tide.py").write_text(
-        "from nanoclaw.core.sections import Section\n"
-        "def extend(built, run):\n"
-        "    kept = [section for section in built if section.id != 'instructions']\n"
-        "    return [*kept, Section('tide', 'Tide', '# Tide\\nHigh at noon.', stable=False, source='tide')]\n"
-    )
-
-
-def test_a_section_is_switched_off_in_the_config_and_others_come_from_a_package(
-    home: Home, server: ModelServer, tmp_path: Path
-) -> None:
-    package(tmp_path / "site")
-    home.environment["PYTHONPATH"] = str(tmp_path / "site")
-    home.configure(server.base, more='[context]\nextensions = ["tide"]\nsections = { skills = false }\n')
+def test_a_section_is_switched_off_in_the_config(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more="[context]\nsections = { skills = false, instructions = false }\n")
     seen = looked(home)
-    assert [part["id"] for part in seen["parts"]] == ["identity", "capabilities", "tide", "tools"]
-    assert seen["messages"][0]["content"].endswith("\n\n---\n\n# Tide\nHigh at noon.")
+    assert [part["id"] for part in seen["parts"]] == ["identity", "capabilities", "tools"]
     assert {"section_omitted skills", "section_omitted instructions"} <= set(seen["diagnostics"])
-    (tmp_path / "site" / "tide.py").write_text("def extend(built, run):\n    built.clear()\n    return 1 / 0\n")
-    ended = home.run("context", "--json")
-    assert [part["id"] for part in json.loads(ended.out)["parts"]] == [
-        "identity",
-        "instructions",
-        "capabilities",
-        "tools",
-    ]
-    assert "the extension tide of the context failed: ZeroDivisionError" in ended.err
-    (tmp_path / "site" / "tide.py").write_text("")
-    assert "cannot be loaded: module 'tide' has no attribute 'extend'" in home.run("context", check=2).err
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("sections = { skill = false }", "has no section 'skill'; known: identity, soul"),
-        ('extensions = ["tide"]', "no package that is installed offers one"),
     ],
 )
 def test_a_section_that_does_not_exist_is_told(home: Home, server: ModelServer, line: str, told: str) -> None:

@@ -279,6 +279,13 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
             assert "more than 100 deep" in deep
 
 
+async def test_a_rule_of_the_person_holds_for_commands_of_the_checklist(tmp_path: Path) -> None:
+    async with beating(tmp_path, Dial(), ScriptedProvider(), checklist="- watch $ git push\n") as home:
+        assert "Pinned" in await home.ask("/pin Never run `git push`")
+        (found,) = (await beats(home).beat()).found
+        assert "could not be looked at" in found.why and "git push" in found.why
+
+
 async def test_an_edited_item_is_a_new_one_and_one_that_is_gone_is_forgotten(tmp_path: Path) -> None:
     dial, model = Dial(), ScriptedProvider(*[quiet() for _ in range(3)])
     async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
@@ -310,10 +317,10 @@ async def test_a_tick_of_the_model_settles_an_item(tmp_path: Path) -> None:
 
 
 async def test_the_model_sees_what_is_due_and_nothing_of_the_chat(tmp_path: Path) -> None:
-    dial, model = Dial(), ScriptedProvider("Noted.", quiet(), quiet())
+    dial, model = Dial(), ScriptedProvider("A fine word.", quiet(), quiet())
     checklist = "- [ ] Look around\n- [ ] Letters: watch notes/inbox.md\n- [x] Old\n"
     async with beating(tmp_path, dial, model, checklist=checklist) as home:
-        assert await home.ask("My secret is plum.") == "Noted."
+        assert await home.ask("My secret is plum.") == "A fine word."
         before = home.history
         await dial.pass_(hours=5)
         first, second = model.requests[1:]

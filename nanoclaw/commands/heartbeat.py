@@ -1,0 +1,45 @@
+"""`nanoclaw heartbeat`: one beat now, or only what it would come to."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from nanoclaw import attach
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.escapes import printable
+
+OFF = "the heartbeat is off: take it out of [plugins] off"
+
+
+def heartbeat(config: Config, options: argparse.Namespace) -> int:
+    if options.dry_run:
+        print(printable(asyncio.run(_dry_run(config))))
+        return 0
+    from nanoclaw.commands.talking import program, there_or_here
+    from nanoclaw.providers.choose import choose_model
+
+    async def beat() -> int:
+        model = await choose_model(config)
+        async with program(config, model, channels=None) as app:
+            beats = app.public("heartbeat")
+            if beats is None:
+                raise ConfigError(OFF)
+            print(printable(await beats.to_the_end()))
+        return 0
+
+    return there_or_here(config, "answer", lambda link: attach.ask(link, "/heartbeat", [], as_json=False), beat)
+
+
+async def _dry_run(config: Config) -> str:
+    from nanoclaw.commands.looking import looked_at
+
+    async with looked_at(config) as app:
+        beats = app.public("heartbeat")
+        if beats is None:
+            raise ConfigError(OFF)
+        return str(await beats.dry_run())
+
+
+COMMANDS = {"heartbeat": heartbeat}
