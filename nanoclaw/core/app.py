@@ -35,7 +35,6 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.model_call import ModelCalls, Models
-from nanoclaw.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
@@ -53,6 +52,7 @@ from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
+from nanoclaw.outputs import Outputs
 
 MAIN = Address(TERMINAL, "main")
 """The terminal's usual conversation."""

@@ -10,10 +10,10 @@ from nanoclaw.core.asks import Asks, sha256_of
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, EffectState, ToolCall, ToolResult
-from nanoclaw.outputs import Outputs
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.store import audit
 from nanoclaw.core.tool import Toolbox, ToolContext
+from nanoclaw.outputs import Outputs
 
 if TYPE_CHECKING:
     from nanoclaw.core.turn import RunningTurn

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.errors import ProviderError
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import CheckedCall, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.metadata import one_line
 from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
@@ -137,7 +137,7 @@ class Rules(Plugin):
         asked = UserMessage(WISH.format(rule=rule, tools=", ".join(sorted(tools))), self._host.now())
         try:
             answer = await self._host.complete(ModelRequest(SystemPrompt(""), (asked,)))
-        except ProviderError:
+        except NanoclawError:  # no model, no key, no answer
             return from_quotes(rule, tools)
         found = from_answer(answer.text, rule, tools)
         return from_quotes(rule, tools) if found is None else found

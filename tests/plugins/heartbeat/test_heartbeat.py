@@ -320,7 +320,7 @@ async def test_the_model_sees_what_is_due_and_nothing_of_the_chat(tmp_path: Path
     dial, model = Dial(), ScriptedProvider("A fine word.", quiet(), quiet())
     checklist = "- [ ] Look around\n- [ ] Letters: watch notes/inbox.md\n- [x] Old\n"
     async with beating(tmp_path, dial, model, checklist=checklist) as home:
-        assert await home.ask("My secret is plum.") == "A fine word."
+        assert await home.ask("Is plum a good secret?") == "A fine word."
         before = home.history
         await dial.pass_(hours=5)
         first, second = model.requests[1:]
