@@ -32,6 +32,7 @@ BUILT_IN: dict[str, str] = {
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",
+    "skills": "nanoclaw.plugins.skills.plugin:Skills",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "files": "nanoclaw.plugins.files.plugin:Files",
     "shell": "nanoclaw.plugins.shell.plugin:Shell",

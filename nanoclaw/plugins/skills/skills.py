@@ -106,12 +106,6 @@ def by_hand(skill: Skill, task: str) -> str:
     return f"Use the skill {skill.name} for this. Its folder is {skill.folder}.\n\n{text}\n\n---\n\n{task}"
 
 
-def started_by(message: str) -> str:
-    """The name of the skill that a message starts by hand, or ''."""
-    start = re.match(r"Use the skill (\S+) for this\. Its folder is /", message)
-    return start[1] if start else ""
-
-
 def body(skill: Skill) -> str:
     """The text below the front matter, `{baseDir}` filled in; '' when it has become unreadable."""
     try:

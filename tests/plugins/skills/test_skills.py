@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nanoclaw.core.parts import all_tools, person_clock, skill_means
 
 from nanoclaw.core import log
-from nanoclaw.core.config import load
 from nanoclaw.core.errors import SkillError
-from nanoclaw.core.messages import Address, ToolCall
-from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.skills import Means, Skill, body, by_hand, discover, find, summary, survey
 
@@ -287,29 +281,6 @@ def test_a_requirement_that_is_met_later_is_seen(tmp_path: Path, monkeypatch: py
     assert discover([tmp_path])[0].missing
     monkeypatch.setenv("SKILL_TEST_LATER", "1")
     assert discover([tmp_path])[0].missing == ()
-
-
-def test_a_key_that_a_skill_needs_reaches_commands_when_the_person_names_it_in_the_config(tmp_path: Path) -> None:
-    skill(
-        tmp_path / "workspace" / "skills", "notion", 'metadata: {"openclaw": {"requires": {"env": ["NOTION_KEY"]}}}\n'
-    )
-    environment = {"PATH": os.environ["PATH"], "NANOCLAW_HOME": str(tmp_path), "NOTION_KEY": "canary-1234"}
-
-    def looked() -> tuple[tuple[str, ...], tuple[str, ...], str]:
-        config = load(environment)
-        tools = all_tools(config, Workspace(config.workspace_path), person_clock(config))
-        (found,) = survey([tmp_path / "workspace" / "skills"], skill_means(config, tools))
-        box = Toolbox(tools, person_clock(config), str)
-        asked = box.run(
-            ToolCall("1", "exec", '{"command": "env"}'), ToolContext(Address("terminal", "x"), "", "person")
-        )
-        return found.missing, found.withheld, asyncio.run(asked).text
-
-    missing, withheld, shown = looked()
-    assert (missing, withheld) == ((), ("NOTION_KEY",)) and "canary" not in shown
-    (tmp_path / "config.toml").write_text('[skills]\nenvironment = ["NOTION_KEY"]\n')
-    missing, withheld, shown = looked()
-    assert (missing, withheld) == ((), ()) and "NOTION_KEY=canary-1234" in shown
 
 
 def test_a_skill_for_a_tool_that_is_not_in_this_run_is_not_spoken_of(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""The skills of this run: where they are, what they lack, and how much of them the prompt shows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Set
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.core.metadata import escape, framed
+from nanoclaw.core.plugin import Host, Profile
+from nanoclaw.plugins.skills.skills import Means, Skill, body, discover, summary, survey
+
+ACTIVE_LIMIT = 24_000
+"""Characters of all always-on skills; those that don't fit are listed like the others."""
+
+
+class Shown(NamedTuple):
+    """Skills in the prompt: bodies of always-on ones by name, a summary of the others, ids of sections cut short."""
+
+    bodies: dict[str, str]
+    summary: str
+    shortened: frozenset[str]
+
+
+class FoundSkills:
+    """What the plugin makes public. `folders` are places of skills outside the workspace, which file tools may read."""
+
+    def __init__(self, host: Host, extra: tuple[str, ...]) -> None:
+        self._host = host
+        home: Path = host.get("core").home
+        shipped: Path = host.get("core").template.with_name("skills")
+        more = [home / Path(folder).expanduser() for folder in extra]
+        self._sources = {
+            host.workspace / "skills": "workspace",
+            home / "skills": "home",
+            **{folder: str(folder) for folder in more},
+            shipped: "shipped",
+        }
+        self.folders = tuple(self._sources)[1:]
+
+    def surveyed(self) -> list[tuple[Skill, str]]:
+        """All skills by name, each with its source; hidden and broken ones too."""
+        found = survey(self._sources, self._means(self._host.profile("person")))
+        return [(skill, self._sources[skill.folder.parent]) for skill in found]
+
+    def active(self) -> Set[str]:
+        """Names of the skills that every conversation has as a whole."""
+        return self.shown(self._host.profile("person")).bodies.keys()
+
+    def shown(self, profile: Profile) -> Shown:
+        bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
+        for skill in discover(self._sources, self._means(profile)):
+            text = framed(skill.name, body(skill)) if skill.always and not skill.missing else ""
+            if text and len(text) <= left:
+                bodies[skill.name] = text
+                left -= len(text)
+            else:
+                listed.append(skill)
+                shortened |= {"active_skills"} if text else set()
+        choice = summary(listed)
+        if choice != summary(listed, sys.maxsize):
+            shortened.add("skills")
+        return Shown(bodies, escape(choice), frozenset(shortened))
+
+    def _means(self, profile: Profile) -> Means:
+        core: Any = self._host.get("core")
+        environment, shell = core.config.environment, self._host.get("shell")
+        withheld = environment.keys() - shell.variables.keys() if shell else frozenset()
+        return Means(frozenset(self._host.tools(profile)), core.config.get, environment, withheld)

@@ -1,0 +1,71 @@
+"""The plugin: skills in the prompt, and /skill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from nanoclaw.core.messages import UserMessage
+from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Said, Section, Tx
+from nanoclaw.plugins.skills.found import FoundSkills
+from nanoclaw.plugins.skills.skills import Skill, by_hand, find
+
+ABOUT = (
+    "Know-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
+    "never more than one up front. {baseDir} and relative paths in it mean its folder."
+)
+
+
+class SkillSettings(NamedTuple):
+    """`folders` are more places of skills. `environment` names variables that commands get although they look like
+    secrets, for skills that need a key."""
+
+    folders: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+
+
+class Skills(Plugin):
+    name = "skills"
+    settings = SkillSettings
+
+    def __init__(self, host: Host, settings: SkillSettings) -> None:
+        self._host = host
+        self.public = FoundSkills(host, settings.folders)
+
+    def commands(self) -> Iterable[Command]:
+        help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"
+        return [Command("skill", help_text, self._skill, waits=True)]
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        if profile.mode != "full" or "read_file" not in self._host.tools(profile):
+            return []
+        shown = self.public.shown(profile)
+        active = "\n\n".join(["# Active skills", *shown.bodies.values()]) if shown.bodies else ""
+        listed = f"# Skills\n\n{ABOUT}\n\n{shown.summary}" if shown.summary else ""
+        cut = {id_: ("section_truncated",) if id_ in shown.shortened else () for id_ in ("active_skills", "skills")}
+        return [
+            Section(
+                "active_skills",
+                "Active skills",
+                active,
+                source=", ".join(shown.bodies),
+                diagnostics=cut["active_skills"],
+            ),
+            Section("skills", "Skills", listed, source="skills", diagnostics=cut["skills"]),
+        ]
+
+    def _skill(self, said: Said, tx: Tx) -> str | UserMessage:
+        found = [skill for skill, _ in self.public.surveyed()]
+        if not said.argument:
+            return _listed(found)
+        name, task = (*said.argument.split(maxsplit=1), "")[:2]
+        return UserMessage(by_hand(find(found, name), task), self._host.now())
+
+
+def _listed(skills: Sequence[Skill]) -> str:
+    """Skills that /skill can start; those that are off or lack something come last."""
+    lines = []
+    for skill in sorted(skills, key=lambda skill: bool(skill.missing or skill.problem)):
+        lacks = f" (lacks {', '.join(skill.missing)})" if skill.missing else ""
+        lines.append(f"- `{skill.name}`{' is off' if skill.problem else lacks}: {skill.problem or skill.description}")
+    return "\n".join(lines) or "There are no skills yet."
