@@ -16,7 +16,7 @@ from pathlib import Path
 
 from model_server import ModelServer
 
-from nanoclaw.core import app, parts
+from nanoclaw.core.build import build
 from nanoclaw.core.config import load
 
 QUIET = [("report", {"notify": False})]
@@ -44,17 +44,20 @@ async def measure(root: Path, server: ModelServer, text: str | None, beats: int)
     settings = '[heartbeat]\nactive = "00:00-24:00"\n'
     (root / "config.toml").write_text(f'[model]\nname = "openai/bench"\napi_base = "{server.url}"\n{settings}')
     config = load({"NANOCLAW_HOME": str(root), "OPENAI_API_KEY": "bench-key-1", "PATH": os.environ["PATH"]})
-    parts.make_home(config)
-    prepare(config.workspace_path, text)
-    async with app.open_app(config, None, "openai/bench") as running:
+    app = build(config, channels=None, model="openai/bench")
+    try:
+        prepare(config.workspace_path, text)
+        heart = app.public("heartbeat")
         server.script(QUIET, QUIET)
-        await running.beat()
+        await heart.to_the_end()
         server.script()
         before, own, children = written(root), time.process_time(), spent_by_children()
         for _ in range(beats):
-            await running.beat()
+            await heart.to_the_end()
         own, children = time.process_time() - own, spent_by_children() - children
         return len(server.bodies), own, children, written(root) - before
+    finally:
+        await app.aclose()
 
 
 def prepare(workspace: Path, text: str | None) -> None:

@@ -15,9 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core import config, parts
+from nanoclaw.core import config
+from nanoclaw.core.build import build
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
-from nanoclaw.core.workspace import Workspace
+from nanoclaw.core.profiles import PROFILES
 from nanoclaw.providers.local import LocalProvider
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
@@ -32,12 +33,11 @@ Arguments = dict[str, Any]
 
 def specs() -> tuple[ToolSpec, ...]:
     """The tools as every chat has them."""
-    settings = config.load({"NANOCLAW_HOME": tempfile.mkdtemp()})
-    now = parts.person_clock(settings)
-    tools = parts.all_tools(
-        settings, Workspace(settings.workspace_path), now, parts.make_forgetter(settings, now, None)
-    )
-    return tuple(tool.spec for tool in tools)
+    app = build(config.load({"NANOCLAW_HOME": tempfile.mkdtemp()}))
+    try:
+        return tuple(tool.spec for tool in app.chain.tools(PROFILES["person"]))
+    finally:
+        asyncio.run(app.aclose())
 
 
 TOOLS = specs()

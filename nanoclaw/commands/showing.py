@@ -55,6 +55,7 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 def usage(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.store.usage import totals
+    from nanoclaw.dollars import dollars
     from nanoclaw.plugins.budget import usage_table
     from nanoclaw.providers import prices
 
@@ -67,7 +68,7 @@ def usage(config: Config, options: argparse.Namespace) -> int:
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         encoding = sys.stdout.encoding or "utf-8"
-        lines = usage_table.table(found, options.by, since, today, width, prices.dollars, encoding)
+        lines = usage_table.table(found, options.by, since, today, width, dollars, encoding)
         print("\n".join(lines))
     return 0
 

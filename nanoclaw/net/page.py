@@ -12,7 +12,7 @@ from nanoclaw.net.public import NetError, NotPublic, public_address
 _SAFE = "/%:@!$&'()*+,;=~-._"
 
 
-class Page(NamedTuple):
+class FetchedPage(NamedTuple):
     """`kind` is the Content-Type as the server wrote it; `body` is cut at the limit that was asked for."""
 
     kind: str
@@ -29,7 +29,7 @@ class Page(NamedTuple):
         return words_of(text) if "html" in self.kind.lower() else text
 
 
-async def fetch(url: str, most_bytes: int, *, loopback: bool = False, agent: str = "nanoclaw") -> Page:
+async def fetch(url: str, most_bytes: int, *, loopback: bool = False, agent: str = "nanoclaw") -> FetchedPage:
     """The page at an http(s) address; no redirect is followed. The caller sets the time limit. Raises NetError."""
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username or parts.password:
@@ -69,7 +69,7 @@ async def fetch(url: str, most_bytes: int, *, loopback: bool = False, agent: str
                 body += piece
                 if len(body) >= most_bytes:
                     break
-            return Page(response.headers.get("content-type", ""), bytes(body[:most_bytes]))
+            return FetchedPage(response.headers.get("content-type", ""), bytes(body[:most_bytes]))
     except httpx.RemoteProtocolError:
         raise NetError("what answered is no web server") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:

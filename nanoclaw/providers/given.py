@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import Provider
-from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.models import ModelFacts
 
 
 class GivenModels:
