@@ -308,6 +308,8 @@ class Conversation:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
         try:
             ended = await self._runner.run(turn, self, waiting)
+        except StoreError:  # calls that could not be noted as done must not be lost: they end as broken off
+            raise
         except NanoclawError as error:
             ended = TurnEnded(str(error), "failed")
         except asyncio.CancelledError:

@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox, OpenTurn
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.core.tool import tool
+from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.victim import PAYS
-from tests.program import MAIN, NOON, REPOSITORY, assert_legal, results, running
+from tests.program import MAIN, NOON, REPOSITORY, assert_legal, results, running, tools_plugin
 
 
 def victim(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,3 +140,23 @@ async def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_
         async with running(tmp_path / "home", model) as program:
             assert await program.answer() == f"{WENT_ON}First it is."
             assert await program.answer() == "Second it is."
+
+
+async def test_a_step_that_could_not_be_saved_stays_in_the_history_as_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ring() -> str:
+        """Rings."""
+        return "rang"
+
+    def full(*_: object) -> None:
+        monkeypatch.undo()
+        raise StoreError("the disk is full")
+
+    with ScriptedProvider(call("ring"), "It may have rung.") as model:
+        async with running(tmp_path, model, extra=[tools_plugin(tool(ring))]) as program:
+            monkeypatch.setattr(TurnJournal, "step", full)
+            assert await program.ask("ring") == "the disk is full"
+            assert [result.text for result in results(program.history)] == [BROKEN_OFF]
+            assert await program.ask("did it ring?") == "It may have rung."
+            assert_legal(program.history)
