@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nanoclaw.core import channels
+from nanoclaw.channels import table as channels
 from nanoclaw.core.build import build
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
 from nanoclaw.core.errors import ConfigError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.commands.greeting import greeting
 from nanoclaw.commands.doctor import checks
+from nanoclaw.commands.greeting import greeting
 from nanoclaw.core import parts
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Ended, end_left_over, run_process
+from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Exit, end_left_over, run_process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
-def run(script: str, folder: Path, timeout_seconds: float = 20) -> Ended:
+def run(script: str, folder: Path, timeout_seconds: float = 20) -> Exit:
     return asyncio.run(sh(script, folder, timeout_seconds))
 
 
-async def sh(script: str, folder: Path, timeout_seconds: float = 20) -> Ended:
+async def sh(script: str, folder: Path, timeout_seconds: float = 20) -> Exit:
     command = ("/bin/sh", "-c", script)
     return await run_process(command, folder=folder, environment=ENVIRONMENT, timeout_seconds=timeout_seconds)
 
@@ -50,7 +50,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_output_of_both_kinds_and_the_status_come_back(tmp_path: Path) -> None:
-    assert run("echo out; echo err >&2; exit 3", tmp_path) == Ended("exited", 3, b"out\nerr\n", b"", 0, 0)
+    assert run("echo out; echo err >&2; exit 3", tmp_path) == Exit("exited", 3, b"out\nerr\n", b"", 0, 0)
 
 
 def test_it_runs_in_the_folder_with_nothing_but_the_given_environment(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_first_and_last_output_are_kept(tmp_path: Path) -> None:
 
 
 def test_many_run_side_by_side_and_leave_no_descriptor(tmp_path: Path) -> None:
-    async def scenario() -> list[Ended]:
+    async def scenario() -> list[Exit]:
         return await asyncio.gather(*(sh(f"echo {n}", tmp_path) for n in range(20)))
 
     before = len(list(Path("/dev/fd").iterdir()))

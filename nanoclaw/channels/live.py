@@ -14,9 +14,9 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.silence_token import may_become_silence, spoken
 from nanoclaw.escapes import one_line
 from nanoclaw.message_split import cut
+from nanoclaw.silence_token import may_become_silence, spoken
 
 TYPING_SECONDS = 4.0
 """A platform shows typing for about five."""

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from nanoclaw import attach
-from nanoclaw.core import channels, home
+from nanoclaw.channels import table as channels
+from nanoclaw.core import home
 from nanoclaw.core.channel import ChannelHost, Checks
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config

@@ -54,7 +54,7 @@ def save(config: Config, options: argparse.Namespace) -> int:
 
 def _has_keys(config: Config) -> bool:
     """Tells whether config.toml has a secret of a model or a channel."""
-    from nanoclaw.core.channels import tables
+    from nanoclaw.channels.table import tables
 
     return bool(config.model.api_key) or any(any(table.secrets) for table in tables(config).values())
 

@@ -176,7 +176,7 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core import channels
+    from nanoclaw.channels import table as channels
 
     _give_memory_back()
 

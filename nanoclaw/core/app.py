@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import __version__
+from nanoclaw.channels.table import ChannelTable, tables
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel
-from nanoclaw.core.channels import ChannelTable, tables
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
@@ -35,6 +35,7 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.model_call import ModelCalls, Models
+from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
@@ -52,7 +53,6 @@ from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
-from nanoclaw.outputs import Outputs
 
 MAIN = Address(TERMINAL, "main")
 """The terminal's usual conversation."""

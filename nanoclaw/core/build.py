@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core import channels as chat_apps
+from nanoclaw.channels import table as chat_apps
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
 from nanoclaw.core.chain import unknown_hooks
@@ -286,6 +286,6 @@ def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
 
 def start_logging(config: Config, secrets: Iterable[str]) -> None:
     from nanoclaw.core import log
-    from nanoclaw.core.redact import Redactor
+    from nanoclaw.redaction import Redactor
 
     log.start(config.home / "logs", Redactor(secrets))

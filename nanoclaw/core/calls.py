@@ -10,10 +10,10 @@ from nanoclaw.core.asks import Asks, sha256_of
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, EffectState, ToolCall, ToolResult
+from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.store import audit
 from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.outputs import Outputs
 
 if TYPE_CHECKING:
     from nanoclaw.core.turn import RunningTurn
@@ -78,7 +78,9 @@ class CallRunner:
         self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
-        """Judge all calls of an answer before any of them runs."""
+        """Judge all calls of an answer before any of them runs. A tool may have come since the context began."""
+        if any(self._toolbox.find(call.name) is None for call in calls):
+            self._toolbox.take(self._chain.tools())
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         return [await self._judge(call, turn, answers) for call in calls]
 

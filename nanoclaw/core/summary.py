@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from nanoclaw.core.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
 from nanoclaw.core.store.history import Placed
+from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
 """Left free of the window for answers, and kept word for word; each at most a quarter of the window."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-import types
 import typing
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import (
@@ -26,6 +25,7 @@ from nanoclaw.core.messages import (
     ToolSpec,
 )
 from nanoclaw.escapes import plain
+from nanoclaw.tool_schema import ArgumentsError, check, parse, schema_of
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Turn, Tx, Verdict
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOWHERE = Address("", "")
-
-ARGUMENTS_LIMIT = 2_000_000
-"""Characters of JSON that a call may carry; more is a runaway model."""
 
 
 OPEN_TO = ("person", "job", "heartbeat", "helper")
@@ -128,15 +125,9 @@ def tool(
     list of these, Literal, and any of them `| None`. Raises TypeError at once for anything else.
     """
     hints = typing.get_type_hints(run, include_extras=True)
-    parameters = list(inspect.signature(run).parameters.values())
-    wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
-    properties: dict[str, Any] = {}
-    required: list[str] = []
-    for parameter in parameters[wants_context:]:
-        properties[parameter.name] = _schema(hints[parameter.name], f"{run.__name__}({parameter.name})")
-        if parameter.default is inspect.Parameter.empty:
-            required.append(parameter.name)
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    first = next(iter(inspect.signature(run).parameters), "")
+    wants_context = hints.get(first) is ToolContext
+    schema = schema_of(run, skipped=wants_context)
     name = run.__name__.lstrip("_")
     description = inspect.cleandoc(run.__doc__ or "")
     if not description:
@@ -149,8 +140,12 @@ class Toolbox:
     """Tools by name, in a fixed order. One of the four places that catch everything."""
 
     def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime]) -> None:
-        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
         self._clock = clock
+        self.take(tools)
+
+    def take(self, tools: Iterable[Tool]) -> None:
+        """These are the tools from now on."""
+        self._tools = {tool.spec.name.casefold(): tool for tool in tools}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -170,7 +165,11 @@ class Toolbox:
         found = self.find(call.name)
         if found is None:
             raise ToolError(self._unknown(call.name))
-        return CheckedCall(call.id, found.spec.name, _check(_parse(call.arguments), found.spec), found.effect)
+        try:
+            arguments = check(parse(call.arguments), found.name, found.spec.parameters)
+        except ArgumentsError as error:
+            raise ToolError(str(error)) from None
+        return CheckedCall(call.id, found.name, arguments, found.effect)
 
     def audit(self, call: CheckedCall) -> Effect | None:
         """What a call is about to change, for the audit log; None when it changes nothing."""
@@ -211,107 +210,3 @@ class Toolbox:
 
         near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
         return f"there is no tool {name!r}. " + (f"Near: {', '.join(near)}." if near else f"Tools: {', '.join(names)}.")
-
-
-def _parse(text: str) -> dict[str, Any]:
-    if len(text) > ARGUMENTS_LIMIT:
-        raise ToolError(f"the arguments are {len(text):,} characters, more than {ARGUMENTS_LIMIT:,}: send less at once")
-    if not text.strip():
-        return {}
-    try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if isinstance(value, str):  # some models encode twice
-            value = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ToolError(
-            f"the arguments are not valid JSON ({reason}). Nothing was done; send one JSON object."
-        ) from None
-    if not isinstance(value, dict):
-        raise ToolError(f"the arguments are a {type(value).__name__}, not a JSON object. Nothing was done.")
-    return cast(dict[str, Any], value)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("the same key twice")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _check(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
-    properties, required = spec.parameters["properties"], spec.parameters["required"]
-    checked: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if name not in properties:
-            if value is None:
-                continue
-            raise ToolError(f"{spec.name} has no argument {name!r}; it takes {', '.join(properties) or 'none'}.")
-        if value is None:
-            continue
-        checked[name] = _convert(value, properties[name], f"{spec.name}: argument {name!r}")
-    missing = [name for name in required if name not in checked]
-    if missing:
-        raise ToolError(f"{spec.name} needs {' and '.join(repr(name) for name in missing)}. Nothing was done.")
-    return checked
-
-
-def _convert(value: Any, schema: dict[str, Any], where: str) -> Any:
-    kind = schema.get("type")
-    if kind == "array":
-        items = value if isinstance(value, list) else [value]
-        return [_convert(item, schema["items"], where) for item in items]
-    if kind == "string":
-        if not isinstance(value, str):
-            value = json.dumps(value, ensure_ascii=False)
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ToolError(f"{where} is not valid Unicode text (a lone surrogate). Nothing was done.") from None
-        if "enum" in schema and value not in schema["enum"]:
-            raise ToolError(f"{where} must be one of {', '.join(schema['enum'])}, not {value!r}.")
-        return value
-    converted = _number(value, kind)
-    if converted is None:
-        raise ToolError(f"{where} must be of type {kind}, not {json.dumps(value, ensure_ascii=False)[:80]}.")
-    return converted
-
-
-def _number(value: Any, kind: Any) -> bool | int | float | None:
-    if kind == "boolean":
-        if isinstance(value, str):
-            return {"true": True, "false": False}.get(value.strip().lower())
-        return value if isinstance(value, bool) else None
-    if isinstance(value, bool):
-        return None
-    try:
-        if kind == "integer":
-            whole = int(value)
-            return whole if whole == float(value) else None
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-def _schema(hint: Any, where: str) -> dict[str, Any]:
-    origin = typing.get_origin(hint)
-    if origin is typing.Annotated:
-        inner, *notes = typing.get_args(hint)
-        return {**_schema(inner, where), "description": str(notes[0])}
-    if origin in (typing.Union, types.UnionType):
-        (inner,) = [option for option in typing.get_args(hint) if option is not type(None)]
-        return _schema(inner, where)
-    if origin is list:
-        return {"type": "array", "items": _schema(typing.get_args(hint)[0], where)}
-    if origin is Literal:
-        return {"type": "string", "enum": list(typing.get_args(hint))}
-    if hint in _SIMPLE:
-        return {"type": _SIMPLE[hint]}
-    raise TypeError(f"{where} has a type that no schema exists for: {hint!r}")

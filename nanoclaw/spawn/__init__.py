@@ -28,7 +28,7 @@ FLOOD_BYTES = 64_000_000
 """A command that writes more is stopped."""
 
 
-class Ended(NamedTuple):
+class Exit(NamedTuple):
     """How a process ended; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
 
     why: _Why
@@ -46,7 +46,7 @@ async def run_process(
     environment: Mapping[str, str],
     timeout_seconds: float,
     spool: Callable[[bytes], None] = lambda data: None,
-) -> Ended:
+) -> Exit:
     """Run until exit, time limit or flood; whatever happens, cancellation too, the whole family is gone afterwards.
 
     The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker.
@@ -84,7 +84,7 @@ async def run_process(
         output.close()
     dropped = max(0, output.total - len(output.head) - len(output.tail))
     status = -signal.SIGKILL if child.returncode is None else child.returncode
-    return Ended(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+    return Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
 
 
 def end_left_over(folder: Path) -> int:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
-from nanoclaw.core.identifiers import identifiers
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -35,6 +34,7 @@ from nanoclaw.core.store.history import Placed
 from nanoclaw.core.summary import BEGIN, END, SUMMARY, cut_before, cut_within
 from nanoclaw.core.token_estimate import estimate_message, estimate_request
 from nanoclaw.core.tool import Tool, tool
+from nanoclaw.identifiers import identifiers
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
 from tests.program import MAIN, NOON, Program, assert_legal, bare, results
 

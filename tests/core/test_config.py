@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core import channels, config
+from nanoclaw.channels import table as channels
+from nanoclaw.core import config
 from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError
 

@@ -2,150 +2,180 @@
 
 from __future__ import annotations
 
-import asyncio
+from dataclasses import replace
 from pathlib import Path
 
-from nanoclaw.core import prompt_snapshot as openings
+from nanoclaw.core import prompt_snapshot
+from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.events import Notice
-from nanoclaw.plugins.memory.recall import Hit
+from nanoclaw.core.plugin import Host, Plugin, Profile, Section
+from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.provider import chat_tools
+from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.core.house import HandClock, builder_for, house, new_home
+from tests.core.builders import builder_for
+from tests.core.small_files import small_file_tools
+from tests.program import bare
+
+PERSON = PROFILES["person"]
+
+
+class Pins(Plugin):
+    """A section of what stands in a table of its own, which a tool fills; its version is the same however the tool
+    changes it, and another one where another hand does."""
+
+    name = "pins"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._pins: list[str] = []
+        self._by_hand: list[str] = []
+        self.public = self._by_hand
+
+    def tools(self) -> list[Tool]:
+        async def pin(text: str) -> str:
+            """Keeps a text."""
+            self._pins.append(text)
+            return "kept"
+
+        return [tool(pin, effect="workspace")]
+
+    def sections(self, query: str, profile: Profile) -> list[Section]:
+        return [Section("pins", "Pins", " ".join(self._pins + self._by_hand), version=f"{len(self._by_hand)}")]
 
 
 def systems(model: ScriptedProvider) -> list[str]:
     return [request.system.text for request in model.requests]
 
 
-def test_what_the_assistant_itself_writes_changes_nothing_in_the_system_message(tmp_path: Path) -> None:
+async def test_what_the_assistant_itself_writes_changes_nothing_in_the_system_message(tmp_path: Path) -> None:
     model = ScriptedProvider(
         call("write_file", {"path": "SOUL.md", "content": "Dry and exact."}),
         "done",
-        call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}),
+        call("pin", {"text": "Anna is vegetarian"}),
         "noted",
         "third",
     )
-
-    async def story() -> None:
-        async with house(tmp_path, model) as home:
-            for text in ("be dry", "Anna is vegetarian", "and now?"):
-                await home.ask(text)
-
-    asyncio.run(story())
+    tools = small_file_tools(tmp_path / "workspace")
+    async with bare(tmp_path, model, tools=tools, plugins=[Pins]) as program:
+        for text in ("be dry", "Anna is vegetarian", "and now?"):
+            await program.ask(text)
     assert len(set(systems(model))) == 1
     assert "Dry and exact." in (tmp_path / "workspace" / "SOUL.md").read_text()
 
 
-def test_an_edit_by_another_hand_costs_exactly_one_miss_and_brings_all_up_to_date(tmp_path: Path) -> None:
-    model = ScriptedProvider(
-        call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}), "noted", "second", "third"
-    )
-
-    async def story() -> None:
-        async with house(tmp_path, model) as home:
-            await home.ask("Anna is vegetarian")
-            (home.workspace / "SOUL.md").write_text("You speak like a sailor.")
-            await home.ask("second")
-            await home.ask("third")
-
-    asyncio.run(story())
+async def test_an_edit_by_another_hand_costs_exactly_one_miss_and_brings_all_up_to_date(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("pin", {"text": "Anna is vegetarian"}), "noted", "second", "third")
+    async with bare(tmp_path, model, plugins=[Pins]) as program:
+        await program.ask("Anna is vegetarian")
+        (program.workspace / "SOUL.md").write_text("You speak like a sailor.")
+        await program.ask("second")
+        await program.ask("third")
     before, _, after, last = systems(model)
     assert "sailor" not in before and "sailor" in after and "vegetarian" in after
     assert after == last
 
 
-def test_facts_that_another_hand_adds_are_told_once_with_the_next_message_and_cost_no_miss(tmp_path: Path) -> None:
-    model = ScriptedProvider(
-        "first", call("memory_add", {"text": "Anna is vegetarian", "kind": "fact"}), "noted", "third", "fourth", "fifth"
-    )
-
-    async def story() -> None:
-        async with house(tmp_path, model) as home:
-            facts = home.workspace / "MEMORY.md"
-            await home.ask("first")
-            await home.ask("Anna is vegetarian")
-            facts.write_text(facts.read_text() + "- 2026-03-06: Bob plays the oboe\n")
-            await home.ask("third")
-            await home.ask("fourth")
-            facts.write_text(facts.read_text().replace("oboe", "flute"))
-            await home.ask("fifth")
-
-    asyncio.run(story())
-    *alike, last = systems(model)
-    assert len(set(alike)) == 1 and "oboe" not in alike[0]
-    told = [message.text for message in model.requests[4].history if "Note from memory" in message.text]
-    assert len(told) == 1 and "Note from memory: MEMORY.md:5: 2026-03-06: Bob plays the oboe\n" in told[0]
-    assert "vegetarian" not in told[0], "that is in the conversation already"
-    assert "flute" in last and "vegetarian" in last
+async def test_a_section_that_another_hand_changed_is_taken_up_at_the_next_message(tmp_path: Path) -> None:
+    model = ScriptedProvider("first", "second", "third")
+    async with bare(tmp_path, model, plugins=[Pins]) as program:
+        await program.ask("first")
+        program.public("pins").append("Never mention elephants.")
+        await program.ask("second")
+        await program.ask("third")
+    assert ["elephants" in system for system in systems(model)] == [False, True, True]
 
 
-def test_many_facts_by_another_hand_are_taken_up_as_a_whole(tmp_path: Path) -> None:
-    builder = builder_for(new_home(tmp_path), HandClock())
-    stored = builder.open().dump()
-    (tmp_path / "workspace" / "MEMORY.md").write_text("# Memory\n\n" + "".join(f"- fact {n}\n" for n in range(6)))
-    opening, late = builder.reopen(stored, "hello", ())
-    assert (opening.files["MEMORY.md"].text.count("fact"), late) == (6, ())
+def test_a_section_that_is_switched_off_costs_nothing_when_it_changes(tmp_path: Path) -> None:
+    pins = Pins(None, None)  # type: ignore[arg-type]
+    builder = builder_for(tmp_path, plugins=[pins], limits=PromptLimits(off=("pins",)))
+    begun = builder.begin("hello")
+    pins.public.append("Never mention elephants.")
+    again = builder.resume(begun.dump(), "hello", PERSON, "")
+    assert again.system == begun.system
+    assert "elephants" not in again.system.text
 
 
-def test_a_fact_is_told_also_where_memory_is_a_link_within_the_workspace(tmp_path: Path) -> None:
-    builder = builder_for(new_home(tmp_path), HandClock())
-    facts = tmp_path / "workspace" / "MEMORY.md"
-    facts.rename(tmp_path / "workspace" / "facts.md")
-    facts.symlink_to("facts.md")
-    stored = builder.open().dump()
-    facts.write_text(facts.read_text() + "- Anna is vegetarian\n")
-    _, late = builder.reopen(stored, "hello", ())
-    assert [fact.text for fact in late] == ["Anna is vegetarian"]
-
-
-def test_without_a_memory_section_nothing_is_recalled_or_told_of_memory(tmp_path: Path) -> None:
-    note = Hit("memory/2026-03-01.md", 1, 1, None, 9.0, "The dentist said June")
-    builder = builder_for(new_home(tmp_path), HandClock(), recall=lambda *asked: [note], off=("memory",))
-    opening = builder.open("dentist?")
-    assert opening.notes == ()
-    (tmp_path / "workspace" / "MEMORY.md").write_text("- Anna is vegetarian\n")
-    same, late = builder.reopen(opening.dump(), "dentist?", ())
-    assert late == () and builder.build_system_prompt(opening=same) == builder.build_system_prompt(opening=opening)
-
-
-def test_the_system_message_is_the_same_after_a_restart(tmp_path: Path) -> None:
-    first, second = (
-        ScriptedProvider(call("write_file", {"path": "SOUL.md", "content": "Dry."}), "a"),
-        ScriptedProvider("b"),
-    )
-
-    async def story() -> None:
-        async with house(tmp_path, first) as home:
-            await home.ask("be dry")
-        async with house(tmp_path, second) as home:
-            await home.ask("still there?")
-
-    asyncio.run(story())
+async def test_the_system_message_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    first = ScriptedProvider(call("write_file", {"path": "SOUL.md", "content": "Dry."}), "a")
+    second = ScriptedProvider("b")
+    tools = small_file_tools(tmp_path / "workspace")
+    async with bare(tmp_path, first, tools=tools) as program:
+        await program.ask("be dry")
+    async with bare(tmp_path, second, tools=tools) as program:
+        await program.ask("still there?")
     assert systems(second)[0] == systems(first)[0]
 
 
-def test_a_stored_opening_that_is_damaged_begins_anew(tmp_path: Path) -> None:
-    builder = builder_for(new_home(tmp_path), HandClock())
-    for damaged in ("", "{", "[]", "null", '{"files": 1}', builder.open().dump()[:-20]):
-        opening, late = builder.reopen(damaged, "hello", ())
-        assert (opening, late) == (builder.open("hello"), ())
+async def test_the_tools_of_a_context_are_sent_as_they_were_though_some_are_gone_or_new(tmp_path: Path) -> None:
+    async def look() -> str:
+        """Looks."""
+        return "seen"
+
+    async def newer() -> str:
+        """Came later."""
+        return "found"
+
+    first, second = ScriptedProvider("a"), ScriptedProvider(call("newer"), call("look"), "b")
+    async with bare(tmp_path, first, tools=[tool(look)]) as program:
+        await program.ask("hello")
+    async with bare(tmp_path, second, tools=[tool(newer)]) as program:
+        await program.ask("still there?")
+        found, gone = (message.text for message in program.history if getattr(message, "call_id", ""))
+        assert found == "found", "what comes meanwhile is run by its name"
+        assert "there is no tool 'look'" in gone
+    assert [spec.name for spec in second.requests[0].tools] == ["look"]
+    assert chat_tools(second.requests[0].tools) == chat_tools(first.requests[0].tools)
 
 
-def test_an_opening_survives_being_stored(tmp_path: Path) -> None:
-    opening = builder_for(new_home(tmp_path), HandClock()).open("hello")
-    assert openings.load(opening.dump()) == opening
+async def test_a_tool_that_comes_while_a_context_goes_on_is_run_by_its_name_and_sent_with_the_next_context(
+    tmp_path: Path,
+) -> None:
+    class Growing(Plugin):
+        name = "growing"
+
+        def __init__(self, host: Host, settings: None) -> None:
+            self._there: list[Tool] = []
+            self.public = self._there
+
+        def tools(self) -> list[Tool]:
+            return self._there
+
+    async def late() -> str:
+        """Came later."""
+        return "found"
+
+    with ScriptedProvider("a", call("late"), "b", "c") as model:
+        async with bare(tmp_path, model, plugins=[Growing]) as program:
+            await program.ask("hello")
+            program.public("growing").append(tool(late))
+            await program.ask("use it")
+            assert [message.text for message in program.history if getattr(message, "call_id", "")] == ["found"]
+            await program.ask("/new")
+            await program.ask("and now?")
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [[], [], [], ["late"]]
 
 
-def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(tmp_path: Path) -> None:
+def test_a_stored_snapshot_that_is_damaged_begins_anew(tmp_path: Path) -> None:
+    builder = builder_for(tmp_path)
+    for damaged in ("", "{", "[]", "null", '{"files": 1}', builder.begin().dump()[:-20]):
+        assert builder.resume(damaged, "hello", PERSON, "") == builder.begin("hello")
+
+
+def test_a_snapshot_survives_being_stored(tmp_path: Path) -> None:
+    snapshot = builder_for(tmp_path, plugins=[Pins(None, None)]).begin("hello")  # type: ignore[arg-type]
+    loaded = prompt_snapshot.load(snapshot.dump())
+    assert loaded
+    assert replace(loaded, tools=()) == replace(snapshot, tools=())
+    assert chat_tools(loaded.tools) == chat_tools(snapshot.tools)
+
+
+async def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(tmp_path: Path) -> None:
     model = ScriptedProvider("a", "b", "c")
-
-    async def story() -> list[str]:
-        async with house(tmp_path, model) as home:
-            (home.workspace / "SOUL.md").write_text("x" * 50_000)
-            await home.ask("one")
-            await home.ask("two")
-            (home.workspace / "SOUL.md").write_text("short")
-            await home.ask("three")
-            return [event.text for _, event in home.channel.events if isinstance(event, Notice)]
-
-    (notice,) = asyncio.run(story())
+    async with bare(tmp_path, model) as program:
+        (program.workspace / "SOUL.md").write_text("x" * 50_000)
+        await program.ask("one")
+        await program.ask("two")
+        (program.workspace / "SOUL.md").write_text("short")
+        await program.ask("three")
+        (notice,) = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
     assert "SOUL.md" in notice

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.messages import Image, ToolCall
+from nanoclaw.core.messages import CheckedCall, Image, ToolCall, ToolResult
+from nanoclaw.core.plugin import Plugin, Turn
 from nanoclaw.core.tool import Tool, Toolbox, ToolContext, ToolOutput, tool
-from tests.plugins.conftest import CONTEXT, NOW, Hands
+from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.providers.scripted import call as step
+from tests.program import MAIN, NOON, bare, results
 
+CONTEXT = ToolContext(MAIN, "me", "person")
 CALLS: list[tuple[object, ...]] = []
 
 
@@ -44,16 +50,28 @@ async def nothing() -> ToolOutput:
     return ToolOutput("", (Image("image/png", b"x"),))
 
 
+class Box:
+    """A toolbox, used as a turn uses it."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self._toolbox = Toolbox(tools, lambda: NOON)
+
+    async def run(self, name: str, arguments: str) -> ToolResult:
+        call = ToolCall("7", name, arguments)
+        try:
+            checked = self._toolbox.check(call)
+        except ToolError as error:
+            return self._toolbox.failed(call, str(error))
+        return await self._toolbox.run(checked, CONTEXT)
+
+    def send(self, name: str, arguments: str) -> ToolResult:
+        return asyncio.run(self.run(name, arguments))
+
+
 @pytest.fixture
-def box() -> Hands:
+def box() -> Box:
     CALLS.clear()
-    hands = Hands.__new__(Hands)
-    hands.box = Toolbox(
-        [tool(echo, effect="none"), tool(who), tool(breaks), tool(nothing)],
-        lambda: NOW,
-        lambda text: text.replace("sk-1", "[secret]"),
-    )
-    return hands
+    return Box(tool(echo, effect="none"), tool(who), tool(breaks), tool(nothing))
 
 
 def test_a_schema_comes_from_the_annotations() -> None:
@@ -103,7 +121,7 @@ def test_a_tool_without_a_docstring_or_with_an_odd_type_fails_at_once() -> None:
         (' {"text": "é\\n\\u00e9", "kind": "bold"}\n', ("é\né", 1, 0.5, False, "bold", None)),
     ],
 )
-def test_what_can_be_understood_runs(box: Hands, arguments: str, call: tuple[object, ...]) -> None:
+def test_what_can_be_understood_runs(box: Box, arguments: str, call: tuple[object, ...]) -> None:
     assert not box.send("echo", arguments).is_error
     assert [call] == CALLS
 
@@ -142,7 +160,7 @@ def test_what_can_be_understood_runs(box: Hands, arguments: str, call: tuple[obj
         ('{"text": "\x01"}', "not valid JSON"),
     ],
 )
-def test_what_cannot_be_understood_does_nothing_and_says_why(box: Hands, arguments: str, reason: str) -> None:
+def test_what_cannot_be_understood_does_nothing_and_says_why(box: Box, arguments: str, reason: str) -> None:
     result = box.send("echo", arguments)
     assert result.is_error
     assert reason in result.text
@@ -151,80 +169,70 @@ def test_what_cannot_be_understood_does_nothing_and_says_why(box: Hands, argumen
 
 
 @pytest.mark.parametrize("name", ["ECHO", " echo ", "Echo"])
-def test_a_name_in_the_wrong_case_is_found(box: Hands, name: str) -> None:
+def test_a_name_in_the_wrong_case_is_found(box: Box, name: str) -> None:
     assert box.send(name, '{"text": "a"}').text == "a"
 
 
 @pytest.mark.parametrize(
     ("name", "reason"), [("ecko", "Near: echo"), ("", "Tools: echo, who"), ("zzzzzz", "Tools: echo, who, breaks")]
 )
-def test_an_unknown_name_gets_the_near_ones(box: Hands, name: str, reason: str) -> None:
+def test_an_unknown_name_gets_the_near_ones(box: Box, name: str, reason: str) -> None:
     result = box.send(name, "{}")
     assert result.is_error
     assert reason in result.text
 
 
-def test_a_defect_becomes_an_error_result(box: Hands) -> None:
+def test_a_defect_becomes_an_error_result(box: Box) -> None:
     result = box.send("breaks", "{}")
     assert (result.is_error, result.text) == (True, "breaks failed: RuntimeError: a defect")
 
 
-def test_results_are_redacted_and_never_empty(box: Hands) -> None:
-    assert box.send("echo", '{"text": "my sk-1 key"}').text == "my [secret] key"
-    assert box.send("nothing", "{}").text == "(no output)"
-    assert box.send("nothing", "{}").images == (Image("image/png", b"x"),)
+async def test_a_result_is_what_plugins_make_of_it_and_never_empty(tmp_path: Path) -> None:
+    class Secretive(Plugin):
+        name = "secretive"
+
+        async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
+            return replace(result, text=result.text.replace("sk-1", "[secret]"))
+
+    steps = (step("echo", {"text": "my sk-1 key"}), step("nothing"), "done")
+    tools = [tool(echo), tool(nothing)]
+    with ScriptedProvider(*steps) as model:
+        async with bare(tmp_path, model, plugins=[Secretive], tools=tools) as program:
+            await program.ask("go")
+            said, shown = results(program.history)
+            assert said.text == "my [secret] key"
+            assert (shown.text, shown.images) == ("(no output)", (Image("image/png", b"x"),))
 
 
-def test_a_tool_that_asks_for_it_learns_who_it_works_for(box: Hands) -> None:
+def test_a_tool_that_asks_for_it_learns_who_it_works_for(box: Box) -> None:
     assert box.send("who", "{}").text == "me"
 
 
-def test_cancelling_passes_through() -> None:
+async def test_cancelling_passes_through() -> None:
     async def waits() -> str:
         """Wait."""
         await asyncio.Event().wait()
         return ""
 
-    async def scenario() -> None:
-        running = asyncio.create_task(
-            Toolbox([tool(waits)], lambda: NOW, str).run(ToolCall("1", "waits", "{}"), CONTEXT)
-        )
-        await asyncio.sleep(0)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(scenario())
+    running = asyncio.create_task(Box(tool(waits)).run("waits", "{}"))
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
-def test_a_tool_error_is_shown_as_it_is() -> None:
+async def test_a_tool_error_is_shown_as_it_is() -> None:
     async def refuses() -> str:
         """Refuse."""
         raise ToolError("give a date")
 
-    box = Toolbox([tool(refuses)], lambda: NOW, str)
-    result = asyncio.run(box.run(ToolCall("7", "refuses", ""), CONTEXT))
-    assert (result.call_id, result.text, result.is_error, result.at) == ("7", "give a date", True, NOW)
+    result = await Box(tool(refuses)).run("refuses", "")
+    assert (result.call_id, result.text, result.is_error, result.at) == ("7", "give a date", True, NOON)
 
 
-def as_json(tools: list[Tool]) -> str:
-    specs = [tool.spec for tool in tools]
-    functions = [{"name": s.name, "description": s.description, "parameters": s.parameters} for s in specs]
-    return json.dumps([{"type": "function", "function": function} for function in functions], separators=(",", ":"))
+def test_the_name_of_a_tool_has_no_leading_underscore() -> None:
+    async def _memory_add(text: str) -> str:
+        """Keep a fact."""
+        return text
 
-
-def test_all_tools_together_stay_within_their_price(hands: Hands) -> None:
-    assert len(as_json(hands.tools)) <= 5_000
-
-
-def test_every_example_is_a_call_that_its_tool_would_accept(hands: Hands) -> None:
-    for each in hands.tools:
-        assert each.spec.examples, each.spec.name
-        for example in each.spec.examples:
-            properties = each.spec.parameters["properties"]
-            assert set(each.spec.parameters["required"]) <= set(example.arguments) <= set(properties)
-
-
-def test_only_tools_that_change_nothing_may_run_side_by_side(hands: Hands) -> None:
-    reading = {each.spec.name for each in hands.tools if each.effect == "none"}
-    assert reading == {"read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get"}
+    assert tool(_memory_add).name == "memory_add"

@@ -177,3 +177,9 @@ def test_an_important_reminder_that_nobody_answered_is_shown_at_the_next_start(h
         terminal.say("/quit")
     with closing(Running(home)) as terminal:
         terminal.expect("Reminder 1: take the pills")
+
+
+def test_a_chat_app_that_is_configured_can_be_reminded_of_while_nothing_runs(home: Home) -> None:
+    home.root.mkdir(exist_ok=True)
+    (home.root / "config.toml").write_text('[channels.telegram]\ntoken = "1:a"\n')
+    assert "is set" in home.run("cron", "add", "in 3 days", "call mum", "--to", "telegram:5").out

@@ -17,14 +17,13 @@ import pytest
 from nanoclaw.core.messages import ToolResult, UserMessage
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, Step, call
-from tests.core.house import REPOSITORY, House, house
 from tests.journeys.command import Home
-from tests.journeys.test_forget import calls
+from tests.journeys.test_one_answer import calls
 from tests.model_server import ModelServer, says
+from tests.program import Program, running, tools_plugin
 
+REPOSITORY = Path(__file__).parents[2]
 FACTS = "".join(f"- fact number {number}\n" for number in range(20))
 
 
@@ -34,21 +33,20 @@ def write(path: str, content: str) -> tuple[str, dict[str, object]]:
 
 def run(
     root: Path,
-    story: Callable[[House, ScriptedProvider], Awaitable[None]],
+    story: Callable[[Program, ScriptedProvider], Awaitable[None]],
     *steps: Step,
     clock: Callable[[], datetime] | None = None,
 ) -> None:
     async def whole() -> None:
         with ScriptedProvider(*steps) as model:
-            shell = shell_tools(Workspace(root / "workspace"), {"PATH": "/usr/bin:/bin"})
-            async with house(root, model, tools=shell, clock=clock) as home:
+            async with running(root, model, clock=clock) as home:
                 await story(home, model)
 
     asyncio.run(whole())
 
 
 def test_undo_takes_back_the_newest_change_and_receipts_say_so(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("write it")
         plan = home.workspace / "notes/plan.txt"
         assert (
@@ -77,7 +75,7 @@ def test_undo_takes_back_the_newest_change_and_receipts_say_so(tmp_path: Path) -
 
 
 def test_several_are_taken_back_the_newest_first_and_what_commands_did_is_named(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("go")
         assert (await home.ask("/undo 9")).splitlines() == [
             "a.txt is as it was before (2026-03-06 12:00, wrote a.txt).",
@@ -103,7 +101,7 @@ def test_several_are_taken_back_the_newest_first_and_what_commands_did_is_named(
 
 
 def test_a_file_that_another_hand_changed_since_is_left_alone_and_stands_in_no_ones_way(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("go")
         (home.workspace / "c.txt").write_text("by hand")
         told = (await home.ask("/undo")).splitlines()
@@ -120,7 +118,7 @@ def test_a_file_that_another_hand_changed_since_is_left_alone_and_stands_in_no_o
 
 
 def test_each_conversation_undoes_its_own(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("go")
         assert await home.ask("/undo", chat="other") == "There is nothing to undo in this conversation."
         assert await home.ask("/receipts", chat="other") == "Nothing was changed in this conversation."
@@ -130,7 +128,7 @@ def test_each_conversation_undoes_its_own(tmp_path: Path) -> None:
 
 
 def test_the_model_is_told_once_of_what_was_undone_and_requests_only_grow(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("remember it")
         await home.ask("/undo")
         await home.ask("what do you know?")
@@ -148,7 +146,7 @@ def test_the_model_is_told_once_of_what_was_undone_and_requests_only_grow(tmp_pa
 
 
 def test_a_file_of_character_that_was_undone_is_seen_as_it_is_at_the_next_message(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         (home.workspace / "SOUL.md").write_text("You are a pelican.")
         await home.ask("be a stork")
         await home.ask("and?")
@@ -161,7 +159,7 @@ def test_a_file_of_character_that_was_undone_is_seen_as_it_is_at_the_next_messag
 
 
 def test_the_person_is_told_when_a_command_emptied_the_memory_and_undo_brings_it_back(tmp_path: Path) -> None:
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         (home.workspace / "MEMORY.md").write_text(FACTS)
         assert await home.ask("tidy up") == (
             "All is tidy.\n\n(Note from the program: a command took 20 of 20 lines out of MEMORY.md. "
@@ -178,7 +176,7 @@ def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: P
     done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], cwd=REPOSITORY, timeout=100)
     assert done.returncode == -signal.SIGKILL
 
-    async def story(home: House, model: ScriptedProvider) -> None:
+    async def story(home: Program, model: ScriptedProvider) -> None:
         assert "was running and may have been done in part: `pull_the_plug`." in await home.answer()
         assert [result.is_error for result in home.history if isinstance(result, ToolResult)] == [False, True]
         assert await home.ask("/receipts") == (
@@ -202,16 +200,16 @@ def die_in_a_tool(root: str) -> None:
 
     async def whole() -> None:
         model = ScriptedProvider(Say(calls=(write("a.txt", "1"), ("pull_the_plug", {}))))
-        async with house(Path(root), model, tools=[tool(pull_the_plug)]) as home:
+        async with running(Path(root), model, extra=[tools_plugin(tool(pull_the_plug))]) as home:
             await home.ask("go")
 
     asyncio.run(whole())
 
 
 def test_the_command_line_notes_and_undoes_beside_a_running_chat(home: Home, server: ModelServer) -> None:
-    async def story(running: House, model: ScriptedProvider) -> None:
-        await running.ask("remember it")
-        facts = running.workspace / "MEMORY.md"
+    async def story(here: Program, model: ScriptedProvider) -> None:
+        await here.ask("remember it")
+        facts = here.workspace / "MEMORY.md"
         before = facts.read_text()
         await asyncio.to_thread(home.run, "memory", "add", "--fact", "Likes tea")
         assert "Likes tea" in facts.read_text()
@@ -221,7 +219,7 @@ def test_the_command_line_notes_and_undoes_beside_a_running_chat(home: Home, ser
         assert "pelican" not in facts.read_text()
         log = await asyncio.to_thread(home.run, "memory", "log")
         assert "No change of a memory file is kept." in log.out
-        await running.ask("what do you know?")
+        await here.ask("what do you know?")
         assert "noted “a pelican”" in model.requests[-1].history[-3].text
 
     fact = {"text": "a pelican", "kind": "fact"}

@@ -13,17 +13,17 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from nanoclaw.plugins.files.tools import file_tools
+from nanoclaw.plugins.shell.tools import shell_tools
 
 from nanoclaw.core.errors import ImageError, ProviderRefused
 from nanoclaw.core.events import Event, TextDelta
 from nanoclaw.core.messages import Address, AssistantMessage, Image, Message, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.tool import Toolbox, ToolContext
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.files.tools import file_tools
 from nanoclaw.plugins.memory.notes import MemoryStore
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.tools import memory_tools
-from nanoclaw.plugins.shell.tools import shell_tools
 from nanoclaw.providers.local import LocalProvider, start_engine
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]

@@ -87,7 +87,7 @@ def app(tmp_path: Path, root: Path) -> Iterator[App]:
         public = SimpleNamespace(folders=(skills,))
 
     config = config_of(tmp_path, PATH=os.environ["PATH"], HOME=str(tmp_path), CANARY_API_KEY="sk-canary-value")
-    plugins = [*(name for name in BUILT_IN if name != "skills"), Shipped]
+    plugins: list[str | type[Plugin]] = [*(name for name in BUILT_IN if name != "skills"), Shipped]
     app = build(config, provider=ScriptedProvider(), clock=lambda: NOW, plugins=plugins)
     yield app
     asyncio.run(app.aclose())

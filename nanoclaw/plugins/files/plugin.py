@@ -29,7 +29,7 @@ from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.files.editing import edited
 from nanoclaw.plugins.files.looking import check_short, found, listing, search
-from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, Page, coding_of, is_image, picture
+from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, TextPage, coding_of, is_image, picture
 from nanoclaw.plugins.files.sizes import in_words
 
 LONGEST_EDIT_BYTES = 10_000_000
@@ -72,7 +72,7 @@ class Files(Plugin):
             if is_image(head):
                 image = await asyncio.to_thread(picture, head, file, path)
                 return ToolOutput(f"[image {visible(path)}]", (image,))
-            page = Page(file, path, coding_of(head, path), max(1, offset), min(max(1, limit), PAGE_LINES))
+            page = TextPage(file, path, coding_of(head, path), max(1, offset), min(max(1, limit), PAGE_LINES))
             if len(head) < HEAD_BYTES:
                 return page.text(head)
             return await asyncio.to_thread(page.text, head)

@@ -70,7 +70,7 @@ def _single_byte(head: bytes, path: str) -> Coding:
     return Coding("cp1252", said="encoding Windows-1252")
 
 
-class Page(NamedTuple):
+class TextPage(NamedTuple):
     """Some numbered lines of a file of any size, read in pieces."""
 
     file: BinaryIO

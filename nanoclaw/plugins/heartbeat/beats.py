@@ -13,12 +13,12 @@ from typing import Any, Literal
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.core.silence_token import spoken
 from nanoclaw.plugins.heartbeat import tables
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
 from nanoclaw.plugins.heartbeat.probe import Probe
 from nanoclaw.plugins.heartbeat.tables import Alert, Urgency
 from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, table, time_of, triage
+from nanoclaw.silence_token import spoken
 
 CHANNEL = "heartbeat"
 """The channel of the conversation in which heartbeats run."""

@@ -57,8 +57,8 @@ class Heartbeat(Plugin):
     @cached_property
     def _probe(self) -> Probe:
         """Commands of the checklist get the environment that those of the model get, and obey the same rules."""
-        from nanoclaw.core.redact import Redactor, clean_environment
         from nanoclaw.plugins.heartbeat.probe import Probe
+        from nanoclaw.redaction import Redactor, clean_environment
 
         core = self._host.get("core")
         given = core.config.environment

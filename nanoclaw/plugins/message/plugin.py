@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
 from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Turn, Tx, Verdict
-from nanoclaw.core.silence_token import spoken
 from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.silence_token import spoken
 
 TERMINAL = "terminal"
 MOST = 10

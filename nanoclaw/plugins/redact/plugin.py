@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nanoclaw.core.messages import CheckedCall, ToolResult
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, Turn
-from nanoclaw.core.redact import Redactor
+from nanoclaw.redaction import Redactor
 
 
 class Redact(Plugin):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import CheckedCall, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.metadata import one_line
+from nanoclaw.core.metadata import escape
 from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.rules.forbidden import (
@@ -97,7 +97,7 @@ class Rules(Plugin):
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         is_shown = profile.mode in ("full", "minimal")
-        lines = [f"{number}. {one_line(pin.text, LONGEST_PIN)}" for number, pin in enumerate(self._rules.all(), 1)]
+        lines = [f"{number}. {_in_a_line(pin.text)}" for number, pin in enumerate(self._rules.all(), 1)]
         text = "\n".join([HEAD, "", *lines]) if lines and is_shown else ""
         return [Section("pins", "Standing rules", text, source="pins")]
 
@@ -161,6 +161,12 @@ class Rules(Plugin):
         tx.execute("DELETE FROM pins WHERE id = ?", known[number - 1].id)
         tx.after(self._rules.reload)
         return f"No longer pinned: {known[number - 1].text}"
+
+
+def _in_a_line(pin: str) -> str:
+    """A rule as it stands in the prompt: it cannot begin a section or a message of ours."""
+    text = escape(" ".join(pin.split()))
+    return f"\\{text}" if text.startswith(("#", "-", "=", ">", "`" * 3)) else text
 
 
 def _number(wanted: str, known: list[str]) -> int | str:

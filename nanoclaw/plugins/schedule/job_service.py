@@ -120,9 +120,11 @@ class JobService:
             raise ScheduleError("A reminder makes no jobs; a task can, with --task --may-schedule.")
 
     def _is_known(self, target: Address) -> bool:
-        """The terminal is opened again some time; a chat app has to be served, or somebody has talked there."""
-        name = target.channel
-        return name == "terminal" or self._host.channel(name) is not None or self._jobs.has_talked(name)
+        """The terminal is opened again some time; a chat app has to be served, or where none is, to be configured."""
+        name, core = target.channel, self._host.get("core")
+        if name == "terminal" or self._host.channel(name) is not None:
+            return True
+        return not core.places.all() and core.config.get(f"channels.{name}", None) is not None
 
     @property
     def zone(self) -> str:

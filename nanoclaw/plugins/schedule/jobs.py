@@ -197,10 +197,6 @@ class Jobs:
         sql = "SELECT json_extract(body, '$.name') FROM inbox WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 20"
         return next((name for (name,) in self._source.read(sql, address.channel, address.chat) if name), "")
 
-    def has_talked(self, channel: str) -> bool:
-        """True for a channel that a message ever came from."""
-        return bool(self._source.read("SELECT 1 FROM inbox WHERE channel = ? LIMIT 1", channel))
-
     def is_first_reminder(self) -> bool:
         return not self._source.read("SELECT 1 FROM occurrences WHERE number IS NOT NULL LIMIT 1")
 

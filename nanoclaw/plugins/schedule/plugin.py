@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
-from nanoclaw.core.silence_token import spoken
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool
+from nanoclaw.silence_token import spoken
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.commands import JobCommands
@@ -121,8 +121,10 @@ class Schedule(Plugin):
         from nanoclaw.plugins.schedule.reminders import answer
 
         said = answer(inbound, tx, self._jobs, self._host.now())
+        if said is None:
+            return None
         tx.after(self._loop.changed)
-        return None if said is None else Reply(said)
+        return Reply(said)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if turn.address.channel not in (CHANNEL, REHEARSAL):

@@ -11,13 +11,13 @@ from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Said, Turn
-from nanoclaw.core.silence_token import spoken
 from nanoclaw.plugins.schedule.commands import number
 from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job
 from nanoclaw.plugins.schedule.reminders import compose
 from nanoclaw.plugins.schedule.tables import REHEARSAL
 from nanoclaw.plugins.schedule.tasks import prompt
+from nanoclaw.silence_token import spoken
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.core.silence_token import spoken
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs, JobState, Occurrence
 from nanoclaw.plugins.schedule.reminders import was_due
 from nanoclaw.plugins.schedule.tables import CHANNEL
+from nanoclaw.silence_token import spoken
 
 BACK_OFF = tuple(timedelta(seconds=seconds) for seconds in (30, 60, 300, 900, 3600))
 """Pauses after the first, second … failure of a task in a row; the last one from then on."""

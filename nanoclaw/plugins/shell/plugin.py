@@ -15,20 +15,20 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.redact import clean_environment
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.escapes import plain, visible
+from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
-    from nanoclaw.outputs import Outputs
-    from nanoclaw.spawn import Ended
+    from nanoclaw.core.outputs import Outputs
+    from nanoclaw.spawn import Exit
 
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
 
 
-class Settings(NamedTuple):
+class ShellSettings(NamedTuple):
     """`exec_seconds`: how long a command may run where the model says nothing else."""
 
     exec_seconds: int = 60
@@ -36,10 +36,10 @@ class Settings(NamedTuple):
 
 class Shell(Plugin):
     name = "shell"
-    settings = Settings
+    settings = ShellSettings
     keys: ClassVar[Mapping[str, str]] = {"exec_seconds": "limits.exec_seconds"}
 
-    def __init__(self, host: Host, settings: Settings) -> None:
+    def __init__(self, host: Host, settings: ShellSettings) -> None:
         self._host, self._settings = host, settings
         self.public = Environment(host)
 
@@ -50,7 +50,7 @@ class Shell(Plugin):
         """Run a shell command in the workspace. Returns its output and exit status; background processes are ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
-        from nanoclaw.outputs import Outputs
+        from nanoclaw.core.outputs import Outputs
         from nanoclaw.spawn import run_process
 
         seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
@@ -110,7 +110,7 @@ _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROM
 """What keeps programs from drawing, paging or asking: nobody sits there."""
 
 
-def _outcome(ended: Ended, seconds: int) -> str:
+def _outcome(ended: Exit, seconds: int) -> str:
     if ended.why == "timeout":
         return f"[stopped after {seconds} s: the command was still running. Above is its output so far.]"
     if ended.why == "flood":
@@ -128,7 +128,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _shortened(ended: Ended, outputs: Outputs, kept: str) -> str:
+def _shortened(ended: Exit, outputs: Outputs, kept: str) -> str:
     """`kept` is the path of an output that was too long for memory."""
     head, tail = _readable(ended.head), _readable(ended.tail)
     if not ended.dropped:
@@ -141,7 +141,7 @@ def _shortened(ended: Ended, outputs: Outputs, kept: str) -> str:
     else:
         total = len(ended.head) + len(ended.tail) + ended.dropped
         left_out = f"about {max(0, total - HEAD_CHARACTERS - TAIL_CHARACTERS):,} bytes"
-    from nanoclaw.outputs import hint
+    from nanoclaw.core.outputs import hint
 
     ends = f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
     return f"{ends}\n{hint(kept)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nanoclaw.core.plugin import Answer, Filter, Plugin, Turn
-from nanoclaw.core.silence_token import may_become_silence, spoken
+from nanoclaw.silence_token import may_become_silence, spoken
 
 
 class Silence(Plugin):

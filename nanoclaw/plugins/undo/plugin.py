@@ -25,7 +25,7 @@ LOOKED_AT = 500
 """So many effects of a conversation are looked at for what can be undone."""
 
 
-class Settings(NamedTuple):
+class UndoSettings(NamedTuple):
     """`receipts`: show the line after a turn that changed something; `chat_receipts`: write it below the answer in
     chats, too. Copies are kept for so many days, and so many megabytes of them."""
 
@@ -37,10 +37,10 @@ class Settings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
-    settings = Settings
+    settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
-    def __init__(self, host: Host, settings: Settings) -> None:
+    def __init__(self, host: Host, settings: UndoSettings) -> None:
         self._host, self._settings, self._log = host, settings, AuditLog(host)
         self._copies: Path = host.get("core").home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone

@@ -18,7 +18,6 @@ from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.conftest import Hands
 from tests.program import results, running
 
-
 # -- reading
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nanoclaw.core import channels
+from nanoclaw.channels import table as channels
 from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.plugin import Host, Plugin

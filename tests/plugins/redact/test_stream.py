@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nanoclaw.core.redact import Redactor
 from nanoclaw.plugins.redact.plugin import RedactFilter
+from nanoclaw.redaction import Redactor
 
 SECRET = "sk-canary-4711"
 

@@ -349,3 +349,20 @@ async def test_the_check_says_when_it_ticked_last_and_nothing_where_it_does_not_
         (found,) = await home.plugin.check(False)
         assert not found.is_well
         assert "has not looked at its jobs for 100 s" in found.text
+
+
+async def test_jobs_of_somebody_who_is_not_let_in_any_more_are_removed_together(tmp_path: Path) -> None:
+    async with running(tmp_path) as program:
+        home = Clockwork(program)
+        for text, creator in (("one", "chat:7"), ("two", "owner"), ("three", "chat:7")):
+            home.add(job(text, NOON + timedelta(days=1), creator=creator))
+        assert program.app.transactions.write(lambda tx: home.service.remove_all_of(tx, "chat:7")) == 2
+        assert [one.text for one in home.jobs.all()] == ["two"]
+
+
+async def test_a_tasks_own_conversation_stands_for_the_chat_that_it_reports_to(tmp_path: Path) -> None:
+    async with running(tmp_path) as program:
+        home = Clockwork(program)
+        home.add(job("look", NOON + timedelta(days=1), kind="task", target=Address("chat", "7")))
+        assert home.service.target_of(Address("job", "1")) == Address("chat", "7")
+        assert home.service.target_of(MAIN) == MAIN

@@ -1,31 +1,8 @@
-<<<<<<< HEAD
-"""Large outputs of commands: nothing of them is lost, and little of them is in memory or in the conversation."""
-=======
 """What a command writes beyond what is shown is in a file."""
->>>>>>> 263a936 (Files, shell, undo, rules and claims are plugins on the seam, each whole in its folder)
 
 from __future__ import annotations
 
 import asyncio
-<<<<<<< HEAD
-import os
-import re
-import tracemalloc
-from pathlib import Path
-
-import pytest
-
-from nanoclaw.core.messages import ToolCall, ToolResult
-from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.shell.tools import shell_tools
-from tests.program import MAIN, NOON
-
-CONTEXT = ToolContext(MAIN, "me", "person")
-
-
-def path_in(text: str) -> str:
-=======
 import re
 import tracemalloc
 
@@ -36,35 +13,11 @@ from tests.plugins.conftest import Hands
 
 def path_in(text: str) -> str:
     """The path that an output names."""
->>>>>>> 263a936 (Files, shell, undo, rules and claims are plugins on the seam, each whole in its folder)
     found = re.search(r"all of it is in (outputs/\S+?):", text)
     assert found, text[-300:]
     return found[1]
 
 
-<<<<<<< HEAD
-async def run(root: Path, command: str) -> ToolResult:
-    box = Toolbox(shell_tools(Workspace(root), {"PATH": os.environ["PATH"]}), lambda: NOON)
-    return await box.run(box.check(ToolCall("1", "exec", f'{{"command": "{command}"}}')), CONTEXT)
-
-
-async def test_a_command_that_writes_more_than_is_shown_has_all_of_it_in_a_file(tmp_path: Path) -> None:
-    result = await run(tmp_path, "seq 1 3000")
-    assert (tmp_path / path_in(result.text)).read_text().split() == [str(number) for number in range(1, 3001)]
-    assert "[exit status 0]" in result.text
-
-
-async def test_a_command_that_writes_more_than_memory_should_hold_has_all_of_it_in_a_file(tmp_path: Path) -> None:
-    tracemalloc.start()
-    result = await run(tmp_path, "head -c 30000000 /dev/zero | tr '\\\\0' x; echo; echo the end")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    kept = tmp_path / path_in(result.text)
-    assert kept.stat().st_size == 30_000_009
-    assert kept.read_bytes().endswith(b"x\nthe end\n")
-    assert "the end" in result.text
-    assert len(result.text) < 11_000
-=======
 def test_a_command_that_writes_more_than_is_shown_has_all_of_it_in_a_file(hands: Hands) -> None:
     said = hands("exec", command="seq 1 3000")
     assert (hands.root / path_in(said)).read_text().split() == [str(number) for number in range(1, 3001)]
@@ -82,38 +35,10 @@ def test_a_command_that_writes_more_than_memory_should_hold_has_all_of_it_in_a_f
     assert kept.read_bytes().endswith(b"x\nthe end\n")
     assert "the end" in said
     assert len(said) < 11_000
->>>>>>> 263a936 (Files, shell, undo, rules and claims are plugins on the seam, each whole in its folder)
     assert peak < 3_000_000
     assert [path.name for path in kept.parent.iterdir()] == [kept.name], "no draft is left"
 
 
-<<<<<<< HEAD
-async def test_a_flood_of_output_is_stopped_and_what_came_is_in_a_file(tmp_path: Path) -> None:
-    result = await run(tmp_path, "yes | head -c 200000000")
-    assert result.is_error
-    assert "[stopped: more than" in result.text
-    assert (tmp_path / path_in(result.text)).stat().st_size > 60_000_000
-
-
-async def test_a_command_that_is_stopped_leaves_no_draft(tmp_path: Path) -> None:
-    command = "head -c 1000000 /dev/zero; echo > begun; mkfifo gate; cat gate"
-    running = asyncio.create_task(run(tmp_path, command))
-    while not (tmp_path / "begun").exists():  # noqa: ASYNC110 - another process makes it
-        await asyncio.sleep(0.01)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert list((tmp_path / "outputs").iterdir()) == []
-
-
-async def test_where_no_file_can_be_made_the_output_is_told_without_one(tmp_path: Path) -> None:
-    (tmp_path / "outputs").write_text("a file of the person's")
-    for command in ("seq 1 3000", "seq 1 100000"):
-        result = await run(tmp_path, command)
-        assert "the rest could not be kept" in result.text
-        assert "\n3000\n" in result.text or "\n100000\n" in result.text
-    assert (tmp_path / "outputs").read_text() == "a file of the person's"
-=======
 def test_a_flood_of_output_is_stopped_and_what_came_is_in_a_file(hands: Hands) -> None:
     said = hands.error("exec", command="yes | head -c 200000000")
     assert "[stopped: more than" in said
@@ -141,4 +66,3 @@ def test_where_no_file_can_be_made_the_output_is_told_without_one(hands: Hands) 
         assert "the rest could not be kept" in said
         assert "\n3000\n" in said or "\n100000\n" in said
     assert (hands.root / "outputs").read_text() == "a file of the person's"
->>>>>>> 263a936 (Files, shell, undo, rules and claims are plugins on the seam, each whole in its folder)

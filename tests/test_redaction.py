@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from nanoclaw.core.redact import Redactor, clean_environment
+from nanoclaw.redaction import Redactor, clean_environment
 
 SECRET = 'sk-Canary/4f+x"9é'
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.redact import smells_of_secret
+from nanoclaw.redaction import smells_of_secret
 
 BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email")}
 """Modules with a `SPEC`, which are cheap to import."""

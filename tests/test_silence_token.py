@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nanoclaw.core.silence_token import spoken
+from nanoclaw.silence_token import spoken
 
 SILENT = [
     "HEARTBEAT_OK",
