@@ -11,7 +11,17 @@ from typing import Any, Protocol
 
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, Message, ModelRequest, ToolCall, UserMessage
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Attachment,
+    Image,
+    Inbound,
+    Message,
+    ModelRequest,
+    ToolCall,
+    UserMessage,
+)
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
 from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import PROFILES
@@ -173,14 +183,13 @@ class ContextBuilder:
         channel: str = "",
         chat_id: str = "",
         *,
-        images: Sequence[Any] = (),
+        sender: str = "",
+        images: Sequence[Image] = (),
         mode: Mode = "full",
     ) -> list[dict[str, Any]]:
         """The whole request in the OpenAI chat form: system, history, runtime metadata, content."""
-        from nanoclaw.core.messages import Address
-
         message = UserMessage(current_message, self._clock(), images=tuple(images))
-        inbound = Inbound(Address(channel, chat_id), "", "", message)
+        inbound = Inbound(Address(channel, chat_id), sender, "", message)
         new = self.frame(Draft(message, tuple(media), inbound=inbound))
         system = self.begin(current_message, _profile(mode), channel).system
         return chat_messages(ModelRequest(system, (*history, *new)))

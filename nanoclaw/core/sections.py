@@ -35,7 +35,7 @@ FILES: dict[Mode, tuple[str, ...]] = {
 
 def identity(root: Path, mode: Mode, has_tools: bool) -> Section:
     if mode == "none":
-        return Section("identity", "Identity", "You are nanoclaw, a personal assistant.")
+        return Section("identity", "", "You are nanoclaw, a personal assistant.")
     if mode == "guest":
         return Section("identity", "Identity", "\n".join(_FOR_GUESTS))
     lines = [
