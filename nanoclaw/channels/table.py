@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, Checks
 from nanoclaw.core.config import Config, owned_keys
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.redaction import smells_of_secret
+
+CHECK_SECONDS = 15.0
 
 BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email")}
 """Modules with a `SPEC`, which are cheap to import."""
@@ -118,6 +122,22 @@ def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
         secret = f", or {secret_variable(name, key)} into secrets.env" if key in table.spec.secrets else ""
         raise ConfigError(f"{config.file}: [channels.{name}] lacks {key}: put it there{secret}.")
     return table.spec.make(table.settings, host)
+
+
+async def login(config: Config, table: ChannelTable, clock: Callable[[], datetime]) -> str | None:
+    """As whom a channel is logged in; None for one that cannot tell. Raises ChannelError, or ConfigError for what is
+    missing."""
+    channel = make(config, table, ChannelHost(config.home / table.name, clock))
+    if not isinstance(channel, Checks):
+        return None
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await channel.check()
+    except TimeoutError:
+        raise ChannelError(
+            f"{table.name} did not answer within {CHECK_SECONDS:.0f} s: check the network, and addresses and ports in "
+            f"[channels.{table.name}] of {config.file}."
+        ) from None
 
 
 def secret_variable(channel: str, key: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 from nanoclaw import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.core import home
-from nanoclaw.core.channel import ChannelHost, Checks
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
@@ -136,10 +135,8 @@ def _login(config: Config, table: channels.ChannelTable, pid: int | None, live: 
     if served:
         return f"served by process {pid}"
     now = clock(config.person.timezone, config.environment)
-    channel = channels.make(config, table, ChannelHost(config.home / table.name, now))
-    if not isinstance(channel, Checks):
-        return "configured; it cannot be looked whether its login works"
-    return f"logged in as {asyncio.run(channel.check())}"
+    who = asyncio.run(channels.login(config, table, now))
+    return "configured; it cannot be looked whether its login works" if who is None else f"logged in as {who}"
 
 
 async def _model(config: Config) -> str:

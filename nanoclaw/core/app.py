@@ -290,7 +290,7 @@ class App:
 
     def in_words(self) -> str:
         """What a gateway serves, in one line."""
-        names = ", ".join(channel.name for channel in self.places.all())
+        names = ", ".join(sorted((channel.name for channel in self.places.all()), key=lambda name: name != TERMINAL))
         return f"process {os.getpid()} serves {names} with {self.model_name() or 'no model'}"
 
     def model_name(self) -> str:

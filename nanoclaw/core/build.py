@@ -96,7 +96,7 @@ def build(
             app.is_gateway = True
             for table in chat_apps.tables(config).values():
                 if table.is_configured:
-                    app.places.add(_chat_app(app, table))
+                    app.places.add(chat_app(app, table))
     except BaseException:
         store.close()
         raise
@@ -247,7 +247,8 @@ class _Invitations:
         return access is not None and bool(access.is_known(self._channel, sender))
 
 
-def _chat_app(app: App, table: chat_apps.ChannelTable) -> Channel:
+def chat_app(app: App, table: chat_apps.ChannelTable) -> Channel:
+    """The channel of a table, which asks plugins what it needs of them."""
     menu = {command.name: command.help for command in app.commands}
     media = app.public("media")
     host = ChannelHost(app.home / table.name, app.clock, menu=menu, is_known=_Invitations(app, table.name))

@@ -89,7 +89,12 @@ class Router:
             self._hand_over(taken.row, inbound)
         self._delivery.wake(inbound.address.channel)
 
-    def _accept(self, inbound: Inbound, tx: Transaction) -> _Taken | None:
+    async def keep(self, inbound: Inbound) -> None:
+        """Take a message in and leave it to the next start: it goes no further than the plugins."""
+        self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
+        self._delivery.wake(inbound.address.channel)
+
+    def _accept(self, inbound: Inbound, tx: Transaction, *, answers: bool = True) -> _Taken | None:
         """Everything about a new message that is decided at once, in one transaction."""
         if not inbound.is_edit and self._inbox.seen(inbound):
             return None
@@ -105,7 +110,7 @@ class Router:
         if inbound.is_edit:
             row = inbox.change(tx.db, inbound)
             return None if row is None else _Taken(row, inbound)
-        if self._is_asked_now(inbound) and (done := self._commands.now(inbound, tx)) is not None:
+        if answers and self._is_asked_now(inbound) and (done := self._commands.now(inbound, tx)) is not None:
             if not isinstance(done, UserMessage):
                 reply = done if isinstance(done, Reply) else Reply(done)
                 return self._answered(inbound, reply.text, tx, reply)

@@ -18,7 +18,7 @@ from nanoclaw.channels.plain import Plain, Question
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
-from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, Receipt, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
@@ -328,7 +328,7 @@ class Terminals:
             code = 0
         except NanoclawError as error:
             line.send({"err": f"nanoclaw: {printable(str(error))}\n"})
-            code = 1
+            code = 2 if isinstance(error, ConfigError) else 1
         line.send({"bye": code})
 
     def _tell_count(self, line: ClientLine, waits: int) -> None:

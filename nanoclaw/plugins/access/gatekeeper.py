@@ -45,6 +45,10 @@ class Gatekeeper:
     def rules(self, channel: str) -> ChannelRules:
         return self._rules.get(channel, ChannelRules(per_hour=0))
 
+    def channels(self) -> list[str]:
+        """The chat apps that the configuration has rules for."""
+        return list(self._rules)
+
     def role(self, channel: str, sender: str) -> Role | None:
         """None for a stranger. Only the stable id counts, never a name."""
         if channel == TERMINAL:

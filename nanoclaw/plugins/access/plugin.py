@@ -67,7 +67,7 @@ class Access(Plugin):
     )
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
-        self._accounts = Accounts(host)
+        self._host, self._accounts = host, Accounts(host)
         core = host.get("core")
         rules = {name: _rules(core.config, name, table.spec.ids) for name, table in core.chat_apps.items()}
         self._gatekeeper = Gatekeeper(host, self._accounts, rules, MAIN if settings.owner == "shared" else None)
@@ -78,7 +78,7 @@ class Access(Plugin):
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
         return [
             Command("pair", pair, self._pair, private=True),
-            Command("link", link, self._link, open_to=frozenset({"person", "guest"})),
+            Command("link", link, self._link, open_to=frozenset({"person", "guest"}), cli=True),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Decision:
@@ -103,7 +103,12 @@ class Access(Plugin):
         return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
 
     def _link(self, said: Said, tx: Tx) -> str:
-        """Answer what is no code, or no longer one: the right one never comes here."""
+        """Answer what is no code, or no longer one: the right one never comes here. On the machine itself, accounts
+        are listed and changed."""
+        if said.argument.startswith("--") and said.address.channel == MAIN.channel:
+            from nanoclaw.plugins.access.on_the_machine import OnTheMachine
+
+            return OnTheMachine(self._host, self._gatekeeper).carry_out(said.argument, tx)
         if said.argument:
             return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
         return (
