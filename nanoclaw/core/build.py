@@ -174,6 +174,9 @@ def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
             settings = app.config.settings(one.settings, prefix_of(one), one.keys)
         try:
             made[one.name] = one(PluginHost(app, one.name), settings)
+        except ConfigError as error:
+            file = str(app.config.file)
+            raise error if file in str(error) else ConfigError(f"{file}: {error}") from error
         except NanoclawError:
             raise
         except Exception as error:

@@ -125,7 +125,7 @@ class Config:
                 raise ConfigError(f"{self.file}: {key!r} is a table: write [{key}] and its keys below.")
             import difflib
 
-            near = difflib.get_close_matches(key, known, 1, 0.6)
+            near = difflib.get_close_matches(key, known, 1, 0.7)
             beside = sorted(one for one in known if one.rpartition(".")[0] == table)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(beside or _tables(known))}."
             raise ConfigError(f"{self.file}: unknown key {key!r}; {hint}")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nanoclaw.core.parts import make_home
 
 from nanoclaw.core.bootstrap import cut, fair_shares, read, seed
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.home import make_home
 
 
 def files(root: Path, **contents: str) -> Path:
@@ -109,21 +109,6 @@ def test_five_megabytes_of_one_sign_take_no_time(tmp_path: Path, sign: str) -> N
     found = read(root, tmp_path)
     assert time.process_time() - started < 3
     assert found["MEMORY.md"].text.endswith("end")
-
-
-def test_struck_facts_are_left_out_and_counted_and_a_cut_counts_what_is_left(tmp_path: Path) -> None:
-    facts = "# Memory\n- ~~2026-01-10: Anna is 30~~ (2026-05-03)\n- 2026-05-03: Anna is 31\n  * ~~old~~ (2026-01-01).\n"
-    root = files(tmp_path, MEMORY=facts, SOUL="- ~~struck in another file~~ (2026-05-03)")
-    found = read(root, tmp_path)
-    assert found["MEMORY.md"].text == "# Memory\n- 2026-05-03: Anna is 31"
-    assert (found["MEMORY.md"].struck, found["MEMORY.md"].characters) == (2, len(facts.strip()))
-    assert "struck in another file" in found["SOUL.md"].text
-    (root / "MEMORY.md").write_text("- ~~x~~ (2026-05-03)\n" * 500 + "- y\n" * 7_500)
-    found = read(root, tmp_path)
-    assert (found["MEMORY.md"].problem, found["MEMORY.md"].struck) == ("file_truncated", 500)
-    assert "kept 14000+4000 of 29999 characters" in found["MEMORY.md"].text
-    (root / "MEMORY.md").write_text("# Memory\n- ~~x~~ (2026-05-03)\n")
-    assert read(root, tmp_path)["MEMORY.md"].text == ""
 
 
 @pytest.mark.parametrize("kind", ["folder", "bytes", "pipe", "loop", "too large"])
