@@ -85,7 +85,7 @@ def _without_last(text: str) -> str:
 
 
 def _mirrored(before: str, after: str) -> int:
-    """How many signs that stand before a token are closed right after it."""
+    """The number of signs before a token that are closed right after it."""
     most = min(len(before), len(after))
     count = 0
     while count < most and _closes(before[-1 - count], after[count]):

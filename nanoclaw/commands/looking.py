@@ -56,7 +56,7 @@ class View(NamedTuple):
 
 
 async def look_inside(config: Config, session: str, message: str, mode: Mode) -> View:
-    """What the model would see if `message` came into a conversation now: one of the terminal, or of a chat app as
+    """The request that a model would get if `message` came now into a conversation of the terminal, or of a chat app as
     `nanoclaw sessions list` names it. Raises ConfigError."""
     address = Address(*session.split(":", 1)) if ":" in session else Address("terminal", session)
     channels: tuple[Channel, ...] | None = () if address.channel == "terminal" else None  # they say what they can show

@@ -45,7 +45,7 @@ _THINKING = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What the model refuses is learned once and kept."""
+    """Peculiarities of a model: each refusal is learned once and kept."""
 
     vision: bool = True
     thinking: Literal["enabled", "adaptive", ""] = ""
@@ -96,10 +96,7 @@ class Anthropic:
                 if learned is None:
                     from nanoclaw.providers.repair import in_words
 
-                    told = in_words(request, error.words)
-                    if told is None:
-                        raise
-                    request = told
+                    request = in_words(request, error)
                     continue
                 if self._habits.vision and not learned.vision:
                     on_event(Notice(f"{self._model} cannot see images; they are left out"))
@@ -237,7 +234,7 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
-    """What to change after a 400; None when the words name nothing we can change."""
+    """The habits after a 400; None when its words name nothing we can change."""
     said = words.lower()
     if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
         return replace(habits, output_tokens=int(limit[1]))
@@ -272,7 +269,7 @@ class _Block:
         return "".join(self._pieces.get(name, ()))
 
     def kept(self) -> dict[str, Any]:
-        """What is given back: thinking exactly as it was signed, of all else the place."""
+        """The part that is given back: thinking exactly as it was signed, of all else the place."""
         match self.kind:
             case "thinking":
                 return {"type": "thinking", "thinking": self.get("thinking"), "signature": self.get("signature")}

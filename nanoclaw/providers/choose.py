@@ -51,7 +51,7 @@ class ConfiguredModels:
         return self._made[name]
 
     def window_of(self, model: str) -> int | None:
-        """How many tokens a model takes in, as the config says, was learned or is known. The model inside this process
+        """The context window of a model, as the config says, was learned or is known. The model inside this process
         has its own short prompt and takes of a conversation as much as fits."""
         from nanoclaw.providers import windows
 
@@ -137,7 +137,7 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
 
 
 def is_local(config: Config, model: str) -> bool:
-    """Whether a server on this machine answers for a model, whatever it is called."""
+    """True where a server on this machine answers for a model, whatever it is called."""
     from nanoclaw.providers.failures import is_loopback
 
     return is_loopback(_access(config, model)[0])

@@ -13,7 +13,7 @@ from nanoclaw.core.provider import OnEvent, Provider
 from nanoclaw.providers.failures import BadRequest, reason_of
 
 REST_SECONDS = 300.0
-"""How long a model that failed is not asked again while another one answers."""
+"""The time that a model which failed is not asked again while another one answers."""
 
 LONGEST_REST = 86_400.0
 """The most that a provider can ask for by its Retry-After."""

@@ -26,7 +26,7 @@ class BadRequest(ProviderRefused):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is asked. `model` is the name as the person wrote it and `wire_model` the service's own;
+    """The place where a model is asked. `model` is the name as the person wrote it and `wire_model` the service's own;
     `key_variable` names the key in sentences, `hint` says what to do about a model that the service lacks."""
 
     model: str
@@ -36,7 +36,7 @@ class Endpoint:
     key_variable: str = ""
     hint: str = "check the spelling of model.name in config.toml"
     path: str = ""
-    """What follows the api_base in an address; each adapter sets its own."""
+    """The rest of the address after the api_base; each adapter sets its own."""
 
     @property
     def url(self) -> str:
@@ -216,7 +216,7 @@ def _quota(details: str, asked: float | None) -> bool:
 
 
 def _words(body: bytes, key: str) -> tuple[str, str]:
-    """What the provider says, for a person (one short line) and for our rules (with codes and types)."""
+    """The provider's words, for a person (one short line) and for our rules (with codes and types)."""
     text = body.decode("utf-8", "replace")
     try:
         value = json.loads(text)

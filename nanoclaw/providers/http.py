@@ -43,7 +43,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to try and how to wait. Tests pass their own clock and sleep."""
+    """Number of tries, and waits between them. Tests pass their own clock and sleep."""
 
     tries: int = 3
     sleep: Sleep = asyncio.sleep

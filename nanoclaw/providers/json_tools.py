@@ -87,7 +87,7 @@ def few(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 
 def facts(system: SystemPrompt) -> str:
-    """What the system prompt remembers about the person, in a few words that go before the history."""
+    """The facts of the system prompt about the person, in a few words that go before the history."""
     found = [part.strip() for part in system.text.split(SystemPrompt.SEPARATOR) if _MEMORY.match(part.strip())]
     text = "\n".join(_COMMENT.sub("", _MEMORY.sub("", part, count=1)).strip() for part in found)
     known = _harmless(_cut(_BLANK_LINES.sub("\n", text).strip(), FACTS_CHARACTERS))
@@ -191,7 +191,7 @@ class ReplyReader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReply:
-    """What a model's JSON said: words for the person, or one call."""
+    """A model's answer in JSON: words for the person, or one call."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()

@@ -60,10 +60,7 @@ class LiteLLM:
                 return await self._ask(request, on_event)
             from nanoclaw.providers.repair import in_words
 
-            told = in_words(request, error.words)
-            if told is None:
-                raise
-            return await self._ask(told, on_event)
+            return await self._ask(in_words(request, error), on_event)
 
     async def aclose(self) -> None:
         if self._litellm is not None:

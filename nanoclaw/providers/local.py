@@ -229,7 +229,7 @@ class _Llama:
         return str((await self._post("/apply-template", {"messages": messages}))["prompt"])
 
     async def prefix(self, static: Chat) -> str:
-        """What every request with these first messages begins with, byte by byte."""
+        """The bytes that every request with these first messages begins with."""
         mark = "\N{BLACK FOUR POINTED STAR}"
         return (await self.render([*static, {"role": "user", "content": mark}])).split(mark)[0]
 

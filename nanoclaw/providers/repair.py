@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
 from nanoclaw.core.provider import legal
+from nanoclaw.providers.failures import BadRequest
 
 
-def in_words(request: ModelRequest, words: str) -> ModelRequest | None:
-    """The request without any call that could stand unpaired; None when `words` (of a 400) speak of something else.
+def in_words(request: ModelRequest, error: BadRequest) -> ModelRequest:
+    """The request without any call that could stand unpaired; raises the error when that speaks of something else.
 
     It is for one request only: what a server makes of the pairs of this one says nothing of the next. As the new
     request has no calls left, it is made only once.
     """
     calls = any(isinstance(message, AssistantMessage) and message.tool_calls for message in request.history)
-    if not calls or not re.search(_PAIRING, words, re.IGNORECASE):
-        return None
+    if not calls or not re.search(_PAIRING, error.words, re.IGNORECASE):
+        raise error
     return replace(request, history=told(request.history))
 
 

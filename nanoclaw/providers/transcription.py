@@ -24,7 +24,7 @@ class Transcription:
         self._endpoint = replace(endpoint, hint="check the spelling of media.transcription in config.toml")
 
     async def __call__(self, path: Path) -> str:
-        """What is said in a sound file. Raises ProviderError."""
+        """The words that are said in a sound file. Raises ProviderError."""
         data = await asyncio.to_thread(path.read_bytes)
         try:
             litellm = await asyncio.to_thread(load_litellm)

@@ -1,4 +1,4 @@
-"""How many tokens a model takes in at once: as a table has it, or as its server tells."""
+"""Context windows: how many tokens a model takes in at once, from a table or from its server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from nanoclaw.providers import prices
 
 LOCAL_TOKENS = 4096
-"""What the model inside this process is loaded with."""
+"""The window that the model inside this process is loaded with."""
 
 
 def window_of(model: str) -> int | None:
@@ -18,7 +18,7 @@ def window_of(model: str) -> int | None:
 
 
 async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> int | None:
-    """What Ollama, llama.cpp, LM Studio or vLLM say of the model as it is loaded now; None when none says it."""
+    """The window of a model as Ollama, llama.cpp, LM Studio or vLLM has loaded it now; None when it does not say."""
     prefix, _, name = model.partition("/")
     if prefix not in _SERVERS:
         return None
@@ -35,7 +35,7 @@ async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> i
 
 
 def was_cut(texts: Iterable[str], read_tokens: int, window: int | None) -> bool:
-    """Whether a server that said it read `read_tokens` left out a part, which some do without a word.
+    """True where a server that reports `read_tokens` left out a part, which some do without a word.
 
     Every run of letters is a token at least, so that fewer tokens than runs are too few. As some servers count only
     what they had not read before, that alone is no proof: the texts must also be able to fill the window.
@@ -71,4 +71,4 @@ _SERVERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "lmstudio": ("/api/v0/models", _listed("loaded_context_length")),
     "vllm": ("/v1/models", _listed("max_model_len")),
 }
-"""Where each server says it, and how."""
+"""By server the path of the answer that says it, and the reader of that answer."""

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
-from nanoclaw.providers.failures import Endpoint
+from nanoclaw.providers.failures import BadRequest, Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.repair import in_words, told
@@ -87,14 +87,16 @@ def test_a_second_400_is_told_and_the_next_request_has_its_calls_again(
 
 @pytest.mark.parametrize("words", ["temperature must be 1", "This image is broken"])
 def test_a_400_about_something_else_is_told_at_once(server: ModelServer, waits: Waits, words: str) -> None:
-    assert in_words(request(*HISTORY), words) is None
+    with pytest.raises(BadRequest):
+        in_words(request(*HISTORY), BadRequest("", words))
     server.script(failing(400, {"error": {"message": words}}))
     with pytest.raises(ProviderRefused, match=words):
         ask(providers(server, waits)["openai"], request(*HISTORY))
 
 
 def test_a_history_without_calls_has_nothing_to_mend() -> None:
-    assert in_words(request(UserMessage("hi", NOW)), WORDS[0]) is None
+    with pytest.raises(BadRequest):
+        in_words(request(UserMessage("hi", NOW)), BadRequest("", WORDS[0]))
 
 
 def test_pictures_of_results_are_kept_in_the_telling() -> None:

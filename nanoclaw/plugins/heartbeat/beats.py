@@ -45,7 +45,7 @@ _SILENT: dict[Silent, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a beat found, and why it asked no model, '' when it did."""
+    """The items that a beat looked at, and why it asked no model, '' when it did."""
 
     found: tuple[Triaged, ...]
     silent: Silent | Literal[""]
@@ -251,7 +251,7 @@ class Beats:
         return _outcome(beat, await self.tell(), self.waiting())
 
     async def dry_run(self) -> str:
-        """What a beat now would come to. Looks at what is watched; changes nothing and asks no model."""
+        """The outcome that a beat now would have. Looks at what is watched; changes nothing and asks no model."""
         found = await self._look()
         if not any(one.is_due for one in found):
             return f"{table(found)}\n\nNothing is due: no model is asked."
@@ -264,7 +264,7 @@ class Beats:
 
 
 def _outcome(beat: Beat, told: str, waiting: Sequence[Alert]) -> str:
-    """What a beat that has ended came to."""
+    """The outcome of a beat, in words."""
     if beat.silent:
         return "\n".join(filter(None, (table(beat.found) if beat.silent == "idle" else "", _SILENT[beat.silent])))
     kept = [f"Kept for later: {alert.text}" for alert in waiting]

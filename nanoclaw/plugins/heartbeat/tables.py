@@ -40,7 +40,7 @@ MARKS = (
 
 
 class ItemState(NamedTuple):
-    """When an item came up or was looked at last; the hash of what it watches, and the beginning of that."""
+    """The time an item came up or was looked at last; the hash of what it watches, and the beginning of that."""
 
     at: datetime
     sha256: str = ""

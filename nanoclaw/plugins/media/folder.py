@@ -54,7 +54,7 @@ class MediaFolder:
         return path.relative_to(self._root).as_posix()
 
     def taken(self) -> tuple[int, int]:
-        """How many files are kept, and their bytes."""
+        """The number of files that are kept, and their bytes."""
         found = [entry for month in _entries(self._folder) if month.is_dir() for entry in _entries(Path(month.path))]
         sizes = [
             entry.stat(follow_symlinks=False).st_size
