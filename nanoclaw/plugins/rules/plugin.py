@@ -69,7 +69,7 @@ class Rulebook:
         """The names that a rule can forbid."""
         return frozenset(self._host.tools(self._host.profile("person")))
 
-    def refusal(self, tool: str, is_change: bool, arguments: Mapping[str, Any]) -> str:
+    def refusal(self, tool: str, arguments: Mapping[str, Any], is_change: bool = True) -> str:
         """Why a call must not be made, with the rule that forbids it, or ''."""
         for pin in self.all():
             if what := what_is_forbidden(pin.forbids, tool, is_change, arguments, self._host.workspace):
@@ -102,7 +102,7 @@ class Rules(Plugin):
         return [Section("pins", "Standing rules", text, source="pins")]
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        refusal = self._rules.refusal(call.name, call.effect != "none", call.arguments)
+        refusal = self._rules.refusal(call.name, call.arguments, call.effect != "none")
         return Refuse(refusal) if refusal else None
 
     def commands(self) -> Iterable[Command]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from nanoclaw.atomic_write import reason
-from nanoclaw.core.errors import ToolError
+from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.tool import Tool, tool
@@ -40,6 +40,8 @@ class Shell(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"exec_seconds": "limits.exec_seconds"}
 
     def __init__(self, host: Host, settings: ShellSettings) -> None:
+        if settings.exec_seconds <= 0:
+            raise ConfigError(f"limits.exec_seconds must be more than 0, not {settings.exec_seconds}.")
         self._host, self._settings = host, settings
         self.public = Environment(host)
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from nanoclaw.core.errors import NanoclawError, WorkspaceError
+from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import CheckedCall, Effect, Outbound, ToolResult
 from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
@@ -41,6 +41,9 @@ class Undo(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
+        for name in ("days", "megabytes"):
+            if (value := getattr(settings, name)) <= 0:
+                raise ConfigError(f"undo.{name} must be more than 0, not {value}.")
         self._host, self._settings, self._log = host, settings, AuditLog(host)
         self._copies: Path = host.get("core").home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone

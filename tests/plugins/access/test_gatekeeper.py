@@ -305,8 +305,8 @@ async def test_a_guests_turn_knows_nothing_of_the_owner(tmp_path: Path) -> None:
         await chat.ask(GUEST, "what of the pelican?", name="Gus")
         await chat.ask(GUEST, "and the pelican now?")
 
-    model = await story(tmp_path, play, "owner's", "guest's", "more")
-    owners, guests = model.requests[0], model.requests[1:]
+    model = await story(tmp_path, play, '{"forbids": []}', "owner's", "guest's", "more")
+    owners, guests = model.requests[1], model.requests[2:]
     assert all(word in owners.system.text for word in ("SECRET-USER", "SECRET-FACT", "SECRET-NOTE", "SECRET-PIN"))
     for request in guests:
         assert "SECRET" not in seen(request)
