@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from nanoclaw import attach
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 
 
 def run(argv: Sequence[str]) -> int:
@@ -91,7 +91,12 @@ def is_built_in(word: str) -> bool:
 
 def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
     """The function of a command, whose module is imported only now."""
-    module = import_module(f"nanoclaw.commands.{_FAMILIES[command.split()[0]]}")
+    try:
+        module = import_module(f"nanoclaw.commands.{_FAMILIES[command.split()[0]]}")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("nanoclaw.plugins."):
+            raise
+        raise ConfigError(f"nanoclaw {command} needs {error.name}, which was taken out of this program.") from None
     found: Callable[[Config, argparse.Namespace], int] = module.COMMANDS[command]
     return found
 
