@@ -155,6 +155,8 @@ class Router:
         conversation = self._conversations.for_message(item.inbound)
         try:
             done = await self._commands.carry_out(item.inbound)
+        except StoreError as error:
+            done = str(error)
         except Exception as error:
             from nanoclaw.core.log import logger
 
@@ -162,9 +164,12 @@ class Router:
             done = f"Something went wrong in the program ({type(error).__name__}); the log has more."
         if isinstance(done, UserMessage):
             conversation.put(Accepted(item.row, replace(item.inbound, message=done)))
-        else:
+            return
+        try:
             conversation.reply(item, done)
-            self._delivery.wake(item.address.channel)
+        except StoreError:  # nothing can be kept, but it can still be shown
+            self._places.show(item.inbound.address, TurnEnded(done, "failed"))
+        self._delivery.wake(item.address.channel)
 
     def committed(self, tx: Transaction) -> None:
         """Take up what a transaction has put into the inbox and the outbox."""

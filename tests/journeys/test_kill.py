@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.core.errors import StoreError
+from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.core.plugin import Command, Plugin, Said
+from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox, OpenTurn
 from nanoclaw.core.store.journal import TurnJournal
@@ -160,3 +164,27 @@ async def test_a_step_that_could_not_be_saved_stays_in_the_history_as_broken_off
             assert [result.text for result in results(program.history)] == [BROKEN_OFF]
             assert await program.ask("did it ring?") == "It may have rung."
             assert_legal(program.history)
+
+
+async def test_the_reply_to_a_command_that_cannot_be_saved_is_shown_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Plugin):
+        name = "slow"
+
+        def commands(self) -> Iterable[Command]:
+            return [Command("slow", "takes time", self._slow)]
+
+        async def _slow(self, said: Said) -> str:
+            return "It took time."
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    async with running(tmp_path, extra=[Slow]) as program:
+        with monkeypatch.context() as patch:
+            patch.setattr(Runner, "end_without_turn", full)
+            await program.say("/slow")
+            while not program.channel.ended:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert program.channel.ended == [TurnEnded("It took time.", "failed")]
