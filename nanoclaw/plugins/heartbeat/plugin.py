@@ -90,7 +90,8 @@ class Heartbeat(Plugin):
         return "reported" if notify else "nothing is told"
 
     def commands(self) -> Iterable[Command]:
-        return [Command("heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due", self._beat)]
+        help_ = "look at HEARTBEAT.md now, and ask the model about what is due"
+        return [Command("heartbeat", help_, self._beat, waits=True, private=True)]
 
     async def _beat(self, said: Said) -> str:
         return await self.public.command()

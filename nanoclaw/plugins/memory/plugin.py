@@ -47,12 +47,11 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
+        memory = "/memory undo takes the last change of memory back, log lists them"
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
             Command("search", "find notes and facts: /search plumber", self._find, private=True),
-            Command(
-                "memory", "/memory undo takes the last change of memory back, log lists them", self._memory, cli=True
-            ),
+            Command("memory", memory, self._memory, waits=True, private=True, cli=True),
         ]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

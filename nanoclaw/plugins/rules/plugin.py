@@ -108,8 +108,8 @@ class Rules(Plugin):
     def commands(self) -> Iterable[Command]:
         return [
             Command("pin", "keep a standing rule: /pin Never run `git push`", self._pin),
-            Command("pins", "the standing rules, and what of them is enforced", self._list),
-            Command("unpin", "lift a standing rule: /unpin 2, or words of it", self._unpin),
+            Command("pins", "the standing rules, and what of them is enforced", self._list, private=True),
+            Command("unpin", "lift a standing rule: /unpin 2, or words of it", self._unpin, private=True),
         ]
 
     async def _pin(self, said: Said) -> str | Reply:

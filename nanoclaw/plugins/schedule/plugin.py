@@ -78,7 +78,7 @@ class Schedule(Plugin):
             Command("remind", remind, self._remind, open_to=TO_ALL),
             Command("jobs", jobs, self._list, open_to=TO_ALL),
             Command("cron", cron, self._cron, open_to=TO_ALL, cli=True),
-            Command("rehearse", rehearse, self._rehearse, cli=True),
+            Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True),
         ]
 
     def _remind(self, said: Said, tx: Tx) -> str:

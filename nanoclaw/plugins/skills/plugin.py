@@ -34,7 +34,7 @@ class Skills(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"
-        return [Command("skill", help_text, self._skill, waits=True)]
+        return [Command("skill", help_text, self._skill, waits=True, private=True)]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         if profile.mode != "full" or "read_file" not in self._host.tools(profile):

@@ -56,7 +56,7 @@ class Undo(Plugin):
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("undo", "take back the last changes of files, notes and jobs: /undo 3", self._undo),
+            Command("undo", "take back the last changes of files, notes and jobs: /undo 3", self._undo, waits=True),
             Command("receipts", "what was done in this conversation: /receipts 50", self._receipts),
         ]
 
