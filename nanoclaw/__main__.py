@@ -11,7 +11,7 @@ def main() -> int:
         print(f"nanoclaw {__version__}")
         return 0
     if sys.argv[1:2] and sys.argv[1].startswith("-"):
-        from nanoclaw.attach import answer_once
+        from nanoclaw.channels.attach import answer_once
 
         status = answer_once(sys.argv[1:], os.environ)  # the process that runs has all that this would have to load
         if status is not None:

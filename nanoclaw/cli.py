@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TextIO
 
-from nanoclaw.attach import Pipe
+from nanoclaw.channels.attach import Pipe
 from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have com
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OneQuestion:
     """What is asked by `nanoclaw -m`, in which session, and how the answer is written."""
 
     text: str
@@ -36,7 +36,7 @@ class Plain:
 
     def __init__(
         self,
-        question: Question,
+        question: OneQuestion,
         clock: Callable[[], datetime],
         *,
         model: str = "",

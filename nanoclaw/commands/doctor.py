@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.core import home
 from nanoclaw.core.clock import clock

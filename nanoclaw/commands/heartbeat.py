@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import printable

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nanoclaw import __version__, attach
+from nanoclaw import __version__
 from nanoclaw.atomic_write import write_atomically
+from nanoclaw.channels import attach
 from nanoclaw.commands.doctor import doctor
 from nanoclaw.core import bootstrap, home
 from nanoclaw.core import config as configuration

@@ -15,8 +15,8 @@ from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
 
-from nanoclaw import attach
 from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core import config as configuration

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.providers import catalogue
 from nanoclaw.providers.choose import has_model, models_folder

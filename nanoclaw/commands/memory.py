@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, StoreBusy
 from nanoclaw.core.messages import Address, Attachment, Outbound
@@ -52,7 +52,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
-    from nanoclaw.channels.plain import Plain, Question
+    from nanoclaw.channels.plain import OneQuestion, Plain
     from nanoclaw.core.clock import clock
     from nanoclaw.core.commands import parse
 
@@ -62,7 +62,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         if lack and not command:  # most commands need none
             raise ConfigError(lack)
         channel = Plain(
-            Question(text, options.session, files, options.json),
+            OneQuestion(text, options.session, files, options.json),
             clock(config.person.timezone, config.environment),
             model=model,
         )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nanoclaw.channels.matrix import channel
 from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.events import (
-    Held,
+    HeldFile,
     addressed,
     file_name,
     said,
@@ -69,7 +69,7 @@ def test_content_of_any_shape_is_a_message_or_none_or_a_value_error(content: dic
         return
     assert isinstance(text_of(content), str)
     if found and found.attachment:
-        assert Held.of(found.attachment.ref).mxc.startswith("mxc://")
+        assert HeldFile.of(found.attachment.ref).mxc.startswith("mxc://")
         assert found.attachment.name
 
 
@@ -139,7 +139,7 @@ def test_a_file_tells_its_name_type_size_and_caption() -> None:
     assert found is not None and found.attachment is not None
     assert found.text == "our cat"
     assert (found.attachment.name, found.attachment.mime, found.attachment.size) == ("x.png", "image/png", 7)
-    assert Held.of(found.attachment.ref) == Held("mxc://example.org/abc")
+    assert HeldFile.of(found.attachment.ref) == HeldFile("mxc://example.org/abc")
 
 
 @pytest.mark.parametrize("size", [-1, True, "7", 1.5, None, 10**30])
@@ -201,7 +201,7 @@ def test_names_are_one_line() -> None:
 @given(NOISE)
 def test_a_reference_that_is_none_is_a_value_error(value: Any) -> None:
     with pytest.raises(ValueError):
-        Held.of(json.dumps(value))
+        HeldFile.of(json.dumps(value))
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

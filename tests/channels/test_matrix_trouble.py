@@ -15,7 +15,7 @@ import pytest
 
 from nanoclaw.channels.matrix import client
 from nanoclaw.channels.matrix.channel import Matrix
-from nanoclaw.channels.matrix.events import Held
+from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError, Undeliverable
@@ -509,18 +509,18 @@ async def test_a_download_stops_at_its_limit_whatever_was_declared(tmp_path: Pat
         server.files = {"large": b"x" * 2_000_000, "small": b"fine"}
         channel = make(server, tmp_path)
         async with running(server, channel):
-            large = Attachment("", "x.bin", ref=str(Held("mxc://localhost/large")), size=5)
+            large = Attachment("", "x.bin", ref=str(HeldFile("mxc://localhost/large")), size=5)
             with pytest.raises(ChannelError, match="larger than"):
                 await channel.fetch(large, 1_000)
-            assert await channel.fetch(Attachment("", "x", ref=str(Held("mxc://localhost/small"))), 4) == b"fine"
-            changed = Attachment("", "x", ref=str(Held("mxc://localhost/small", "AAAA", "AAAA", "AAAA")))
+            assert await channel.fetch(Attachment("", "x", ref=str(HeldFile("mxc://localhost/small"))), 4) == b"fine"
+            changed = Attachment("", "x", ref=str(HeldFile("mxc://localhost/small", "AAAA", "AAAA", "AAAA")))
             with pytest.raises(ChannelError, match="cannot be decrypted"):
                 await channel.fetch(changed, 1_000)
             with pytest.raises(ChannelError, match="not known where"):
                 await channel.fetch(Attachment("", "x", ref="nonsense"), 1_000)
             server.refusals["/media/"] = [(404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
             with pytest.raises(ChannelError, match="any more"):
-                await channel.fetch(Attachment("", "x", ref=str(Held("mxc://localhost/small"))), 1_000)
+                await channel.fetch(Attachment("", "x", ref=str(HeldFile("mxc://localhost/small"))), 1_000)
 
 
 @story

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.plain import Plain, Question
+from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
@@ -48,7 +48,7 @@ def ask(
 ) -> tuple[str, str, Plain]:
     """stdout, stderr and the channel after one question whose turn shows the events."""
     out, err = Stream(tty), Stream(tty)
-    plain = Plain(Question("hi", as_json=as_json), now, stdout=out, stderr=err, **options)
+    plain = Plain(OneQuestion("hi", as_json=as_json), now, stdout=out, stderr=err, **options)
 
     async def deliver(inbound: Inbound) -> None:
         assert inbound.message.text == "hi"
@@ -63,7 +63,7 @@ def ask(
 
 
 def test_it_is_a_channel() -> None:
-    channel: Channel = Plain(Question("hi"), now)
+    channel: Channel = Plain(OneQuestion("hi"), now)
     assert channel.name == "terminal"
 
 
@@ -90,7 +90,7 @@ def test_a_command_is_answered_without_a_turn() -> None:
 
 def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain(Question("hi"), now, stdout=out, stderr=err)
+    plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, ToolStarted(CALL))
@@ -104,7 +104,7 @@ def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
 
 def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain(Question("hi", as_json=True), now, stdout=out, stderr=err)
+    plain = Plain(OneQuestion("hi", as_json=True), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, ToolFinished(CALL, "", False, 0))
@@ -120,7 +120,7 @@ def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> No
 
 def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
     out, err = Stream(False), Stream(False)
-    plain = Plain(Question("hi"), now, stdout=out, stderr=err)
+    plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnEnded("The disk is full.", "failed"))
@@ -135,7 +135,7 @@ def test_a_turn_with_nothing_to_say_is_over_at_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("nanoclaw.channels.plain._ANSWER_SECONDS", 3600.0)
     out, err = Stream(False), Stream(False)
     then = datetime(2026, 1, 1, tzinfo=UTC)
-    plain = Plain(Question("thanks", as_json=as_json), lambda: then, stdout=out, stderr=err)
+    plain = Plain(OneQuestion("thanks", as_json=as_json), lambda: then, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, Notice("(nothing to say)"))
@@ -209,12 +209,12 @@ def test_a_notice_that_is_repeated_is_told_once() -> None:
 PROGRAM = """
 import asyncio, sys
 from datetime import UTC, datetime
-from nanoclaw.channels.plain import Plain, Question
+from nanoclaw.channels.plain import Plain, OneQuestion
 from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import Address, Outbound
 heavy = {"rich", "prompt_toolkit", "loguru", "httpx", "yaml"} & set(sys.modules)
 assert not heavy, heavy
-plain = Plain(Question("hi"), lambda: datetime.now(UTC))
+plain = Plain(OneQuestion("hi"), lambda: datetime.now(UTC))
 async def deliver(inbound):
     plain.show(inbound.address, TurnEnded("x" * 1_000_000 + "\\u4f60\\ud800", "answered"))
     await plain.send(Outbound(inbound.address, "x" * 1_000_000 + "\\u4f60\\ud800", reply_to=inbound.external_id))

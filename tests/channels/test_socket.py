@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw import attach
+from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
@@ -415,9 +415,15 @@ def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list
 
 def test_the_thin_client_is_thin() -> None:
     """Loaded with the command, so a heavy import would cost every `nanoclaw -m`."""
-    code = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import nanoclaw.__main__, nanoclaw.attach"
+    code = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import nanoclaw.__main__, nanoclaw.channels.attach"
     command = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     ours = {name for name in loaded if name.startswith("nanoclaw.")}
-    assert ours == {"nanoclaw.__main__", "nanoclaw.attach", "nanoclaw.core", "nanoclaw.core.errors"}
+    assert ours == {
+        "nanoclaw.__main__",
+        "nanoclaw.channels",
+        "nanoclaw.channels.attach",
+        "nanoclaw.core",
+        "nanoclaw.core.errors",
+    }
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded

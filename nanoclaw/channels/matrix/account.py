@@ -27,7 +27,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SyncProgress:
     """How far the server's messages are stored, '' for not at all; who invited the assistant to which rooms, and
     messages (room, event): those whose keys have not come, and answers that are still growing, the newest of which may
     be known by its transaction only."""
@@ -78,12 +78,12 @@ class Folder:
             if f"_{device}.db" not in path.name:
                 path.unlink(missing_ok=True)
 
-    def progress(self, user: str) -> Progress:
+    def progress(self, user: str) -> SyncProgress:
         found = self._read(self._progress)
         if found.get("user") != user:
-            return Progress()
+            return SyncProgress()
         try:
-            return Progress(
+            return SyncProgress(
                 str(found.get("since", "")),
                 tuple((str(room), str(inviter)) for room, inviter in found.get("invitations", [])),
                 tuple((str(room), str(event)) for room, event in found.get("undecrypted", [])),
@@ -92,7 +92,7 @@ class Folder:
         except (TypeError, ValueError):
             raise _damaged(self._progress) from None
 
-    def keep_progress(self, user: str, progress: Progress) -> None:
+    def keep_progress(self, user: str, progress: SyncProgress) -> None:
         self._write(
             self._progress,
             {

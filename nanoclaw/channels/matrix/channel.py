@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.matrix import events
-from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, Progress
-from nanoclaw.channels.matrix.events import Held
+from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, SyncProgress
+from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
@@ -84,7 +84,7 @@ class Matrix:
         self._client: Client | None = None
         self._ready, self._is_over = asyncio.Event(), False
         self._alive: datetime | None = None
-        self._progress = Progress()
+        self._progress = SyncProgress()
         self._timeline = Timeline(self.name, user, host.clock, self._remark)
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
@@ -298,7 +298,7 @@ class Matrix:
         if attachment.size is not None and attachment.size > most:
             raise Undeliverable(f"{attachment.name} is larger than {most / 1_000_000:.3g} MB.")
         try:
-            held = Held.of(attachment.ref)
+            held = HeldFile.of(attachment.ref)
         except ValueError as error:
             raise Undeliverable(f"it is not known where {attachment.name} is on Matrix.") from error
         client = await self._connected()
@@ -488,7 +488,7 @@ def _transaction(outbound: Outbound) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
-def _decrypted(data: bytes, held: Held, name: str) -> bytes:
+def _decrypted(data: bytes, held: HeldFile, name: str) -> bytes:
     from nio.crypto.attachments import decrypt_attachment
     from nio.exceptions import EncryptionError
 

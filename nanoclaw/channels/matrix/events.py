@@ -22,7 +22,7 @@ _MXC = re.compile(r"mxc://[^/\s?#]{1,255}/[A-Za-z0-9_.~-]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RoomMessage:
     """A message as its event tells it. `thread` is the event that began its thread, `quoted` the one it answers;
     `mentions` are ids of people."""
 
@@ -34,7 +34,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldFile:
     """Where a file is, and how it is decrypted if `key` is not ''."""
 
     mxc: str
@@ -46,7 +46,7 @@ class Held:
         return json.dumps([self.mxc, self.key, self.iv, self.sha256])
 
     @classmethod
-    def of(cls, ref: str) -> Held:
+    def of(cls, ref: str) -> HeldFile:
         """Raises ValueError for what is no such text."""
         parts = json.loads(ref)
         if not isinstance(parts, list) or len(parts) != 4 or not all(isinstance(part, str) for part in parts):
@@ -54,7 +54,7 @@ class Held:
         return cls(*parts)
 
 
-def said(content: Mapping[str, Any]) -> Said | None:
+def said(content: Mapping[str, Any]) -> RoomMessage | None:
     """What the content of an `m.room.message` says; None for what is no message of a person: an edit, a notice of
     another bot, a type that is not known. Raises ValueError for a message without the parts it needs."""
     relation = table(content.get("m.relates_to"))
@@ -67,7 +67,7 @@ def said(content: Mapping[str, Any]) -> Said | None:
     mentions = table(content.get("m.mentions")).get("user_ids")
     named = tuple(one for one in mentions if isinstance(one, str)) if isinstance(mentions, list) else ()
     if kind in _FILES:
-        return Said(_caption(content), _attachment(content, kind), thread, quoted, named)
+        return RoomMessage(_caption(content), _attachment(content, kind), thread, quoted, named)
     if kind not in ("m.text", "m.emote", "m.location"):
         return None
     body = content.get("body")
@@ -76,7 +76,7 @@ def said(content: Mapping[str, Any]) -> Said | None:
     text = without_fallback(_text(body)) if answers else _text(body)
     if kind == "m.location":
         text = f"{text}\n{_text(content.get('geo_uri'))}".strip()
-    return Said(f"* {text}" if kind == "m.emote" else text, None, thread, quoted, named)
+    return RoomMessage(f"* {text}" if kind == "m.emote" else text, None, thread, quoted, named)
 
 
 def edited(content: Mapping[str, Any]) -> str:
@@ -162,18 +162,18 @@ def _attachment(content: Mapping[str, Any], kind: str) -> Attachment:
     )
 
 
-def _held(content: Mapping[str, Any]) -> Held:
+def _held(content: Mapping[str, Any]) -> HeldFile:
     file = table(content.get("file"))
     mxc = _text(file.get("url") if file else content.get("url"))
     if not _MXC.fullmatch(mxc):
         raise ValueError("a file without an address on its server")
     if not file:
-        return Held(mxc)
+        return HeldFile(mxc)
     key = _text(table(file.get("key")).get("k"))
     iv, sha256 = _text(file.get("iv")), _text(table(file.get("hashes")).get("sha256"))
     if not (key and iv and sha256):
         raise ValueError("an encrypted file without its key")
-    return Held(mxc, key, iv, sha256)
+    return HeldFile(mxc, key, iv, sha256)
 
 
 def _caption(content: Mapping[str, Any]) -> str:

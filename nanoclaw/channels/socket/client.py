@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import get_args
 
-from nanoclaw.attach import LONGEST, Link
+from nanoclaw.channels.attach import LONGEST, Link
 from nanoclaw.channels.socket.frames import Frame
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.errors import StoreError

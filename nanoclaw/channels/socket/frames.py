@@ -7,7 +7,7 @@ import contextlib
 import json
 from typing import Any
 
-from nanoclaw.attach import LONGEST
+from nanoclaw.channels.attach import LONGEST
 from nanoclaw.core.messages import Attachment
 
 _MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read

@@ -13,8 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nanoclaw.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
-from nanoclaw.channels.plain import Plain, Question
+from nanoclaw.channels.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
+from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
@@ -286,7 +286,7 @@ class Terminals:
         frame = await line.receive()
         ttys = frame.get("ttys")
         ttys = ttys if isinstance(ttys, dict) else {}
-        question = Question(text_of(frame, "text"), address.chat, files_of(frame), as_json=frame.get("json") is True)
+        question = OneQuestion(text_of(frame, "text"), address.chat, files_of(frame), as_json=frame.get("json") is True)
         plain = Plain(
             question,
             self._clock,

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from nanoclaw.channels.terminal.attach import take_files
+from nanoclaw.channels.terminal.dropped_files import take_files
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, TurnEnded

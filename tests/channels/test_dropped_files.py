@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.channels.terminal.attach import take_files
+from nanoclaw.channels.terminal.dropped_files import take_files
 from nanoclaw.core.messages import Attachment
 
 
