@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nanoclaw.core.errors import Refused
 from nanoclaw.core.messages import Effect, ToolExample
@@ -13,6 +14,9 @@ from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.forget.undo_file import UndoFile
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.forget.forgetting import Forgetter
 
 
 class Forget(Plugin):
@@ -24,12 +28,16 @@ class Forget(Plugin):
         self._undo_file.newest()  # what is too old goes at every start
         for old in home.glob("forgotten.*"):  # earlier versions kept it there, in two files
             old.unlink(missing_ok=True)
-        from nanoclaw.plugins.forget.forgetting import Forgetter
-
-        self.public = Forgetter(host, self._undo_file)
+        self._host = host
         examples = [ToolExample("Forget my old address", {"query": "address"})]
         made = tool(self._memory_forget, effect="workspace", examples=examples)
         self._tool = replace(made, audit=_planned)
+
+    @cached_property
+    def public(self) -> Forgetter:
+        from nanoclaw.plugins.forget.forgetting import Forgetter
+
+        return Forgetter(self._host, self._undo_file)
 
     def tools(self) -> Iterable[Tool]:
         return [self._tool]

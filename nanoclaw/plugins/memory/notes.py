@@ -7,22 +7,23 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.search import NoteSearch
 
 LARGEST_FILE_BYTES = 5_000_000
 """More of one memory file is not read."""
 LONGEST_ENTRY = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """Entries of a memory file that stand near each other; lines count from 1 and include `end`."""
 
     file: str
@@ -33,18 +34,7 @@ class Hit:
     text: str
 
 
-class Lookup(Protocol):
-    """The search of the notes."""
-
-    def search(self, query: str, limit: int) -> list[Hit]: ...
-
-    def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]: ...
-
-    def drop_index(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(NamedTuple):
     """Place of a new entry; `struck` is the line it corrects; `is_new` is false for words that were there.
 
     `remark` tells of a file that was no text any more.
@@ -61,7 +51,7 @@ class MemoryStore:
     """Adds, strikes or takes out single lines, so that all others stay as a person typed them, byte for byte. Anybody
     who looks notes up, or needs their files, asks this."""
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], datetime], lookup: Lookup) -> None:
+    def __init__(self, workspace: Workspace, clock: Callable[[], datetime], lookup: NoteSearch) -> None:
         self.workspace = workspace
         self._clock, self._lookup = clock, lookup
 
@@ -148,7 +138,7 @@ class MemoryStore:
         added = self._add("MEMORY.md", "", prefix, entry)
         struck = _struck(old, self._clock().date())
         self.change_lines("MEMORY.md", {number: (old, struck)})
-        return replace(added, struck=struck, remark=remark)
+        return added._replace(struck=struck, remark=remark)
 
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
         """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""

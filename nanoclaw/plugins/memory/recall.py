@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from heapq import nlargest
 from itertools import islice
@@ -392,7 +392,7 @@ def _joined(group: list[tuple[_Match, str]]) -> Hit:
     in_order = sorted(group, key=lambda each: each[0].rows)
     first, last = in_order[0][0].rows[0], in_order[-1][0].rows[1]
     hit = _hit(group[0][0], "\n".join(text for _, text in in_order))
-    return replace(hit, start=first, end=last)
+    return hit._replace(start=first, end=last)
 
 
 def _hit(match: _Match, text: str) -> Hit:

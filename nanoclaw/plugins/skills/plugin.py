@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Said, Section, Tx
-from nanoclaw.plugins.skills.found import FoundSkills
-from nanoclaw.plugins.skills.skills import Skill, by_hand, find
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.skills.found import FoundSkills
+    from nanoclaw.plugins.skills.skills import Skill
 
 ABOUT = (
     "Know-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
@@ -29,8 +32,13 @@ class Skills(Plugin):
     settings = SkillSettings
 
     def __init__(self, host: Host, settings: SkillSettings) -> None:
-        self._host = host
-        self.public = FoundSkills(host, settings.folders)
+        self._host, self._settings = host, settings
+
+    @cached_property
+    def public(self) -> FoundSkills:
+        from nanoclaw.plugins.skills.found import FoundSkills
+
+        return FoundSkills(self._host, self._settings.folders)
 
     def commands(self) -> Iterable[Command]:
         help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"
@@ -55,6 +63,8 @@ class Skills(Plugin):
         ]
 
     def _skill(self, said: Said, tx: Tx) -> str | UserMessage:
+        from nanoclaw.plugins.skills.skills import by_hand, find
+
         found = [skill for skill, _ in self.public.surveyed()]
         if not said.argument:
             return _listed(found)
