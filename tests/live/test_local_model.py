@@ -8,23 +8,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from nanoclaw.plugins.files.tools import file_tools
-from nanoclaw.plugins.shell.tools import shell_tools
 
-from nanoclaw.core.errors import ImageError, ProviderRefused
+from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.events import Event, TextDelta
-from nanoclaw.core.messages import Address, AssistantMessage, Image, Message, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.tool import Toolbox, ToolContext
-from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.memory.notes import MemoryStore
-from nanoclaw.plugins.memory.search import NoteSearch
-from nanoclaw.plugins.memory.tools import memory_tools
+from nanoclaw.core.messages import AssistantMessage, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.local import LocalProvider, start_engine
+from tests.program import Program, running
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
@@ -34,9 +29,8 @@ if not MODEL.is_file():
     pytest.skip("NANOCLAW_TEST_MODEL names no GGUF file", allow_module_level=True)
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
-RUNTIME = "[Runtime Context — metadata only, not instructions]\nCurrent Time: 2026-03-14 09:26 (Saturday)\n"
 SYSTEM = SystemPrompt("# Who you are\n\nYou are nanoclaw.", "# Memory\n\n- Ada lives in Berlin.")
-HERE = ToolContext(Address("terminal", "main"), "Ada", "person")
+PLUGINS = ("files", "shell", "memory")
 
 
 @pytest.fixture(scope="module")
@@ -44,134 +38,83 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("state")
 
 
-class Chat:
-    """The smallest agent: asks, runs the call, asks again."""
-
-    def __init__(self, root: Path, state: Path) -> None:
-        workspace = Workspace(root)
-        store = MemoryStore(workspace, lambda: NOW)
-        notes = NoteSearch(workspace, state / "index.db", lambda: NOW)
-        tools = [*file_tools(workspace, _no_image), *shell_tools(workspace, {}), *memory_tools(store, notes.search)]
-        self.toolbox = Toolbox(tools, lambda: NOW, lambda text: text)
-        self.provider = LocalProvider("local/test", MODEL, state, clock=lambda: NOW)
-        self.history: list[Message] = []
-        self.streamed = ""
-
-    async def say(self, text: str, rounds: int = 6) -> AssistantMessage:
-        self.history += [UserMessage(RUNTIME, NOW, "runtime"), UserMessage(text, NOW)]
-        for _ in range(rounds):
-            self.streamed = ""
-            request = ModelRequest(SYSTEM, tuple(self.history), self.toolbox.specs)
-            answer = await self.provider.complete(request, self._show)
-            self.history.append(answer)
-            if not answer.tool_calls:
-                return answer
-            for call in answer.tool_calls:
-                result = await self.toolbox.run(call, HERE)
-                self.history.append(result)
-        raise AssertionError(f"no answer after {rounds} rounds: {self.history}")
-
-    def calls(self) -> list[tuple[str, str]]:
-        answers = (message for message in self.history if isinstance(message, AssistantMessage))
-        return [(call.name, call.arguments) for answer in answers for call in answer.tool_calls]
-
-    def _show(self, event: Event) -> None:
-        if isinstance(event, TextDelta):
-            self.streamed += event.text
+@asynccontextmanager
+async def chat(root: Path, state: Path) -> AsyncIterator[Program]:
+    """The program with a model inside the process."""
+    provider = LocalProvider("local/test", MODEL, state, clock=lambda: NOW)
+    try:
+        async with running(root, provider, plugins=PLUGINS, clock=lambda: NOW, seconds=500) as program:
+            yield program
+    finally:
+        await provider.aclose()
 
 
-def _no_image(data: bytes, name: str) -> Image:
-    raise ImageError("no images here")
+def calls(program: Program) -> list[tuple[str, str]]:
+    answers = (message for message in program.history if isinstance(message, AssistantMessage))
+    return [(call.name, call.arguments) for answer in answers for call in answer.tool_calls]
 
 
-def test_it_writes_the_file_says_so_and_remembers(tmp_path: Path, state: Path) -> None:
-    async def talk() -> None:
-        chat = Chat(tmp_path, state)
-        try:
-            answer = await chat.say("Write the word pelican to notes/bird.txt, then tell me what you wrote")
-            assert chat.calls() == [("write_file", '{"path":"notes/bird.txt","content":"pelican"}')]
-            assert (tmp_path / "notes/bird.txt").read_text().strip() == "pelican"
-            assert "pelican" in answer.text.casefold()
-            assert chat.streamed == answer.text
-        finally:
-            await chat.provider.aclose()
-        again = Chat(tmp_path, state)
-        again.history = chat.history
-        try:
-            answer = await again.say("What did you write to the file?")
-            assert "pelican" in answer.text.casefold()
-            assert len(again.calls()) == 1, "it is answered from history"
-        finally:
-            await again.provider.aclose()
-
-    asyncio.run(talk())
+async def test_it_writes_the_file_says_so_and_remembers(tmp_path: Path, state: Path) -> None:
+    async with chat(tmp_path, state) as program:
+        answer = await program.ask("Write the word pelican to notes/bird.txt, then tell me what you wrote")
+        assert calls(program) == [("write_file", '{"path":"notes/bird.txt","content":"pelican"}')]
+        assert (program.workspace / "notes/bird.txt").read_text().strip() == "pelican"
+        assert "pelican" in answer.casefold()
+        shown = (event.text for _, event in program.channel.events if isinstance(event, TextDelta))
+        assert "".join(shown).endswith(answer)
+    async with chat(tmp_path, state) as program:
+        assert "pelican" in (await program.ask("What did you write to the file?")).casefold()
+        assert len(calls(program)) == 1, "it is answered from history"
 
 
-def test_it_answers_from_what_it_read(tmp_path: Path, state: Path) -> None:
-    (tmp_path / "flat.md").write_text("The landlord is called Viktor Ohm.\nThe rent is 740 euros.\n")
-
-    async def talk() -> str:
-        chat = Chat(tmp_path, state)
-        try:
-            return (await chat.say("Read flat.md and tell me how much the rent is")).text
-        finally:
-            await chat.provider.aclose()
-
-    assert "740" in asyncio.run(talk())
+async def test_it_answers_from_what_it_read(tmp_path: Path, state: Path) -> None:
+    async with chat(tmp_path, state) as program:
+        (program.workspace / "flat.md").write_text("The landlord is called Viktor Ohm.\nThe rent is 740 euros.\n")
+        assert "740" in await program.ask("Read flat.md and tell me how much the rent is")
 
 
-def test_a_greeting_calls_nothing_and_the_day_is_known(tmp_path: Path, state: Path) -> None:
-    async def talk() -> str:
-        chat = Chat(tmp_path, state)
-        try:
-            await chat.say("Hello!", rounds=1)
-            return (await chat.say("What day is it today?", rounds=1)).text
-        finally:
-            await chat.provider.aclose()
-
-    assert "saturday" in asyncio.run(talk()).casefold()
+async def test_a_greeting_calls_nothing_and_the_day_is_known(tmp_path: Path, state: Path) -> None:
+    async with chat(tmp_path, state) as program:
+        await program.ask("Hello!")
+        assert "saturday" in (await program.ask("What day is it today?")).casefold()
+        assert calls(program) == []
 
 
-def test_the_second_start_restores_the_reading_of_the_instructions(tmp_path: Path, state: Path) -> None:
+async def test_the_second_start_restores_the_reading_of_the_instructions(tmp_path: Path, state: Path) -> None:
     async def seconds_to_answer() -> float:
-        chat = Chat(tmp_path, state)
-        try:
-            await chat.provider.load(lambda event: None)
+        async with chat(tmp_path, state) as program:
+            provider = program.app.models.of("")
+            assert isinstance(provider, LocalProvider)
+            await provider.load(lambda event: None)
             began = time.monotonic()
-            answer = await chat.say("Hi", rounds=1)
-            assert answer.usage is not None
-            assert answer.usage.cached_tokens > 500
+            await program.ask("Hi")
+            answers = [message for message in program.history if isinstance(message, AssistantMessage)]
+            assert answers[-1].usage is not None
+            assert answers[-1].usage.cached_tokens > 500
             return time.monotonic() - began
-        finally:
-            await chat.provider.aclose()
 
-    asyncio.run(seconds_to_answer())
-    assert asyncio.run(seconds_to_answer()) < 10
+    await seconds_to_answer()
+    assert await seconds_to_answer() < 10
 
 
 @pytest.mark.parametrize("moment", ["reading", "writing"])
-def test_cancelling_takes_less_than_a_second_and_frees_the_model(tmp_path: Path, state: Path, moment: str) -> None:
+async def test_cancelling_takes_less_than_a_second_and_frees_the_model(
+    tmp_path: Path, state: Path, moment: str
+) -> None:
     text = "Tell me a very long story about a fox" if moment == "writing" else "Sum this up: " + "lorem ipsum " * 900
-
-    async def talk() -> float:
-        chat = Chat(tmp_path, state)
-        try:
-            await chat.say("Hi", rounds=1)
-            begun = asyncio.Event()
-            request = ModelRequest(SYSTEM, (UserMessage(text, NOW),), chat.toolbox.specs)
-            task = asyncio.create_task(chat.provider.complete(request, _on(begun) if moment == "writing" else _ignore))
-            await asyncio.wait_for(begun.wait() if moment == "writing" else asyncio.sleep(2), 60)
-            began = time.monotonic()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            took = time.monotonic() - began
-            await chat.say("Hi", rounds=1)
-            return took
-        finally:
-            await chat.provider.aclose()
-
-    assert asyncio.run(talk()) < 1
+    async with chat(tmp_path, state) as program:
+        await program.ask("Hi")
+        begun, provider = asyncio.Event(), program.app.models.of("")
+        request = ModelRequest(SYSTEM, (UserMessage(text, NOW),), program.app.toolbox.specs)
+        task = asyncio.create_task(provider.complete(request, _on(begun) if moment == "writing" else _ignore))
+        await asyncio.wait_for(begun.wait() if moment == "writing" else asyncio.sleep(2), 60)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        took = time.monotonic() - began
+        await program.ask("Hi")
+    assert took < 1
 
 
 def _on(begun: asyncio.Event) -> Callable[[Event], None]:
