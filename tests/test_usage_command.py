@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.commands.usage_table import as_json, cells, short, table
 from nanoclaw.core.messages import Origin, Usage
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.usage import Call, Total, record
-from nanoclaw.plugins.budget.spending import as_json, cells, short, table
+from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
 from tests.journeys.command import Home
 
@@ -41,7 +42,7 @@ def spend(
 
 
 def lines(by_day: list[Total], width: int = 100, encoding: str = "utf-8") -> list[str]:
-    return "\n".join(table(by_day, "day", SINCE, TODAY, width, prices.dollars, encoding)).splitlines()
+    return "\n".join(table(by_day, "day", SINCE, TODAY, width, dollars, encoding)).splitlines()
 
 
 def test_days_without_a_call_are_shown_between_the_others() -> None:

@@ -54,9 +54,9 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 
 def usage(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.commands import usage_table
     from nanoclaw.core.store.usage import totals
     from nanoclaw.dollars import dollars
-    from nanoclaw.plugins.budget import usage_table
     from nanoclaw.providers import prices
 
     today = clock(config.person.timezone, config.environment)().date()

@@ -90,7 +90,7 @@ def code_in(text: str) -> str:
     return bare if len(bare) == LENGTH and all(sign in ALPHABET for sign in bare) and _is_mixed(bare) else ""
 
 
-class Reads(Protocol):
+class AccountSource(Protocol):
     """The store as it is read, and the time: a plugin's host, or a command beside the process that serves."""
 
     def read(self, sql: str, *values: object) -> list[Any]: ...
@@ -101,7 +101,7 @@ class Reads(Protocol):
 class Accounts:
     """The tables of people. Nothing is kept in memory: another process may write beside the one that serves."""
 
-    def __init__(self, source: Reads) -> None:
+    def __init__(self, source: AccountSource) -> None:
         self._read, self._now = source.read, source.now
         self._looks: list[datetime] = []
 

@@ -1,4 +1,4 @@
-"""What the models took, as a table with bars or as JSON; no figure is shown that nobody knows."""
+"""The table of `nanoclaw usage`: what the models took, with bars or as JSON; no figure is shown that nobody knows."""
 
 from __future__ import annotations
 
