@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -206,24 +207,21 @@ def die_in_a_tool(root: str) -> None:
     asyncio.run(whole())
 
 
-def test_the_command_line_notes_and_undoes_beside_a_running_chat(home: Home, server: ModelServer) -> None:
-    async def story(here: Program, model: ScriptedProvider) -> None:
-        await here.ask("remember it")
-        facts = here.workspace / "MEMORY.md"
-        before = facts.read_text()
-        await asyncio.to_thread(home.run, "memory", "add", "--fact", "Likes tea")
-        assert "Likes tea" in facts.read_text()
-        await asyncio.to_thread(home.run, "memory", "undo")
-        assert facts.read_text() == before
-        await asyncio.to_thread(home.run, "memory", "undo")
-        assert "pelican" not in facts.read_text()
-        log = await asyncio.to_thread(home.run, "memory", "log")
-        assert "No change of a memory file is kept." in log.out
-        await here.ask("what do you know?")
-        assert "noted “a pelican”" in model.requests[-1].history[-3].text
-
-    fact = {"text": "a pelican", "kind": "fact"}
-    run(home.root, story, call("memory_add", fact), "Noted.", "Nothing.", clock=lambda: datetime.now(UTC))
+def test_the_command_line_notes_and_undoes_and_the_chat_hears_of_it(home: Home, server: ModelServer) -> None:
+    server.script(calls("memory_add", {"text": "a pelican", "kind": "fact"}), says("Noted."))
+    home.run("-m", "remember it")
+    facts = home.workspace / "MEMORY.md"
+    before = facts.read_text()
+    home.run("memory", "add", "--fact", "Likes tea")
+    assert "Likes tea" in facts.read_text()
+    home.run("memory", "undo")
+    assert facts.read_text() == before
+    home.run("memory", "undo")
+    assert "pelican" not in facts.read_text()
+    assert "No change of a memory file is kept." in home.run("memory", "log").out
+    server.script(says("Nothing."))
+    home.run("-m", "what do you know?")
+    assert "Undone by the person" in json.dumps(server.asked[-1].json["messages"])
 
 
 def test_undo_brings_back_what_was_forgotten_in_its_turn(home: Home, server: ModelServer) -> None:

@@ -69,7 +69,7 @@ class Heartbeat(Plugin):
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")
-        return str(rules.refusal("exec", True, {"command": command})) if rules else ""
+        return str(rules.refusal("exec", {"command": command})) if rules else ""
 
     def tools(self) -> Iterable[Tool]:
         return [replace(tool(self._report, effect="none", open_to=("heartbeat",)), ends=True)]
