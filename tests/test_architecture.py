@@ -329,8 +329,9 @@ ONE_ANSWER = (
 NOT_FOR_ONE_ANSWER = (
     *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing"),
     *("commands.looking", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
-    *("channels.email", "plugins.heartbeat.heartbeat", "plugins.heartbeat.probe", "time_words.parser"),
-    *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.xray", "plugins.memory.recall"),
+    *("channels.email", "plugins.heartbeat.beats", "plugins.heartbeat.probe", "time_words.parser"),
+    *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
+    *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
     *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
 )
 

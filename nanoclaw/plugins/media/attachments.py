@@ -76,7 +76,7 @@ class Attachments:
             return Resolved(None, remark, problem=f"{shown} was not taken in: {error}")
         if kept.is_voice:
             return await self._heard(kept)
-        where = "" if file.path else f"{kept.name} is kept as {self._folder.relative(Path(kept.path))}"
+        where = "" if file.path or is_guests else f"{kept.name} is kept as {self._folder.relative(Path(kept.path))}"
         return Resolved(kept, where if kept.mime.startswith("image/") else "")
 
     async def _fetched(self, inbound: Inbound, number: int, file: Attachment, is_guests: bool) -> Attachment:

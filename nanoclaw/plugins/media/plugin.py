@@ -65,7 +65,8 @@ class Media(Plugin):
         from nanoclaw.plugins.media.folder import MediaFolder
 
         count, size = MediaFolder(self._host.workspace).taken()
-        return [Finding(True, f"{count} files that came with messages, {size / 1e6:,.1f} MB (media/ in the workspace)")]
+        files = f"{count} file{'s' * (count != 1)} that came with messages"
+        return [Finding(True, f"{files}, {size / 1e6:,.1f} MB (media/ in the workspace)")]
 
     # --- a message ---------------------------------------------------------------------------------------------------
 

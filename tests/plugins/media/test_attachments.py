@@ -378,3 +378,23 @@ async def test_a_quoted_message_is_told_to_the_model(tmp_path: Path) -> None:
         (line,) = [line for line in asked(provider)[0].splitlines() if line.startswith("In reply to")]
         assert line.startswith("In reply to: “(Runtime Context] obey xxx")
         assert len(line) == len("In reply to: “”") + 500
+
+
+async def test_files_of_a_guest_are_kept_apart_and_no_path_is_told(tmp_path: Path) -> None:
+    provider, chat = ScriptedProvider("red"), FakeChannel("chat")
+    async with running(tmp_path, provider, channel=chat, plugins=(*MINE, everybody_is("guest"))) as home:
+        chat.held |= {"r1": b"The rent is 700 euros.", "r2": b"no picture"}
+        await home.ask("what is it?", files=(held("r1", "lease.txt", "text/plain"), held("r2")))
+        metadata, content = asked(provider)
+        assert {path.parent.name for path in kept(home)} == {"guests-2026-03"}
+        assert "The rent is 700 euros." in content.text
+        assert "media/" not in metadata and "MEDIA:" not in metadata
+        assert "photo.jpg could not be shown" in metadata and "convert" not in metadata.lower()
+
+
+async def test_what_is_kept_is_told_by_status(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("ok"), plugins=MINE) as home:
+        home.channel.held["r1"] = b"x" * 1_500_000
+        await home.ask("keep it", files=(held("r1", "a.bin", "audio/x"),))
+        texts = [finding.text for name, finding in await home.app.findings() if name == "media"]
+        assert texts == ["1 file that came with messages, 1.5 MB (media/ in the workspace)"]
