@@ -73,8 +73,8 @@ def _checked(item: Mapping[str, Any], rule: str, tools: Collection[str]) -> Forb
 def from_quotes(rule: str, tools: Collection[str]) -> list[Forbidden]:
     """What a rule forbids that says no to what it quotes, or to a tool by its name, without conditions: all that is
     enforced where no model was asked."""
-    quoted = [next(group for group in match.groups() if group).strip() for match in _QUOTED.finditer(rule)]
-    bare = _QUOTED.sub(" ", rule.replace("’", "'"))
+    quoted = [next(group for group in match.groups() if group).strip() for match in re.finditer(_QUOTED, rule)]
+    bare = re.sub(_QUOTED, " ", rule.replace("’", "'"))
     if not re.search(_NO, bare, re.IGNORECASE) or re.search(_CONDITION, bare, re.IGNORECASE):
         return []
     found = [Forbidden(tool=name) for name in re.findall(r"[a-z_]+", bare) if name in tools and _is_no_word(name)]
@@ -119,9 +119,7 @@ def what_is_forbidden(
     return ""
 
 
-_QUOTED = re.compile(
-    r"`([^`]+)`|\"([^\"]+)\"|“([^“”]+)”|„([^“”„]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<![^\W_])'([^']+)'(?![^\W_])"
-)
+_QUOTED = r"`([^`]+)`|\"([^\"]+)\"|“([^“”]+)”|„([^“”„]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<![^\W_])'([^']+)'(?![^\W_])"
 _NO = (
     r"\b(?:never|not|no|don't|avoid|nor|mustn't|can't|forbidden|prohibited|banned|stop|nie|niemals|nicht|kein\w*|verboten"
     r"|jamais|pas|aucune?|interdit\w*|nunca|jamás|prohibido|mai|non|não|нельзя|никогда|не)\b|不|别|別|勿|禁止"
