@@ -1,5 +1,5 @@
-"""Many chats, a tool that hangs, a large state, hours in small, and what a turn writes: through the App with a channel
-that hands in and collects, against a model on loopback that answers at once.
+"""Many chats, a tool that hangs, a large state, hours in small, and what a turn writes: through the program with a
+channel that hands in and collects, against a model on loopback that answers at once.
 
 Usage: durability.py [--soak SECONDS] [--rate MESSAGES_A_SECOND] [--only WORD]. Prints rows of the table in README.md.
 Each figure is measured in a process of its own, which is this file again with the name of a measurement.
@@ -29,13 +29,24 @@ from measure import PYTHON, environment, run
 from model_server import ModelServer, Reply
 
 from nanoclaw.core import config as configuration
-from nanoclaw.core.app import App, open_app
+from nanoclaw.core.app import App
+from nanoclaw.core.build import build
 from nanoclaw.core.channel import Deliver, Hints
-from nanoclaw.core.events import Event, TurnEnded
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Inbound,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 
 CHATS, MESSAGES, SECONDS = 50, 20, 60.0
 TOOLS = 20
@@ -79,7 +90,7 @@ def _text(message: dict[str, Any]) -> str:
 class Crowd:
     """A channel with any number of chats. `answers` has, for each, when an answer came and what it said."""
 
-    name, hints, alive = "crowd", Hints(), None
+    name, hints, alive = "terminal", Hints(bursts=False), None
 
     def __init__(self) -> None:
         self.answers: dict[str, asyncio.Queue[tuple[float, str]]] = {}
@@ -113,7 +124,7 @@ class Live:
         self._count += 1
         message = UserMessage(text, clock())
         identity = f"{os.getpid()}-{self._count}"
-        await self.app.assistant.deliver(Inbound(Address(Crowd.name, chat), "owner", identity, message))
+        await self.app.deliver(Inbound(Address(Crowd.name, chat), "owner", identity, message))
 
     async def ask(self, chat: str, text: str) -> tuple[float, str]:
         """Seconds until the answer, and the answer."""
@@ -129,17 +140,18 @@ def clock() -> datetime:
 
 @asynccontextmanager
 async def live() -> AsyncIterator[Live]:
-    """The whole App as a chat builds it, schedule and socket included."""
+    """The whole program, with all that plugins do in the background."""
     crowd = Crowd()
-    async with open_app(configuration.load(os.environ), crowd, MODEL, listens=True) as app:
-        serving = asyncio.create_task(app.run())
-        life = Live(app, crowd)
-        try:
-            await life.ask("warm", "#0#")
-            yield life
-        finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+    app = build(configuration.load(os.environ), channels=[crowd], model=MODEL)
+    serving = asyncio.create_task(app.run(wakes=True))
+    life = Live(app, crowd)
+    try:
+        await life.ask("warm", "#0#")
+        yield life
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await app.aclose()
 
 
 async def busy(seconds: str) -> dict[str, float]:
@@ -166,7 +178,7 @@ async def busy(seconds: str) -> dict[str, float]:
         began, cpu = time.monotonic(), time.process_time()
         right = await asyncio.gather(*(chat(f"chat-{number}", life, began) for number in range(CHATS)))
         wall = time.monotonic() - began
-        await life.app.assistant.idle()
+        await life.app.conversations.idle()
         assert all(life.crowd.of(f"chat-{number}").empty() for number in range(CHATS)), "answered twice"
     return {
         "right": sum(right),
@@ -253,7 +265,7 @@ async def writing() -> dict[str, float]:
     async with live() as life:
         before = written()
         _, answer = await life.ask("long", "#write# #7#")
-        await life.app.assistant.idle()
+        await life.app.conversations.idle()
         after = written()
     assert "#7#" in answer and len(list((config.workspace_path / "plans").iterdir())) == TOOLS, answer
     return {name: after[name] - before[name] for name in after}
@@ -288,20 +300,23 @@ async def opening() -> dict[str, float]:
 
 def fill(store: Store, chat: str, size: int, length: int) -> None:
     """Turns as they happen, until their results have so many bytes."""
-    address = Address(Crowd.name, chat)
-    inbox, session = Inbox(store, clock), Sessions(store, clock).of(address)
+    address, transactions = Address(Crowd.name, chat), Transactions(store, clock)
+    sessions = Sessions(transactions)
+    session = sessions.of(address)
     for number in range(size // length):
         said = UserMessage(f"Question {number}: what does the plan say?", clock())
-        row = inbox.accept(Inbound(address, "owner", f"{chat}-{number}", said))
+        inbound = Inbound(address, "owner", f"{chat}-{number}", said, role="owner")
+        row = transactions.write(lambda tx, inbound=inbound: tx.deliver(inbound))
         assert row is not None
-        journal = session.begin_turn([row], (UserMessage(f"[metadata {number}]", clock(), "runtime"), said))
+        messages = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
+        journal = session.begin_turn(sessions.next_turn(), [row], messages)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan-{number}.md"}}')
         result = ToolResult(
             call.id, call.name, f"{number} Water the plants. "[:20].ljust(20, ".") * (length // 20), clock()
         )
         journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage("It says to water the plants.", clock())
-        journal.end(TurnEnded(answer.text, "answered"), (answer,), None, MODEL)
+        journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
 
 
 def _percentile(values: list[float], percent: int) -> float:
