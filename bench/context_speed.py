@@ -5,6 +5,7 @@ Each figure comes from a process of its own; the folder with the notes may be gi
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -31,28 +32,21 @@ def main(root: Path) -> None:
 
 
 def measure(root: Path, what: str) -> None:
-    from nanoclaw.core.context import ContextBuilder
-    from nanoclaw.core.parts import open_image, shipped
-    from nanoclaw.core.workspace import Workspace
-    from nanoclaw.plugins.memory.search import NoteSearch
+    from nanoclaw.core.build import build
+    from nanoclaw.core.config import load
+    from nanoclaw.providers.scripted import ScriptedProvider
 
     before, begun = memory_megabytes(), time.process_time()
-    notes = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
-    builder = ContextBuilder(
-        root,
-        template=shipped("workspace_template"),
-        skill_folders=(root / "skills",),
-        tools=frozenset({"read_file", "memory_search"}),
-        clock=lambda: NOW,
-        zone="UTC",
-        open_image=open_image,
-        recall=(lambda query, talk, now, budget: []) if what == "warm without notes" else notes.recall,
-    )
+    home = root.with_name(f"{root.name}-home")
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f"[workspace]\npath = {json.dumps(str(root))}\n")
+    plugins = ["skills", "files"] if what == "warm without notes" else ["memory", "skills", "files"]
+    config = load({"NANOCLAW_HOME": str(home), "TZ": "UTC"})
+    app = build(config, provider=ScriptedProvider(), plugins=plugins, clock=lambda: NOW)
 
     def fresh(question: str) -> float:
         started = time.process_time()
-        opening = builder.open(question)
-        builder.build_messages((), question, opening=opening, notes=opening.notes)
+        app.builder.build_messages((), question)
         return (time.process_time() - started) * 1_000
 
     fresh("Where did I put the kagede?")
@@ -60,11 +54,11 @@ def measure(root: Path, what: str) -> None:
         print(f"{what}: {time.process_time() - begun:.2f} s CPU, {memory_megabytes() - before:.0f} MB more")
         return
     words = vocabulary()
-    fresh(f"What about {words[10]}?")  # from here on the folder is watched
+    fresh(f"What about {words[10]}?")
     times = sorted(fresh(f"What did I do with {words[50 + n]} and {words[900 + 7 * n]}?") for n in range(100))
     print(f"{what}: median {times[50]:.1f} ms, 90 % {times[90]:.1f} ms CPU, {memory_megabytes() - before:.0f} MB more")
     if what == "warm":
-        note, more = root / "memory" / "2020-05-05.md", list[float]()
+        note, more = root / "memory" / "2025-12-28.md", list[float]()
         old = note.read_text()
         for n in range(9):
             note.write_text(old if n % 2 else old + "- 23:00 the quagga came\n")
