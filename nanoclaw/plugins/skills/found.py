@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
-from nanoclaw.plugins.skills.skills import Means, Skill, body, discover, summary, survey
+from nanoclaw.plugins.skills.skills import SUMMARY_CHARACTERS, Means, Skill, body, discover, summary, survey
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
@@ -58,8 +58,9 @@ class FoundSkills:
             else:
                 listed.append(skill)
                 shortened |= {"active_skills"} if text else set()
-        choice = summary(listed)
-        if choice != summary(listed, sys.maxsize):
+        choice = summary(listed, sys.maxsize)
+        if len(choice) > SUMMARY_CHARACTERS:
+            choice = summary(listed)
             shortened.add("skills")
         return Shown(bodies, escape(choice), frozenset(shortened))
 
