@@ -8,6 +8,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nanoclaw.core.errors import NanoclawError, ToolError
@@ -124,16 +125,22 @@ def tool(
     The docstring is what the model reads; `Annotated[str, "…"]` describes a parameter. Types: str, int, float, bool,
     list of these, Literal, and any of them `| None`. Raises TypeError at once for anything else.
     """
-    hints = typing.get_type_hints(run, include_extras=True)
-    first = next(iter(inspect.signature(run).parameters), "")
-    wants_context = hints.get(first) is ToolContext
-    schema = schema_of(run, skipped=wants_context)
-    name = run.__name__.lstrip("_")
-    description = inspect.cleandoc(run.__doc__ or "")
-    if not description:
-        raise TypeError(f"tool {run.__name__} needs a docstring: it is what the model reads")
+    name, description, schema, wants_context = _read(getattr(run, "__func__", run), hasattr(run, "__self__"))
     spec = ToolSpec(name, description, schema, tuple(examples))
     return Tool(spec, run, effect, wants_context, open_to=frozenset(open_to))
+
+
+@lru_cache(maxsize=512)  # plugins make their tools anew for each context
+def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict[str, Any], bool]:
+    """Name, description and schema of a tool; True where it wants its context."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    first = [*inspect.signature(function).parameters, "", ""][is_method]
+    wants_context = hints.get(first) is ToolContext
+    schema = schema_of(function, skipped=is_method + wants_context)
+    description = inspect.cleandoc(function.__doc__ or "")
+    if not description:
+        raise TypeError(f"tool {function.__name__} needs a docstring: it is what the model reads")
+    return function.__name__.lstrip("_"), description, schema, wants_context
 
 
 class Toolbox:
