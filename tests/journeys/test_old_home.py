@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.messages import Address
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.providers.scripted import ScriptedProvider
@@ -95,3 +96,74 @@ async def test_a_conversation_goes_on_with_its_summary(settled: Path) -> None:
         whole = "".join(message.text for message in program.app.sessions.of(MAIN).whole())
         assert "the plumber came" in whole
         assert "oat milk, please" in whole
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("/pins", "1. Be brief."),
+        ("/pins", "2. Never run git push."),
+        ("/jobs", "3: reminder “drink”"),
+        ("/jobs", "2: reminder “water the plants”, every day at 09:00 Europe/Berlin, next: Sat 7 Mar 2026, 09:00"),
+        ("/jobs", "4: reminder “call Anna”, Sun 8 Mar 2026, 10:00 Europe/Berlin"),
+        ("/jobs", "6: task “Plan the week” for telegram:1, every Monday at 07:30 Europe/Berlin"),
+        ("done 3", "Done: drink."),
+        ("/receipts", "- 2026-03-06 12:00 edited lists/shopping.md"),
+        ("/memory log", "- 2026-03-06 12:00 MEMORY.md: noted “Likes tea” (memory_add)"),
+        ("/heartbeat", "not due: Letters: watch notes/inbox.md (notes/inbox.md is as it was 14:51)"),
+        ("/history", "you: and now?"),
+        ("/why", "Model: ollama/small"),
+    ],
+)
+async def test_a_command_knows_what_was_said_and_done_before(settled: Path, said: str, answer: str) -> None:
+    async with running(settled, clock=HandClock(NOON + timedelta(hours=4))) as program:
+        assert answer in await program.ask(said)
+
+
+async def test_what_was_written_can_still_be_undone(settled: Path) -> None:
+    async with running(settled) as program:
+        list_ = program.workspace / "lists" / "shopping.md"
+        assert list_.read_text() == "bread\noat milk\n"
+        await program.ask("/undo")
+        assert list_.read_text() == "bread\nmilk\n"
+
+
+async def test_accounts_that_were_linked_and_let_in_still_are(settled: Path) -> None:
+    telegram, model = FakeChannel("telegram"), ScriptedProvider("Hello Anna.", "Hello Dora.")
+    async with running(settled, model, others=[telegram]) as program:
+        for sender, answer in (("1", "Hello Anna."), ("4", "Hello Dora.")):
+            await program.write_from(Address("telegram", sender), sender, "hello")
+            assert (await telegram.sent.get()).text == answer
+        await program.write_from(Address("telegram", "3"), "3", "hello")  # who has only asked
+        await program.app.conversations.idle()
+        assert telegram.sent.empty()
+    owners, guests = (request.tools for request in model.requests)
+    assert {tool.name for tool in guests} < {tool.name for tool in owners}
+
+
+async def test_a_note_is_recalled(settled: Path) -> None:
+    model = ScriptedProvider("The plumber.")
+    async with running(settled, model) as program:
+        await program.ask("/new")
+        assert await program.ask("Who came, the plumber or the painter?") == "The plumber."
+    assert "The plumber came." in model.requests[0].system.text
+    assert "Likes tea" in model.requests[0].system.text
+
+
+async def test_every_key_of_its_configuration_means_what_it_meant(settled: Path, tmp_path: Path) -> None:
+    text = (tmp_path / "config.toml").read_text("utf-8")
+    telegram = FakeChannel("telegram")
+    async with running(settled, ScriptedProvider("Hello Bob."), settings=text, others=[telegram]) as program:
+        assert "$0 spent of $5.00" in await program.ask("/budget")
+        assert "Heartbeats and jobs: $0 of $0.50 today" in await program.ask("/budget")
+        await program.write_from(Address("telegram", "2"), "2", "hello")  # allow_from
+        assert (await telegram.sent.get()).text == "Hello Bob."
+        await program.write_from(Address("telegram", "7"), "7", "hello", name="Eve")  # policy = pairing
+        assert "code" in (await telegram.sent.get()).text
+        config = program.app.config
+        assert (config.model.fallback, config.model.tool_mode, config.limits.rounds) == (
+            ("ollama/smaller",),
+            "native",
+            20,
+        )
+        assert program.app.secrets == ("123456:not-a-real-token",)
