@@ -21,7 +21,7 @@ LOOKS = 20
 """As many codes are compared with one that is over while as long passes."""
 
 ASKING = timedelta(days=1)
-"""So long the owner may let a stranger in who was told a code."""
+"""The time in which the owner may let a stranger in who was told a code."""
 ASKS_AN_HOUR = 10
 """Strangers of a channel who are told a code in an hour; the same one once in that time."""
 

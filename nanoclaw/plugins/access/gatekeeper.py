@@ -97,8 +97,6 @@ class Gatekeeper:
 
     def decide(self, inbound: Inbound, tx: Tx) -> Decision:
         """Let a message in, with its role and conversation, or ignore it."""
-        if inbound.address.channel == TERMINAL:
-            return replace(inbound, role="owner")
         if self._links(inbound, tx):
             return "ignore"
         admission = self.admission(inbound)
@@ -122,7 +120,7 @@ class Gatekeeper:
         return "ignore"
 
     def admission(self, inbound: Inbound) -> Admission:
-        """What is to become of a message of a chat channel, by rules and accounts alone."""
+        """Judge a message by rules and accounts alone."""
         channel = inbound.address.channel
         role, rules = self.role(channel, inbound.sender), self.rules(channel)
         if not inbound.is_group:

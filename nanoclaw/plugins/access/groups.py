@@ -1,4 +1,4 @@
-"""What is said to others in groups that are allowed: kept in memory as background for the next one who asks."""
+"""Group talk: lines that were said to others, kept in memory as background for the next one who asks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMAND = re.compile(r"/[A-Za-z][\w-]*(@\S+)?(\s|$)")
 
 
 class Overheard(NamedTuple):
-    """Something said in a group; `number` counts up, `chat` is the conversation of who said it. `is_told`: it was said
+    """A line said in a group; `number` counts up, `chat` is the conversation of who said it. `is_told`: it was said
     to the assistant."""
 
     number: int
@@ -52,7 +52,7 @@ class GroupTalk:
         remember(self._groups, key, kept, GROUPS)
 
     def change(self, inbound: Inbound, now: datetime) -> Overheard | None:
-        """What was overheard of a message before it was changed; it reads from now on as it was changed."""
+        """Note what a message says now; returns it as it was overheard before."""
         kept = self._groups.get(_group(inbound), deque[Overheard]())
         found = next((one for one in kept if one.id == inbound.external_id), None)
         if found:
@@ -60,12 +60,13 @@ class GroupTalk:
         return found
 
     def drop(self, inbound: Inbound) -> None:
+        """Forget a message that is handed in after all."""
         kept = self._groups.get(_group(inbound), deque[Overheard]())
         for one in [one for one in kept if one.id == inbound.external_id]:
             kept.remove(one)
 
     def background(self, inbound: Inbound) -> str:
-        """What its conversation has not been told yet; what it was asked itself is in its history."""
+        """Lines that its conversation has not been told yet; what it was asked itself is in its history."""
         if _COMMAND.match(inbound.message.text.strip()):
             return ""
         heard, own = self._heard.get(inbound.address, 0), inbound.address.chat

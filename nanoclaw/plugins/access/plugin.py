@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
-from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
-from nanoclaw.plugins.access.gatekeeper import Decision, Gatekeeper
 from nanoclaw.plugins.access.rules import ChannelRules
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 
 MAIN = Address("terminal", "main")
 
@@ -65,13 +67,23 @@ class Access(Plugin):
             UNIQUE (channel, sender)
         ) STRICT""",
     )
+    marks = (
+        *("people.role", "people.at", "chats.sender", "asking.chat", "asking.code", "asking.at"),
+        *("links.salt", "links.sha256", "links.until", "links.state", "links.wrong_until"),
+    )
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
-        self._host, self._accounts = host, Accounts(host)
+        self._host, self._shared = host, MAIN if settings.owner == "shared" else None
         core = host.get("core")
-        rules = {name: _rules(core.config, name, table.spec.ids) for name, table in core.chat_apps.items()}
-        self._gatekeeper = Gatekeeper(host, self._accounts, rules, MAIN if settings.owner == "shared" else None)
-        self.public = self._gatekeeper
+        self._rules = {name: _rules(core.config, name, table.spec.ids) for name, table in core.chat_apps.items()}
+
+    @cached_property
+    def public(self) -> Gatekeeper:
+        """Made when somebody asks: in a terminal alone nobody does."""
+        from nanoclaw.plugins.access.accounts import Accounts
+        from nanoclaw.plugins.access.gatekeeper import Gatekeeper
+
+        return Gatekeeper(self._host, Accounts(self._host), self._rules, self._shared)
 
     def commands(self) -> Iterable[Command]:
         pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
@@ -81,22 +93,24 @@ class Access(Plugin):
             Command("link", link, self._link, open_to=frozenset({"person", "guest"}), cli=True),
         ]
 
-    def on_message(self, inbound: Inbound, tx: Tx) -> Decision:
-        return self._gatekeeper.decide(inbound, tx)
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:
+        return None if inbound.address.channel == MAIN.channel else self.public.decide(inbound, tx)
 
     def conversation_of(self, address: Address) -> Address | None:
-        return self._gatekeeper.conversation_of(address)
+        return None if address.channel == MAIN.channel else self.public.conversation_of(address)
 
     def _pair(self, said: Said, tx: Tx) -> str | Reply:
-        code = code_in(said.argument)
+        from nanoclaw.plugins.access.accounts import code_in, shown
+
+        code, accounts = code_in(said.argument), self.public.accounts
         if not code:
-            waiting = self._accounts.requests()
+            waiting = accounts.requests()
             lines = [
                 f"- {shown(one.code)}: {one.name or 'no name'}, {one.address.channel} id {one.sender}"
                 for one in waiting
             ]
             return "\n".join(lines) or "Nobody waits to be let in."
-        found = self._accounts.approve(tx, code)
+        found = accounts.approve(tx, code)
         if found is None:
             return "Nobody waits by that code; a code holds for a day. /pair lists who waits."
         tx.send(Outbound(found.address, "You may talk to me now."))
@@ -108,7 +122,7 @@ class Access(Plugin):
         if said.argument.startswith("--") and said.address.channel == MAIN.channel:
             from nanoclaw.plugins.access.on_the_machine import OnTheMachine
 
-            return OnTheMachine(self._host, self._gatekeeper).carry_out(said.argument, tx)
+            return OnTheMachine(self._host, self.public).carry_out(said.argument, tx)
         if said.argument:
             return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
         return (

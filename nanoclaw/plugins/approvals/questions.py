@@ -1,4 +1,4 @@
-"""Where and how the owner is asked, and what counts as their answer."""
+"""Questions to the owner: where and how they are asked, and which words answer them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class OwnerQuestions:
         return self.which(is_yes, place) if meant or any(one.about == place for one in here) else None
 
     def which(self, is_yes: bool, place: Address) -> str:
-        """What is said to a yes or no that does not tell which question it answers."""
+        """Ask back after a yes or no that does not tell which question it answers."""
         word = "yes" if is_yes else "no"
         named = " or ".join(f"/{word} {number}" for number in self._in_reach(place))
         return f"Which question? Say {named or f'/{word} and its number'}."

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
-from nanoclaw.core.errors import ConfigError, LimitReached
+from nanoclaw.core.errors import LimitReached
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest
 from nanoclaw.core.plugin import Command, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.token_estimate import estimate_request
-from nanoclaw.plugins.budget.spending import BudgetSettings, PendingRequest, Reservation, Spending
+from nanoclaw.plugins.budget.settings import BudgetSettings
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.budget.spending import Reservation, Spending
 
 
 class Budget(Plugin):
@@ -40,10 +43,15 @@ class Budget(Plugin):
     marks = ("reservations.at", "reservations.origin", "budget_marks.name", "budget_marks.value")
 
     def __init__(self, host: Host, settings: BudgetSettings) -> None:
-        _check(settings)
-        self._host = host
-        self._spending = Spending(host, settings)
+        settings.check()
+        self._host, self._settings = host, settings
         self._held: dict[int, list[Reservation]] = {}  # of requests under way, by the identity of their history
+
+    @cached_property
+    def _spending(self) -> Spending:
+        from nanoclaw.plugins.budget.spending import Spending  # without a limit nobody asks
+
+        return Spending(self._host, self._settings)
 
     def commands(self) -> Iterable[Command]:
         help_ = "what was spent today and this month; /budget yes goes on beyond the limit until the day ends"
@@ -51,9 +59,9 @@ class Budget(Plugin):
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
         """Reserve what the request may cost; shorten its answer where the money is short, or refuse it."""
-
-        if not self._spending.is_limited:
+        if not self._settings.is_set:
             return None
+        from nanoclaw.plugins.budget.spending import PendingRequest
 
         def count() -> int:
             estimated = estimate_request(request.system.text, request.tools, request.history, request.model)
@@ -91,12 +99,3 @@ class Budget(Plugin):
         if word:
             return "/budget shows what was spent; /budget yes lets it go on until the day ends, whatever the limit."
         return self._spending.in_words()
-
-
-def _check(settings: BudgetSettings) -> None:
-    for name, value in (("day_usd", settings.day_usd), ("month_usd", settings.month_usd)):
-        if not 0 <= value < math.inf:
-            raise ConfigError(f"limits.{name} must be an amount of US dollars, 0 for no limit, not {value}.")
-    if not 0 <= settings.heartbeat_share <= 1:
-        share = settings.heartbeat_share
-        raise ConfigError(f"limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")

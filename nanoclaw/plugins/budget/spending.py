@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.dollars import dollars
+from nanoclaw.plugins.budget.settings import BudgetSettings, Span
 
-Span = Literal["day", "month"]
 _OF: dict[Span, str] = {"day": "today", "month": "this month"}
 
 WARN_SHARE = 0.8
@@ -34,25 +34,6 @@ class Prices(Protocol):
     def is_local(self, model: str) -> bool:
         """True: a server on this machine answers, and that counts as free."""
         ...
-
-
-class BudgetSettings(NamedTuple):
-    """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
-    `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name. The
-    models of `fallback` may answer in place of any."""
-
-    day_usd: float = 0.0
-    month_usd: float = 0.0
-    heartbeat_share: float = 0.2
-    count_local: bool = False
-    fallback: tuple[str, ...] = ()
-
-    @property
-    def is_set(self) -> bool:
-        return bool(self.day_usd or self.month_usd)
-
-    def of(self, span: Span) -> float:
-        return self.day_usd if span == "day" else self.month_usd
 
 
 class Reservation(NamedTuple):
@@ -91,10 +72,6 @@ class Spending:
         self._host, self._limit = host, limit
         self._known: _Spent | None = None
         self._left: int = host.read("SELECT coalesce(max(id), 0) FROM reservations")[0][0]  # by an earlier process
-
-    @property
-    def is_limited(self) -> bool:
-        return self._limit.is_set
 
     @property
     def _prices(self) -> Prices:
@@ -235,7 +212,7 @@ class Spending:
         return [span for span in spans if self._limit.of(span)]
 
     def _most(self, span: Span) -> float:
-        """What is for heartbeats and jobs."""
+        """The share of heartbeats and jobs."""
         return self._limit.of(span) * self._limit.heartbeat_share
 
     def _left_for(self, origin: str) -> float:

@@ -177,7 +177,7 @@ class Messages(Plugin):
         return said
 
     async def _status(self, row: int, outbound: Outbound) -> SendStatus:
-        """As far as it comes while somebody waits. What failed once is tried again later, so it is not waited for."""
+        """Wait a little for the platform. What failed once is tried again later, so it is not waited for."""
         until, looks = time.monotonic() + WAIT_SECONDS, iter(_LOOK_SECONDS)
         sql = "SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?"
         while True:
