@@ -39,13 +39,9 @@ class LinkedAccount(NamedTuple):
     name: str
     since: datetime
 
-    def __str__(self) -> str:
-        return f"{self.name or 'no name'} (id {self.sender})"
-
 
 class LinkCode(NamedTuple):
-    """How it stands with the code of a channel; `wrong` counts the wrong ones of late, `sender` is the account that it
-    has linked."""
+    """State of a channel's code; `wrong` counts the wrong ones of late, `sender` is the account that it has linked."""
 
     state: LinkState
     until: datetime
@@ -66,7 +62,7 @@ class PairingRequest(NamedTuple):
 
 
 def new_code() -> str:
-    """With a digit and a letter in it, as no ordinary word has both."""
+    """Make a code with a digit and a letter in it, as no ordinary word has both."""
     while True:
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
         if _is_mixed(code):

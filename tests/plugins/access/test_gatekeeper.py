@@ -559,6 +559,16 @@ async def test_a_guest_who_becomes_the_owner_is_answered_as_such_at_once(tmp_pat
     assert shown == [False, True, False]
 
 
+async def test_without_access_only_the_terminal_is_let_in(tmp_path: Path) -> None:
+    channel, model = FakeChannel("telegram"), ScriptedProvider("Hello.")
+    written = f"[channels.telegram]\n{TELEGRAM}\n"
+    async with running(tmp_path, model, settings=written, others=[channel], without=["access"]) as home:
+        await home.write_from(Address("telegram", GUEST), GUEST, "hello")
+        assert await home.ask("hello") == "Hello."
+        assert channel.sent.empty()
+        assert home.rows("SELECT DISTINCT channel FROM inbox") == [("terminal",)]
+
+
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
