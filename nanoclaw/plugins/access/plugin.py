@@ -120,9 +120,9 @@ class Access(Plugin):
         """Answer what is no code, or no longer one: the right one never comes here. On the machine itself, accounts
         are listed and changed."""
         if said.argument.startswith("--") and said.address.channel == MAIN.channel:
-            from nanoclaw.plugins.access.on_the_machine import OnTheMachine
+            from nanoclaw.plugins.access.account_command import AccountCommand
 
-            return OnTheMachine(self._host, self.public).carry_out(said.argument, tx)
+            return AccountCommand(self._host, self.public).carry_out(said.argument, tx)
         if said.argument:
             return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
         return (

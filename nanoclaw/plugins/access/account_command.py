@@ -1,4 +1,4 @@
-"""Who may talk to the assistant, as the owner sees and changes it on the machine itself: `nanoclaw link --list` …"""
+"""`nanoclaw link --list`, `--approve`, `--remove`: accounts as the owner sees and changes them on the machine itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 USAGE = "use /link --list, /link --approve CODE [CHANNEL] or /link --remove CHANNEL:ID"
 
 
-class OnTheMachine:
+class AccountCommand:
     """Raises ConfigError for what cannot be done."""
 
     def __init__(self, host: Host, gatekeeper: Gatekeeper) -> None:
