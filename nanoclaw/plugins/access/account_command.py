@@ -1,4 +1,4 @@
-"""`nanoclaw link --list`, `--approve`, `--remove`: accounts as the owner sees and changes them on the machine itself."""
+"""`nanoclaw link --list`, `--approve`, `--remove`: accounts as the owner sees and changes them on the machine."""
 
 from __future__ import annotations
 
