@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
 from nanoclaw.core.store.history import Placed
+from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
@@ -49,7 +50,7 @@ def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
     parts = [BEGIN, summary]
-    said = [one.message.text for one in older if one.id and is_said(one.message)]
+    said = [without_documents(one.message.text) for one in older if one.id and is_said(one.message)]
     if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
         parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
     if asked:
@@ -62,7 +63,7 @@ def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked
 def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
     """What identifiers are looked for in: the person's words and the earlier summary first, and newer ones first."""
     newest_first = [one.message for one in reversed(older) if one.id]
-    yield from (message.text for message in newest_first if is_said(message))
+    yield from (without_documents(message.text) for message in newest_first if is_said(message))
     yield from re.split(r"\n|; ", earlier)
     for message in newest_first:
         if isinstance(message, AssistantMessage):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import selectors
 import stat
 import subprocess
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
+
+from nanoclaw.documents.marks import escape
 
 CHARACTERS = 12_000
 """Budget for one document, unless the caller gives another."""
@@ -81,22 +82,6 @@ def read_document(
         tell(remark)
         remark = f"[... {remark} ...]"
     return "\n".join(part for part in (opening, text, remark, end) if part)
-
-
-def escape(text: str) -> str:
-    """A document's text with marks like ours made harmless."""
-    return re.sub(_MARK, lambda run: run[0].replace("[", "("), text) if "[" in text else text
-
-
-def without_documents(text: str) -> str:
-    """A message without the documents in it."""
-    return re.sub(_WHOLE, "", text).strip() if "[attached file " in text else text
-
-
-# Patterns are compiled (and kept by `re`) when first needed. The run of signs before the word is taken at once: to try
-# it from each bracket anew would be quadratic.
-_MARK = r"(?i)(?<![\W_])[\W_]++(?=(?:end[\W_]*+of[\W_]*+)?attached[\W_]*+file|media[\W_]*+attached)"
-_WHOLE = r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end of attached file [^\n]*\]\n*"
 
 
 @dataclass

@@ -11,6 +11,7 @@ from nanoclaw.core.metadata import below, one_line
 from nanoclaw.core.plugin import Command, Draft, Host, NoteRef, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.documents.marks import without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.search import NoteSearch
@@ -139,7 +140,7 @@ def _note_line(note: Hit) -> str:
 def _recent_talk(history: Sequence[Message]) -> list[str]:
     """Texts said last by either side, the oldest first."""
     said = [
-        message.text
+        without_documents(message.text)
         for message in history[-20:]
         if (isinstance(message, UserMessage) and message.origin != "runtime") or isinstance(message, AssistantMessage)
     ]
