@@ -16,9 +16,9 @@ from nanoclaw.core.app import App
 from nanoclaw.core.build import build
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.config import Config, load
-from nanoclaw.core.conversation import Manners
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider

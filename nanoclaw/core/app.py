@@ -19,11 +19,11 @@ from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.conversation import Manners
 from nanoclaw.core.conversations import Conversations
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.home import shipped
 from nanoclaw.core.host import spawned
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,

@@ -131,6 +131,10 @@ class Asks:
         sql = "SELECT call, sha256, answer FROM asks WHERE turn = ?"
         return {call: (sha256, answer) for call, sha256, answer in self._store.rows(sql, turn)}
 
+    def waits(self, turn: int) -> bool:
+        """True while a turn has questions without an answer."""
+        return not all(answer for _, answer in self.of_turn(turn).values())
+
     def drop(self, turn: int) -> None:
         """Answer all that a turn waits for with no, as it ends without it."""
         for question in self.open():
@@ -164,7 +168,7 @@ class Asks:
         if future := self._futures.get(question.number):
             if not future.done():
                 future.set_result(is_yes)
-        elif question.turn and self.waiter and all(answer for _, answer in self.of_turn(question.turn).values()):
+        elif question.turn and self.waiter and not self.waits(question.turn):
             self.waiter.answered(question.turn)
 
     def _close(self, question: Question) -> None:

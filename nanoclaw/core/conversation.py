@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import Commands, is_talk, short
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
+from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.places import Places
-from nanoclaw.core.runner import Accepted, Runner
-from nanoclaw.core.store import codec
+from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
-
-BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
-"""What follows within so long after the last message is one thought with it, and so long at most is waited."""
-
-RETRY_SECONDS = (30, 60, 120, 300)
-"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
 
 NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
 
@@ -41,20 +34,6 @@ class Outlook(Protocol):
     def retry(self, conversation: Conversation, seconds: float) -> asyncio.TimerHandle: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """An open turn that is to be taken up again."""
-
-    turn: OpenTurn
-
-    @property
-    def address(self) -> Address:
-        return self.turn.address
-
-
-Item = Accepted | Resumed
-
-
 class PausedTurn(NamedTuple):
     """A turn that waits: for a model that cannot be reached (asked `tries` times), or for the owner's yes. `behind`
     came meanwhile, and is answered after it."""
@@ -64,16 +43,6 @@ class PausedTurn(NamedTuple):
     waits_for_owner: bool = False
     timer: asyncio.TimerHandle | None = None
     behind: tuple[Accepted, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Manners:
-    """How conversations behave. `queue`: what comes while a turn runs joins it ("steer") or waits ("followup")."""
-
-    queue: Literal["steer", "followup"] = "steer"
-    burst_seconds: float = BURST_SECONDS
-    burst_most_seconds: float = BURST_MOST_SECONDS
-    retry_seconds: Sequence[float] = RETRY_SECONDS
 
 
 class Conversation:
@@ -91,15 +60,14 @@ class Conversation:
     ) -> None:
         self.address, self._runner, self._commands, self._asks = address, runner, commands, asks
         self._places, self._outlook, self._manners = places, outlook, manners
-        self._queue: deque[Item] = deque()
+        self._queue = MessageQueue(runner.inbox)
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
         self._turn: RunningTurn | None = None
         self._paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._told_to_wait: set[int] = set()
-        self._began: datetime | None = None  # when the last turn did
-        self._news = asyncio.Event()
+        self._began: datetime | None = None  # when the last turn's message was taken up
         self.leaves = False
         """The process ends: what runs is left to the next start; True for whatever nobody sees ended."""
         self.closes = False
@@ -107,9 +75,8 @@ class Conversation:
     # --- the queue ---------------------------------------------------------------------------------------------------
 
     def put(self, item: Item) -> None:
-        self._queue.append(item)
-        self._news.set()
-        if self._turn and isinstance(item, Accepted) and self._belongs(item):
+        self._queue.put(item)
+        if self._turn and self._joining(self._turn):
             self._turn.rejoin()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
@@ -123,7 +90,7 @@ class Conversation:
         """The message that is being answered, unless that was stopped."""
         if self._item is None or (self._worker and self._worker.cancelling()):
             return None
-        return self._item.turn.inbound if isinstance(self._item, Resumed) else self._item.inbound
+        return self._item.inbound
 
     async def idle(self) -> None:
         if self._worker:
@@ -142,7 +109,7 @@ class Conversation:
         """Handle one item after the other. One of the four places that catch everything."""
         me = asyncio.current_task()
         while self._queue:
-            item = self._item = self._queue.popleft()
+            item = self._item = self._queue.take()
             try:
                 await self._handle(item)
             except Exception as error:
@@ -153,6 +120,7 @@ class Conversation:
                 me.uncancel()
 
     async def _handle(self, item: Item) -> None:
+        self._queue.has_news = False
         if isinstance(item, Resumed):
             await self._go_on(item.turn)
             return
@@ -160,11 +128,11 @@ class Conversation:
             self._places.show(
                 item.address, Notice(f"going on with what was waiting: “{short(item.inbound.message.text)}”")
             )
-        item = self._as_it_reads_now(item)
+        item = self._queue.as_it_reads_now(item)
         if self._commands.is_command(item.inbound):
             await self._carry_out(item)
         else:
-            await self._answer(await self._collected(item))
+            await self._answer(item)
 
     async def _carry_out(self, item: Accepted) -> None:
         """A command that takes its turn in the queue."""
@@ -177,86 +145,37 @@ class Conversation:
                 raise
             (done, dropped), reason = self._cut(item.inbound), "cancelled"
         if isinstance(done, UserMessage):
-            await self._answer([replace(item, inbound=replace(item.inbound, message=done))])
+            await self._answer(replace(item, inbound=replace(item.inbound, message=done)))
         else:
             self.reply(item, done, reason, dropped)
 
-    async def _collected(self, first: Accepted) -> list[Accepted]:
-        """The messages of one thought: what follows the first within a moment, and what waits behind it already."""
-        if not is_talk(first.inbound):
-            return [first]
-        if self._places.collects(first.address) and not first.is_left_over and self._paused is None:
-            loop = asyncio.get_running_loop()
-            until = loop.time() + self._manners.burst_most_seconds
-            while (left := min(self._manners.burst_seconds, until - loop.time())) > 0:
-                self._news.clear()
-                try:
-                    async with asyncio.timeout(left):
-                        await self._news.wait()
-                except TimeoutError:
-                    break
-            return [self._as_it_reads_now(first), *self._take_next(first.address)]
-        if self._manners.queue == "followup" and self._was_written_meanwhile(first):
-            return [first, *self._take_next(first.address)]
-        return [first]
-
-    def _take_next(self, address: Address) -> list[Accepted]:
-        """Take what waits next out of the queue, as long as it is talk from the same address."""
-        taken = list[Accepted]()
-        while self._queue:
-            item = self._queue[0]
-            if not isinstance(item, Accepted) or item.address != address or item.is_left_over:
-                break
-            if not is_talk((item := self._as_it_reads_now(item)).inbound):
-                break
-            taken.append(item)
-            self._queue.popleft()
-        return taken
-
-    def _as_it_reads_now(self, item: Accepted) -> Accepted:
-        """A message that waited may have been changed; of one that was begun the first words count."""
-        return replace(item, inbound=self._runner.inbox.read(item.row))
-
-    def _was_written_meanwhile(self, item: Accepted) -> bool:
-        """True for what was said since the last turn began. What was said before, while the program was off, has an
+    def _joining(self, turn: RunningTurn) -> list[Accepted]:
+        """What waits and can become part of the running turn. What was said before, while the program was off, has an
         answer of its own."""
-        return self._began is not None and item.inbound.message.at >= self._began
-
-    def _belongs(self, item: Accepted) -> bool:
-        """True for words to the model that a running turn can take in."""
-        return (
-            self._turn is not None
-            and item.address == self._turn.address
-            and self._was_written_meanwhile(item)
-            and self._manners.queue == "steer"
-            and is_talk(item.inbound)
-        )
+        return self._queue.more_of(turn.inbound, self._began) if self._manners.queue == "steer" else []
 
     async def take_in(self, turn: RunningTurn) -> None:
         """What the person said meanwhile becomes part of the turn."""
-        if self._manners.queue != "steer":
+        if not self._queue.has_news:
             return
-        taken = list[Accepted]()
-        for item in self._queue:
-            if not isinstance(item, Accepted) or not self._belongs(item := self._as_it_reads_now(item)):
-                break
-            taken.append(item)
-        if taken:
-            await self._runner.join(turn, taken)
-            self._tell_joined(taken)
-            for _ in taken:
-                self._queue.popleft()
+        self._queue.has_news = False
+        if batch := self._joining(turn):
+            await self._runner.join(turn, batch)
+            self._tell_joined(batch)
+            self._queue.drop(len(batch))
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, batch: Sequence[Accepted]) -> None:
-        """One turn for messages that came one after the other."""
-        if self._waits_behind(batch):
-            return
-        self._told_to_wait.difference_update(one.row for one in batch)
-        paused, session = self.let_go(), self._runner.sessions.of(self.address)
+    async def _answer(self, first: Accepted) -> None:
+        """One turn for a message, with what belongs to the same thought."""
+        before, self._began = self._began, self._runner.sessions.transactions.clock()
+        batch, paused = [first], None
         try:
-            self._runner.check_model(session, batch[0].inbound)
+            batch = await self._collected(first, before)
+            if self._waits_behind(batch):
+                return
+            paused = self.let_go()
+            self._runner.check_model(self._runner.sessions.of(self.address), first.inbound)
             if paused:
                 turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
                 await self._runner.join(turn, batch)
@@ -269,41 +188,48 @@ class Conversation:
         except asyncio.CancelledError:
             if self.leaves:
                 raise
-            text, dropped = self._cut(batch[0].inbound)
+            text, dropped = self._cut(first.inbound)
             self._reply_to_all(batch, text, "cancelled", dropped)
         else:
             await self._run(turn, tries=paused.tries if paused else 0)
 
+    async def _collected(self, first: Accepted, before: datetime | None) -> list[Accepted]:
+        """The messages of one thought: what follows the first within a moment; with "followup" also what waits behind
+        it when it was said since the last turn began, `before`."""
+        if not is_talk(first.inbound) or first.is_left_over or self._paused:
+            return [first]
+        if self._places.collects(first.address):
+            await self._queue.calm(self._manners)
+            first = self._queue.as_it_reads_now(first)
+        elif self._manners.queue == "steer" or before is None or first.inbound.message.at < before:
+            return [first]
+        more = self._queue.more_of(first.inbound)
+        self._queue.drop(len(more))
+        return [first, *more]
+
     async def _go_on(self, cut: OpenTurn) -> None:
         """Take a turn up again that broke off, or that waited."""
-        paused = self.let_go()
-        if cut.told and paused is None:  # it was stopped, or went on with a newer message
+        self._began, paused = self._runner.sessions.transactions.clock(), self.let_go()
+        if cut.told and not cut.is_paused and paused is None:  # it was stopped, or went on with a newer message
             return
-        asks = self._asks.of_turn(cut.id)
-        waiting = self._answered_calls(cut) if asks else None
         try:
-            turn = self._runner.reopen(self.address, cut, after_crash=not (cut.told or asks), keep_calls=bool(waiting))
+            turn = self._runner.reopen(self.address, cut, after_crash=not cut.told)
         except NanoclawError as error:
             self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
             return
-        if not waiting:
+        if not cut.is_paused:
             self._places.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
-        was_cut = not (cut.told or waiting)
+        waiting = turn.journal.waiting() if cut.is_paused and turn.journal else None
+        was_cut = not (cut.told or cut.is_paused)
         await self._run(turn, tries=paused.tries if paused else 0, was_cut=was_cut, waiting=waiting)
 
-    def _answered_calls(self, cut: OpenTurn) -> Paused | None:
-        """The answer whose calls the owner has judged."""
-        rows = self._runner.sessions.store.rows("SELECT running FROM turns WHERE id = ?", cut.id)
-        answer = codec.first_of(rows[0][0]) if rows else None
-        return Paused(answer, ()) if isinstance(answer, AssistantMessage) else None
-
     async def _run(
-        self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: Paused | None = None
+        self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
         """The turn itself, to its end."""
         assert turn.journal
         inbound, journal = turn.inbound, turn.journal
-        self._began, self._turn = turn.now(), turn
+        self._turn = turn
         if not tries and not waiting:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
         try:
@@ -379,12 +305,14 @@ class Conversation:
                 self._asks.put(tx, turn.id, call, question, turn.address)
 
         turn.journal.pause(paused.answer, ask)
-        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), asks=True)
+        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), is_paused=True)
         self._paused = PausedTurn(cut, waits_for_owner=True)
 
     def wait_for_owner(self, cut: OpenTurn) -> None:
-        """Keep a turn of an earlier process until its questions are answered."""
+        """Keep a turn of an earlier process until its questions are answered, which they may be by now."""
         self._paused = PausedTurn(cut, waits_for_owner=True)
+        if not self._asks.waits(cut.id):
+            self.answered(cut)
 
     def answered(self, cut: OpenTurn) -> None:
         """All that a paused turn asked is answered: it goes on."""
@@ -423,12 +351,9 @@ class Conversation:
         """End what runs and drop what waits, which is on record until it is told. True: something ran; then its turn
         tells, and ends the `row` of who asked for it too."""
         paused = self.let_go()
-        waiting, self._queue = list(self._queue), deque()
-        for item in waiting:
-            if isinstance(item, Accepted):
-                self._dropped.append((item.row, self._words_of(item)))
-            else:
-                self._dropped.append((item.turn.inbox, "; ".join(item.turn.texts)))
+        for item in self._queue.clear():
+            words = self._words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
+            self._dropped.append((item.row, words))
         if paused:
             words = "; ".join(paused.turn.texts)
             if paused.waits_for_owner:
@@ -499,14 +424,13 @@ class Conversation:
         text = (
             str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
         )
-        row, inbound = (item.row, item.inbound) if isinstance(item, Accepted) else (item.turn.inbox, item.turn.inbound)
         try:
-            self.reply(Accepted(row, inbound), text, "failed")
+            self.reply(Accepted(item.row, item.inbound), text, "failed")
             session = self._runner.sessions.of(self.address)
             session.end_turn()
             session.reload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
-            self._places.show(inbound.address, TurnEnded(text, "failed"))
+            self._places.show(item.address, TurnEnded(text, "failed"))
 
 
 def in_words(unasked: Iterable[Address]) -> str:

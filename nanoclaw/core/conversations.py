@@ -6,7 +6,8 @@ import asyncio
 
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.commands import Commands
-from nanoclaw.core.conversation import Conversation, Manners
+from nanoclaw.core.conversation import Conversation
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.places import Places
 from nanoclaw.core.runner import Runner

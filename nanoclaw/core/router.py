@@ -15,11 +15,12 @@ from nanoclaw.core.conversations import Conversations
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
+from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.runner import Accepted, Runner
+from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
@@ -163,7 +164,9 @@ class Router:
             logger.opt(exception=error).error("the command {} failed", item.inbound.message.text[:40])
             done = f"Something went wrong in the program ({type(error).__name__}); the log has more."
         if isinstance(done, UserMessage):
-            conversation.put(Accepted(item.row, replace(item.inbound, message=done)))
+            asked = replace(item.inbound, message=done)
+            self._transactions.write(lambda tx: inbox.change(tx.db, asked))
+            conversation.put(Accepted(item.row, asked))
             return
         try:
             conversation.reply(item, done)
@@ -222,7 +225,7 @@ class Router:
         workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
         still there."""
         conversation = self._conversations.for_message(cut.inbound)
-        if cut.asks:
+        if cut.is_paused:
             conversation.wait_for_owner(cut)
             return
         if cut.told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
 from nanoclaw.core.manifest import Manifest, manifest
-from nanoclaw.core.messages import Address, AssistantMessage, Effects, Inbound, Message, Outbound, UserMessage
+from nanoclaw.core.message_queue import Accepted
+from nanoclaw.core.messages import Address, AssistantMessage, Effects, Inbound, Message, Outbound
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Draft, Ended, NoteRef, Profile, Tx
@@ -28,19 +29,6 @@ NOT_NOW = "I can't do that just now."
 """For guests: what went wrong is the owner's business."""
 
 INTERRUPTED = "(I was interrupted in between and went on.)"
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A message and its row in the inbox. `is_left_over`: an earlier process accepted it."""
-
-    row: int
-    inbound: Inbound
-    is_left_over: bool = False
-
-    @property
-    def address(self) -> Address:
-        return self.inbound.address
 
 
 class Preview(NamedTuple):
@@ -125,15 +113,13 @@ class Runner:
             turn.later(partial(turn.session.keep_snapshot_in, text=snapshot.dump()))
         turn.journal.join([one.row for one in batch], messages)
 
-    def reopen(
-        self, conversation: Address, cut: OpenTurn, *, after_crash: bool, keep_calls: bool = False
-    ) -> RunningTurn:
+    def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
         """Take a turn up again that did not end. Raises ConfigError when its model cannot be asked."""
         session = self.sessions.of(conversation)
         turn = self._turn(cut.id, cut.inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.memory) or self.builder.begin("", turn.profile)
-        turn.journal = session.reopen_turn(cut, after_crash=after_crash, keep_calls=keep_calls)
-        turn.tried = turn.journal.retries()
+        turn.journal = session.reopen_turn(cut, after_crash=after_crash)
+        turn.tried, turn.calls = turn.journal.retries(), turn.journal.calls()
         return turn
 
     def _turn(self, id_: int, inbound: Inbound, conversation: Address, session: Session) -> RunningTurn:
@@ -170,7 +156,9 @@ class Runner:
 
     # --- its course --------------------------------------------------------------------------------------------------
 
-    async def run(self, turn: RunningTurn, steering: Steering, waiting: Paused | None = None) -> TurnEnded | Paused:
+    async def run(
+        self, turn: RunningTurn, steering: Steering, waiting: AssistantMessage | None = None
+    ) -> TurnEnded | Paused:
         """Run a turn until it has an answer, or waits for the owner."""
         turn.show(TurnBegan(turn.external_id))
         if turn.model is None:
@@ -277,11 +265,3 @@ class _Hooks:
 
     def __call__(self, ended: Ended, tx: Tx) -> Ended:
         return self._chain.on_end(ended, self._turn, tx)  # type: ignore[arg-type]
-
-
-def said_last(history: Sequence[Message]) -> str:
-    """The person's last words."""
-    said = (
-        message.text for message in reversed(history) if isinstance(message, UserMessage) and message.origin == "person"
-    )
-    return next(said, "")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
@@ -157,9 +156,9 @@ class RunningTurn:
 
     # --- its loop ----------------------------------------------------------------------------------------------------
 
-    async def run(self, steering: Steering, waiting: Paused | None = None) -> TurnEnded | Paused:
-        """Never raises but for CancelledError; then `final` holds what was said until the stop. `waiting` are calls
-        that the owner has judged meanwhile: the turn goes on with them."""
+    async def run(self, steering: Steering, waiting: AssistantMessage | None = None) -> TurnEnded | Paused:
+        """Never raises but for CancelledError; then `final` holds what was said until the stop. `waiting` is an answer
+        whose calls the owner has judged meanwhile: the turn goes on with them."""
         assert self.journal and self.model and self.snapshot
         stream = Stream(self, self._parts.chain)
         try:
@@ -178,26 +177,22 @@ class RunningTurn:
         finally:
             stream.end()
 
-    def rejoin(self) -> bool:
-        """Stop the request under way, to be made again with what came meanwhile; False when something of its answer
-        was shown, or a tool has begun."""
-        if self.has_begun or self._request is None or self._request.done():
-            return False
-        self._rejoins = True
-        self._request.cancel()
-        return True
+    def rejoin(self) -> None:
+        """Stop the request under way, to be made again with what came meanwhile, unless something of its answer was
+        shown or a tool has begun."""
+        if self._request and not self.has_begun:
+            self._rejoins = self._request.cancel()
 
-    async def _rounds(self, stream: Stream, steering: Steering, waiting: Paused | None) -> TurnEnded | Paused:
-        assert self.journal
+    async def _rounds(self, stream: Stream, steering: Steering, waiting: AssistantMessage | None) -> TurnEnded | Paused:
         for left in reversed(range(self.limits.rounds)):
-            answer = waiting.answer if waiting else await self._ask(stream, steering)
+            answer = waiting or await self._ask(stream, steering)
             if not answer.tool_calls:
                 if ended := await self._answered(answer, stream, may_retry=left > 0):
                     return ended
                 continue
             if not waiting and len(self.calls) + len(answer.tool_calls) > self.limits.calls:
                 return self._limit(f"{len(self.calls)} calls of tools")
-            acted = await self._act(answer, stream, waiting)
+            acted = await self._act(answer, stream, was_asked=waiting is not None)
             waiting = None
             if isinstance(acted, Paused):
                 return acted
@@ -207,7 +202,6 @@ class RunningTurn:
                 return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
             if acted >= END_AT:
                 return self._ended("I ended this: the same step kept giving the same result.", "loop")
-            await steering.take_in(self)
         return self._limit(f"{self.limits.rounds} rounds of tools")
 
     async def _ask(self, stream: Stream, steering: Steering) -> AssistantMessage:
@@ -218,11 +212,13 @@ class RunningTurn:
         return answer
 
     async def _complete(self, stream: Stream, steering: Steering) -> AssistantMessage:
-        """One request, and a second one where the first was longer than the model's window and can be made shorter, or
-        where somebody said more before anything of its answer was shown."""
+        """One request with all that was said by now, and a second one where the first was longer than the model's
+        window and can be made shorter, or where somebody said more before anything of its answer was shown."""
         room, is_shorter = self._parts.room, False
-        await room.make_room(self, None)
         while True:
+            await steering.take_in(self)
+            if not is_shorter:
+                await room.make_room(self, None)
             try:
                 return await self._requested(stream)
             except ContextTooLong as error:
@@ -230,18 +226,14 @@ class RunningTurn:
                     raise
                 is_shorter = True
             except asyncio.CancelledError:
-                if not self._rejoins:
+                task = asyncio.current_task()
+                if not self._rejoins or (task and task.cancelling()):
                     raise
-                self._rejoins = False
-                await steering.take_in(self)
 
     async def _requested(self, stream: Stream) -> AssistantMessage:
-        assert self.model and self.session and self.snapshot
-        if self.session.forgot != self._forgot:  # what was forgotten must not be sent again
-            self._forgot = self.session.forgot
-            self.snapshot = prompt_snapshot.load(self.session.memory) or self.snapshot
-        limits = self.limits
-        request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, limits)
+        assert self.model and self.snapshot
+        request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, self.limits)
+        self._rejoins = False
         self._request = asyncio.create_task(self.model.complete(request, stream))
         try:
             return await self._request
@@ -251,6 +243,7 @@ class RunningTurn:
                 await self._request
             raise
         finally:
+            self._request = None
             stream.end()
 
     def _begun_answer(self) -> tuple[Message, ...]:
@@ -260,18 +253,17 @@ class RunningTurn:
 
     # --- an answer with calls ----------------------------------------------------------------------------------------
 
-    async def _act(self, answer: AssistantMessage, stream: Stream, waiting: Paused | None) -> int | Paused:
+    async def _act(self, answer: AssistantMessage, stream: Stream, *, was_asked: bool) -> int | Paused:
         """Judge the calls of one answer, run them and store both together. Returns how often its most repeated result
         came, or what the owner is to be asked first."""
         assert self.journal
-        if not waiting:
-            self.calls += answer.tool_calls
+        self.calls += answer.tool_calls
         if answer.finish == "length":
             cut = "not run: your answer was cut off at the output limit; make the call smaller"
             results = [self._parts.toolbox.failed(call, cut) for call in answer.tool_calls]
             effects = CallEffects(self._parts.toolbox, {})
         else:
-            judged = await self._parts.calls.judged(answer.tool_calls, self, was_asked=waiting is not None)
+            judged = await self._parts.calls.judged(answer.tool_calls, self, was_asked=was_asked)
             if asks := tuple((one.checked, one.ask) for one in judged if one.checked and one.ask):
                 return Paused(answer, asks)
             self.has_begun = True

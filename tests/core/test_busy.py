@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.conversation import Manners
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Attachment, Inbound, UserMessage
 from nanoclaw.core.store import inbox
 from nanoclaw.core.tool import Tool, tool

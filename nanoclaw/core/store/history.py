@@ -39,9 +39,9 @@ class Placed(NamedTuple):
     message: Message
 
 
-def of_turn(store: Store, session: int, turn: int, upto: int) -> list[Message]:
-    """The messages of a turn up to that id, as they were said."""
-    sql = "SELECT id, turn, body FROM messages WHERE session = ? AND turn = ? AND id <= ? ORDER BY id"
+def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
+    """The messages of a turn, up to that id, as they were said."""
+    sql = "SELECT id, turn, body FROM messages WHERE session = ?1 AND turn = ?2 AND id <= coalesce(?3, id) ORDER BY id"
     return [placed.message for placed in _placed(store, store.rows(sql, session, turn, upto))]
 
 

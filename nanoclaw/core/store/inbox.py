@@ -46,8 +46,8 @@ class OpenTurn(NamedTuple):
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
     when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
-    often it was taken up after a crash; `told` is True when the person knows that it waits for the model, `asks` when
-    it waits for the owner's yes.
+    often it was taken up after a crash; `told` is True when the person knows that it waits for the model, `is_paused`
+    when none of its newest calls has begun, as the owner was asked first.
     """
 
     id: int
@@ -58,7 +58,7 @@ class OpenTurn(NamedTuple):
     tools: tuple[str, ...] = ()
     resumed: int = 0
     told: bool = False
-    asks: bool = False
+    is_paused: bool = False
 
     @property
     def address(self) -> Address:
@@ -143,7 +143,6 @@ class Inbox:
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
         results = [(body.get("name"), body.get("text")) for body in bodies if body.get("kind") == "result"]
         results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
-        asks = self._store.rows("SELECT 1 FROM asks WHERE turn = ? AND answer = ''", turn)
         return OpenTurn(
             turn,
             rows[0][0],
@@ -153,7 +152,7 @@ class Inbox:
             tuple(name for name, text in results if name and text != NOT_DONE),
             resumed,
             any(row[5] for row in rows),
-            bool(asks),
+            '"paused": true' in took_effect,
         )
 
 

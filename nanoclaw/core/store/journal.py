@@ -10,9 +10,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from nanoclaw.core.messages import AssistantMessage, Effect, Message, Origin, Outbound, ToolResult, Usage, UserMessage
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    Effect,
+    Message,
+    Origin,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store import audit, codec, outbox, usage
+from nanoclaw.core.store import audit, codec, history, outbox, usage
 from nanoclaw.core.store.inbox import end
 from nanoclaw.core.store.tx import Transaction
 
@@ -94,9 +104,9 @@ class TurnJournal:
         running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
         db.execute("UPDATE turns SET running = ? WHERE id = ?", (running, self.id))
 
-    def _note_marks(self, db: sqlite3.Connection, atomic: Sequence[str]) -> None:
-        marks = json.dumps({"atomic": list(atomic), "done": []}) if atomic else "[]"
-        db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (marks, self.id))
+    def _note_marks(self, db: sqlite3.Connection, atomic: Sequence[str], *, paused: bool = False) -> None:
+        marks = {"atomic": list(atomic), "done": [], **({"paused": True} if paused else {})} if atomic else []
+        db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (json.dumps(marks), self.id))
 
     def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
         """Add an assistant message together with all its results. `effects` are those that began, as they ended, and
@@ -120,13 +130,24 @@ class TurnJournal:
         sql = "SELECT retries FROM turns WHERE id = ?"
         return [str(name) for name in json.loads(self.session.transactions.store.rows(sql, self.id)[0][0])]
 
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that were made in it so far."""
+        said = history.of_turn(self.session.transactions.store, self.session.id, self.id)
+        return tuple(call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls)
+
     def pause(self, answer: AssistantMessage, change: Callable[[Transaction], object]) -> None:
         """Leave the turn open with an answer whose calls wait for the owner's yes, which `change` asks for."""
         with self._transaction() as tx:
             self._note_running(tx.db, answer)
-            self._note_marks(tx.db, [call.id for call in answer.tool_calls])  # none of them has begun
+            self._note_marks(tx.db, [call.id for call in answer.tool_calls], paused=True)  # none of them has begun
             change(tx)
         self.session.end_turn()
+
+    def waiting(self) -> AssistantMessage | None:
+        """The answer whose calls wait for the owner's yes."""
+        rows = self.session.transactions.store.rows("SELECT running FROM turns WHERE id = ?", self.id)
+        answer = codec.first_of(rows[0][0])
+        return answer if isinstance(answer, AssistantMessage) else None
 
     def end(
         self,

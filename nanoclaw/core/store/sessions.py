@@ -161,12 +161,12 @@ class Session:
         self.is_in_turn = True
         return TurnJournal(self, id_, inbox[0], origin_of(messages))
 
-    def reopen_turn(self, cut: OpenTurn, *, after_crash: bool = False, keep_calls: bool = False) -> TurnJournal:
-        """Take up a turn that did not end. Calls that were under way become part of the history, as broken off; with
-        `keep_calls` they wait there for an answer."""
+    def reopen_turn(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
+        """Take up a turn that did not end. Calls that were under way become part of the history, as broken off; those
+        of a paused turn wait there for an answer."""
         self._forgetting.clear()
         messages: list[Message] = []
-        if not keep_calls:
+        if not cut.is_paused:
             with self.transactions.open() as tx:
                 sql = "SELECT running, took_effect FROM turns WHERE id = ?"
                 ((running, took_effect),) = tx.db.execute(sql, (cut.id,)).fetchall()

@@ -1,0 +1,127 @@
+"""What waits in one conversation: messages in order, collected where several are one thought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from nanoclaw.core.commands import is_talk
+from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.store.inbox import Inbox, OpenTurn
+
+BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
+"""What follows within so long after the last message is one thought with it, and so long at most is waited."""
+
+RETRY_SECONDS = (30, 60, 120, 300)
+"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How conversations behave. `queue`: what comes while a turn runs joins it ("steer") or waits ("followup")."""
+
+    queue: Literal["steer", "followup"] = "steer"
+    burst_seconds: float = BURST_SECONDS
+    burst_most_seconds: float = BURST_MOST_SECONDS
+    retry_seconds: Sequence[float] = RETRY_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message and its row in the inbox. `is_left_over`: an earlier process accepted it."""
+
+    row: int
+    inbound: Inbound
+    is_left_over: bool = False
+
+    @property
+    def address(self) -> Address:
+        return self.inbound.address
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """An open turn that is to be taken up again."""
+
+    turn: OpenTurn
+
+    @property
+    def address(self) -> Address:
+        return self.turn.address
+
+    @property
+    def inbound(self) -> Inbound:
+        return self.turn.inbound
+
+    @property
+    def row(self) -> int:
+        return self.turn.inbox
+
+
+Item = Accepted | Resumed
+
+
+class MessageQueue:
+    """The items of one conversation that wait. `has_news`: something came since that was last set to False."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._items: deque[Item] = deque()
+        self._news = asyncio.Event()
+        self.has_news = False
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self.has_news = True
+        self._news.set()
+
+    def take(self) -> Item:
+        return self._items.popleft()
+
+    def drop(self, count: int) -> None:
+        for _ in range(count):
+            self._items.popleft()
+
+    def clear(self) -> list[Item]:
+        """All that waited."""
+        items, self._items = list(self._items), deque()
+        return items
+
+    def as_it_reads_now(self, item: Accepted) -> Accepted:
+        """A message that waited may have been changed; of one that was begun the first words count."""
+        return replace(item, inbound=self._inbox.read(item.row))
+
+    def more_of(self, first: Inbound, since: datetime | None = None) -> list[Accepted]:
+        """What waits next, as long as it is talk from the same address, open to the same, and was said `since` then.
+        What an earlier process left has an answer of its own."""
+        found = list[Accepted]()
+        for item in self._items:
+            if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
+                break
+            inbound = (item := self.as_it_reads_now(item)).inbound
+            if not is_talk(inbound) or profile_of(inbound) != profile_of(first):
+                break
+            if since and inbound.message.at < since:
+                break
+            found.append(item)
+        return found
+
+    async def calm(self, manners: Manners) -> None:
+        """Wait until nothing has come for a moment."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + manners.burst_most_seconds
+        while (left := min(manners.burst_seconds, until - loop.time())) > 0:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._news.wait()
+            except TimeoutError:
+                return

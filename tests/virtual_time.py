@@ -1,0 +1,39 @@
+"""A loop in which time passes only while everything waits, so that a test of pauses takes no time and is exact."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Its clock jumps to the next timer when nothing else is to be done."""
+
+    _now = 0.0
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        if not ready and scheduled:
+            self._now = max(self._now, scheduled[0].when())
+        super()._run_once()  # type: ignore[misc]
+
+
+def virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test in such a loop. No thread may be waited for."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(test(*args, **kwargs))  # type: ignore[arg-type]
+
+    return run
+
+
+def passed() -> float:
+    """The seconds that have passed in the running loop."""
+    return asyncio.get_running_loop().time()
