@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.commands.doctor import checks
-from nanoclaw.commands.greeting import greeting
-from nanoclaw.core import parts
+from nanoclaw.commands.greeting import greeting, urgent
 from nanoclaw.core.config import load
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import PANIC, Flags
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
-from tests.program import REPOSITORY
+from tests.program import REPOSITORY, running
 
 NO_SERVER = """
 import sys
@@ -276,10 +273,9 @@ def test_a_reader_who_leaves_is_no_error(home: Home) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
-    config = load({"NANOCLAW_HOME": str(tmp_path)})
-    assert "frozen" not in greeting(config, "openai/x", False)
-    store = Store(tmp_path / "state.db")
-    Flags(store, parts.person_clock(config)).set(PANIC, "0")
-    store.close()
-    assert "Everything is frozen by /panic; /resume goes on." in greeting(config, "openai/x", False)
+async def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
+    async with running(tmp_path) as program:
+        assert urgent(program.app) == []
+        await program.ask("/panic")
+    async with running(tmp_path) as program:
+        assert "Everything is frozen by /panic; /resume goes on." in greeting("openai/x", urgent(program.app))

@@ -18,7 +18,6 @@ import pytest
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.log import logger
 from nanoclaw.core.store.copies import KEPT, daily_copies, keep_daily_copy
 from nanoclaw.core.store.db import PAGE_BYTES, Store
 from nanoclaw.core.store.format import newest_format
@@ -42,6 +41,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
+    from nanoclaw.core.log import logger  # set up now, if an earlier test asked for it
+
     said: list[str] = []
     sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}")
     try:
