@@ -552,9 +552,9 @@ async def test_stop(one: Journey) -> None:
 async def test_the_terminal_shares_the_conversation_when_asked(one: Journey) -> None:
     await one.end()
     one.configure(f'allow_groups = ["{GROUP}"]', '[session]\nowner = "shared"')
-    one.model.script(says("Noted."), says("Tom."), says("A cat."))
+    one.model.script(says("How old is he?"), says("Tom."), says("A cat."))
     await one.start()
-    assert await one.says("My cat is called Tom.") == "Noted."
+    assert await one.says("My cat is called Tom.") == "How old is he?"
     assert await one.command("-m", "What is the name of my cat?") == "Tom.\n"
     assert "My cat is called Tom." in one.request()
     assert await one.says("And what is Tom?") == "A cat."

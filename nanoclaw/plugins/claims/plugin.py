@@ -9,6 +9,7 @@ from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Answer, Host, Plugin, TryAgain, Turn
 from nanoclaw.plugins.claims.claims import unsupported
+from nanoclaw.silence_token import spoken
 
 EARLIER = 500
 """So many effects of a conversation are looked at for what may be told again."""
@@ -26,7 +27,8 @@ class Claims(Plugin):
         self._host = host
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        if turn.origin != "person" or answer.files or not turn.profile.acts:
+        is_silent = not spoken(answer.text).strip()
+        if turn.origin != "person" or answer.files or is_silent or not turn.profile.acts:
             return None
         said = (one.text for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
         effects = [effect for effect in turn.effects if effect.state in ("begun", "done")]

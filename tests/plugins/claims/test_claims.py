@@ -183,3 +183,10 @@ def test_a_mail_counts_only_where_something_was_sent_to_its_address() -> None:
 def test_a_long_answer_of_any_letters_is_looked_through_at_once() -> None:
     for piece in ("a", "é", "ich habe ", "我", "I've saved it to ", '"', "a/", "`", "已经", "a.", "a@"):
         unsupported("write it down for me", piece * 30_000, ())
+
+
+async def test_silence_claims_nothing(tmp_path: Path) -> None:
+    with ScriptedProvider("NO_REPLY", "Yes.") as model:
+        async with running(tmp_path, model) as home:
+            await home.say("Just so you know it is raining.")
+            assert await home.ask("Are you there?") == "Yes."
