@@ -149,7 +149,7 @@ def try_writing(folder: Path) -> None:
 
 
 def is_draft(name: str) -> bool:
-    """Whether a file's name is that of an unfinished draft."""
+    """True when a file's name is that of an unfinished draft."""
     return _DRAFT.fullmatch(name) is not None
 
 
@@ -163,7 +163,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """What the system said, in words for a person."""
+    """Say in words for a person what went wrong."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno == errno.EIO:
@@ -197,7 +197,7 @@ def _is_left_over(name: str) -> bool:
 
 
 def _found(folder: int, name: str) -> os.stat_result | None:
-    """What the file is now, None for a new one. Raises PermissionError for one that is protected against writing."""
+    """The file's status, None for a new one. Raises PermissionError for one that is protected against writing."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -124,7 +124,7 @@ def _without_openers(words: Sequence[str]) -> list[str]:
 
 
 def _behind(words: Sequence[str], with_value: frozenset[str], arguments: int) -> list[str]:
-    """What follows a prefix's own options, assignments and arguments."""
+    """The words behind a prefix's own options, assignments and arguments."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -163,7 +163,7 @@ def _after(words: Sequence[str], *options: str) -> str:
 
 
 def _echoed(words: Sequence[str]) -> str:
-    """What a command certainly writes."""
+    """Text that a command certainly writes."""
     if words and _name(words[0]) in ("echo", "printf"):
         return " ".join(word for word in words[1:] if not re.fullmatch("-[neE]+", word)).replace("\\n", "\n")
     return ""
@@ -219,7 +219,7 @@ def _last_words(node: Node) -> list[str]:
 
 
 def _redirected(redirect: Node) -> tuple[str, tuple[str, ...]]:
-    """What a redirection feeds to its command, and words behind it that belong to the command all the same."""
+    """The text that a redirection feeds to its command, and words behind it that belong to the command all the same."""
     words = [part for part in redirect.named_children if part.type in _WORDS]
     if redirect.type == "file_redirect":
         return "", tuple(map(_word, words[1:]))

@@ -54,7 +54,7 @@ class Outputs:
 
 
 class Spool:
-    """A file for an output of unknown length, made at the first write. Where that cannot be done nothing is kept."""
+    """A file for an output of unknown length, made at the first write. When that cannot be done nothing is kept."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._hash = root, hashlib.sha256()
@@ -87,7 +87,7 @@ class Spool:
         return path
 
     def close(self) -> None:
-        """What was not finished is gone."""
+        """Drop what was not finished."""
         if self._file >= 0:
             with suppress(OSError):
                 os.unlink(self._draft, dir_fd=self._folder)

@@ -171,7 +171,7 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
 
 
 class _Output:
-    """What a pipe delivers: the first and the last bytes, and how many there were."""
+    """The first and the last bytes that a pipe delivers, and how many there were."""
 
     def __init__(self, descriptor: int, spool: Callable[[bytes], None]) -> None:
         self._spool, self._spools = spool, False
@@ -280,7 +280,7 @@ class _Family:
         return alive
 
     def _is_cheap(self) -> bool:
-        """Whether pids only rose since the start, so that a look at the newer ones is enough."""
+        """True when pids only rose since the start, so that a look at the newer ones is enough."""
         if time.monotonic() - self._started > _LONG_RUN_SECONDS:
             return False
         try:

@@ -65,7 +65,7 @@ def _says_done(asked: str, answer: str) -> bool:
 
 
 def _is_known(answer: str, known: Iterable[str]) -> bool:
-    """Whether most words of something that was done before stand in the answer; of a line that quotes, of the quote."""
+    """True when most words of something that was done before stand in the answer; of a line that quotes, of the quote."""
     said = _tokens(answer)
     for line in known:
         own = _tokens(next(iter(re.findall("“(.+)”", line)), line))
@@ -85,7 +85,7 @@ def _unsent(asked: str, answer: str, effects: Iterable[Effect]) -> str:
 
 
 def _schedules(effects: Iterable[Effect]) -> bool:
-    """What is written into the heartbeat's checklist comes up by itself, as a job does."""
+    """True for a job, and for a line in the heartbeat's checklist, which comes up by itself as a job does."""
     return any(effect.kind not in ("note", "fact", "file") or effect.target == "HEARTBEAT.md" for effect in effects)
 
 
@@ -111,7 +111,7 @@ def _tokens(text: str) -> set[str]:
 
 
 def _pieces(word: str) -> set[str]:
-    """What forms of a word have in common: "remind" and "reminder"."""
+    """Runs of four letters, which forms of a word have in common: "remind" and "reminder"."""
     return {word[at : at + 4] for at in range(len(word) - 3)}
 
 
@@ -121,7 +121,7 @@ def _names(answer: str) -> list[str]:
 
 
 def _runs(text: str) -> list[str]:
-    """What may be a path or an address."""
+    """Runs of signs that may be paths or addresses."""
     return [run.strip("./-") for run in re.findall(r"[\w./@+-]+", text) if len(run) < 200]
 
 

@@ -38,7 +38,7 @@ class Claims(Plugin):
         return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(Note from the program: {fact}.)")
 
     def _known(self, turn: Turn) -> Iterator[str]:
-        """What was done before in this conversation, jobs that there are, and what stands in the prompt."""
+        """Texts of earlier effects in this conversation, of jobs, and of the prompt."""
         sql = "SELECT text FROM ledger WHERE address = ? AND state IN ('begun', 'done') ORDER BY id DESC LIMIT ?"
         yield from (text for (text,) in self._host.read(sql, str(turn.conversation), EARLIER))
         if schedule := self._host.get("schedule"):

@@ -62,7 +62,7 @@ def _places(content: bytes, wanted: bytes, start: int, unit: int) -> Iterator[in
 
 
 def _has_windows_line_ends(content: bytes, place: int, coding: Coding) -> bool:
-    """Whether the line at a place ends in CRLF; the last line is like the one before it."""
+    """True when the line at a place ends in CRLF; the last line is like the one before it."""
     newline, before = "\n".encode(coding.name), "\r".encode(coding.name)
     end = content.find(newline, place)
     if end < 0:

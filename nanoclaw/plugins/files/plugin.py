@@ -204,7 +204,7 @@ def _in_our_words(run: Callable[..., Awaitable[str | ToolOutput]]) -> Callable[.
 
 
 def _leads_through(root: Path, file: Path) -> bool:
-    """Whether a path passes the workspace, where a command can put a link in the place of what came."""
+    """True for a path through the workspace: a command can put a link in the place of such a file."""
     workspace = root.resolve()
     return any(folder.resolve().is_relative_to(workspace) for folder in file.parents)
 

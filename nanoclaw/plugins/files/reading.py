@@ -17,7 +17,7 @@ PAGE_LINES = 500
 PAGE_CHARACTERS = 24_000
 LINE_CHARACTERS = 2_000
 LONGEST_LINE = 100_000_000
-"""What follows a longer line is out of reach."""
+"""Characters; text behind a longer line is out of reach."""
 LARGEST_IMAGE_BYTES = 50_000_000
 READ_SECONDS = 10.0
 HEAD_BYTES = 65_536

@@ -1,4 +1,4 @@
-"""What a standing rule forbids, as far as code can hold tools to it: a tool, commands, a file."""
+"""Reads what a standing rule forbids (tools, commands, files), and finds the calls that do it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Which calls does it forbid, always? Answer with JSON alone, such as:
 Answer {{"forbids": []}} for a wish about style or manners, for what is asked for or allowed, and where the person says
 when it may be done (unless, without asking, until …).
 """
-"""What a model is asked about a rule, once, when it is pinned."""
+"""Asked of a model once, when a rule is pinned."""
 
 
 class Forbidden(NamedTuple):
@@ -49,8 +49,8 @@ class Forbidden(NamedTuple):
 
 
 def from_answer(answer: str, rule: str, tools: Collection[str]) -> list[Forbidden] | None:
-    """What a model says that a rule forbids, as far as it holds: tools that there are, commands that are plain, paths
-    that the rule names. None for an answer in another form."""
+    """Read a model's answer, as far as it holds: tools that there are, commands that are plain, paths that the rule
+    names. None for an answer in another form."""
     try:
         given = json.loads(answer[answer.index("{") : answer.rindex("}") + 1])["forbids"]
         items = [item for item in given if isinstance(item, dict)]
@@ -71,8 +71,8 @@ def _checked(item: Mapping[str, Any], rule: str, tools: Collection[str]) -> Forb
 
 
 def from_quotes(rule: str, tools: Collection[str]) -> list[Forbidden]:
-    """What a rule forbids that says no to what it quotes, or to a tool by its name, without conditions: all that is
-    enforced where no model was asked."""
+    """Read a rule that says no to what it quotes, or to a tool by its name, without conditions: all that is enforced
+    where no model was asked."""
     quoted = [next(group for group in match.groups() if group).strip() for match in re.finditer(_QUOTED, rule)]
     bare = re.sub(_QUOTED, " ", rule.replace("’", "'"))
     if not re.search(_NO, bare, re.IGNORECASE) or re.search(_CONDITION, bare, re.IGNORECASE):
@@ -93,7 +93,7 @@ def dump(forbidden: Iterable[Forbidden]) -> str:
 
 
 def load(text: str) -> list[Forbidden] | None:
-    """What `dump` wrote; None where words were forgotten in it."""
+    """Read what `dump` wrote; None where words were forgotten in it."""
     try:
         return [Forbidden(**item) for item in json.loads(text)]
     except (ValueError, TypeError):
@@ -103,7 +103,7 @@ def load(text: str) -> list[Forbidden] | None:
 def what_is_forbidden(
     forbidden: Iterable[Forbidden], tool: str, is_change: bool, arguments: Mapping[str, Any], root: Path
 ) -> str:
-    """What of it a call would do, in words; '' for a call that is allowed."""
+    """Name the forbidden thing that a call would do; '' for a call that is allowed."""
     command = arguments.get("command")
     for one in forbidden:
         if one.tool == tool and tool:
@@ -132,7 +132,7 @@ _CONDITION = (
 
 
 def _is_no_word(name: str) -> bool:
-    """Whether a tool's name can be nothing else in a sentence."""
+    """True for a tool's name that can be nothing else in a sentence."""
     return "_" in name or name in ("exec", "cron")
 
 
@@ -154,7 +154,7 @@ def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leads(root: Path, given: str, path: str) -> bool:
-    """Whether a path that a tool was given is, or lies in, the one of a rule."""
+    """True when a path that a tool was given is, or lies in, the one of a rule."""
     real, wanted = (os.path.realpath(os.path.join(root, one.replace("\0", ""))) for one in (given, path))  # noqa: PTH118
     return real == wanted or real.startswith(wanted + os.sep)
 
@@ -163,7 +163,7 @@ def _leads(root: Path, given: str, path: str) -> bool:
 
 
 def runs(line: str, forbidden: Sequence[str]) -> bool:
-    """Whether a line of shell runs a command that begins with these words, however its options are ordered."""
+    """True when a line of shell runs a command that begins with these words, however its options are ordered."""
     bare = line.translate(_UNQUOTED)
     if _name(forbidden[0]) not in bare and "$'" not in line:  # quick, as nearly every command has nothing to do with it
         return False
@@ -205,7 +205,7 @@ def _without_global_options(words: Sequence[str]) -> list[str]:
 
 
 def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether the words that are no options begin so; one after an option may be that option's value, so it may be
+    """True when the words that are no options begin so; one after an option may be that option's value, so it may be
     passed over."""
     if not wanted:
         return True

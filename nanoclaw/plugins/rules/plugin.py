@@ -40,7 +40,7 @@ class Pin(NamedTuple):
 
     @property
     def how(self) -> str:
-        """What is done about it, in words."""
+        """How it is held to, in words."""
         return f"enforced: {'; '.join(map(str, self.forbids))}" if self.forbids else "for the model to follow"
 
 
@@ -131,8 +131,8 @@ class Rules(Plugin):
         return Reply(f"Pinned as rule {len(known) + 1}, {pin.how}.", data, partial(self._add, pin=pin))
 
     async def _forbids(self, rule: str) -> list[Forbidden]:
-        """What a rule forbids: a model is asked once, and what it says is checked. Where none answers, only what is
-        quoted or a tool's name counts."""
+        """Ask a model once what a rule forbids, and check what it says. Where none answers, only what is quoted or a
+        tool's name counts."""
         tools = self._rules.tools()
         asked = UserMessage(WISH.format(rule=rule, tools=", ".join(sorted(tools))), self._host.now())
         try:

@@ -85,7 +85,7 @@ class Environment:
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """What is left of the process's once names that smell of secrets are out, and what the person grants."""
+        """The process's own, without names that smell of secrets, and with those that the person grants."""
         core = self._host.get("core")
         given = core.config.environment
         granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
@@ -109,7 +109,7 @@ def _shell() -> str:
 
 
 _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-"""What keeps programs from drawing, paging or asking: nobody sits there."""
+"""Keeps programs from drawing, paging or asking: nobody sits there."""
 
 
 def _outcome(ended: Exit, seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""What `undo` asks of the audit log, which is the core's: which effects there are, and which were undone."""
+"""Reads the audit log, which is the core's, and marks in it which effects were undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
 
 
 class AuditLog:
-    """What is asked for comes newest first."""
+    """Lists are newest first."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -177,7 +177,7 @@ class FileVersions:
         write_atomically(self._folder / "allowed", self._clock().isoformat())
 
     def use_allowance(self) -> bool:
-        """Whether there is a yes that is not used and not old; it is used up."""
+        """True when there is a yes that is not used and not old; it is used up."""
         path = self._folder / "allowed"
         try:
             said = datetime.fromisoformat(path.read_text())
@@ -202,7 +202,7 @@ class FileVersions:
         return name
 
     def _content(self, effect: Effect) -> bytes | None:
-        """What the file was; None when there was none."""
+        """The file as it was; None when there was none."""
         if not effect.before:
             return None
         with suppress(OSError):
@@ -256,7 +256,7 @@ class FileVersions:
 
 
 def is_memory(root: Path, path: str) -> bool:
-    """Whether a path leads to MEMORY.md or to a daily note."""
+    """True for a path to MEMORY.md or to a daily note."""
     name = name_beneath(root, path)
     folder, _, file = name.rpartition("/")
     return name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md"))

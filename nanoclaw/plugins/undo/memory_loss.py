@@ -44,7 +44,7 @@ def loss_of(root: Path, call: CheckedCall) -> str:
 
 
 class MemoryWatch:
-    """What memory files said before commands ran."""
+    """Memory files as they were before commands ran."""
 
     def __init__(self, root: Path, versions: FileVersions) -> None:
         self._root, self._versions = root, versions
@@ -65,7 +65,7 @@ class MemoryWatch:
         }
 
     def losses(self) -> list[Effect]:
-        """What is gone since the last look, with copies of what was there; it is told once."""
+        """Losses since the last look, each told once, with copies of what was there."""
         found = list[Effect]()
         for name, (stamp, old) in self._known.items():
             if self._stamp(name) == stamp or not _shrinks(old, new := self._versions.read(name) or b""):

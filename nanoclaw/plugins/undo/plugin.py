@@ -159,8 +159,8 @@ class Undo(Plugin):
         return "\n".join(told)
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
-        """What was done about it; "" when it cannot be undone. Raises WorkspaceError when it could, but not as things
-        are."""
+        """Undo one effect; says what became of it, "" when it cannot be undone. Raises WorkspaceError when it could, but
+        not as things are."""
         if effect.state == "done" and effect.kind in ("forgetting", "job"):
             try:
                 said = self._by_others(tx, effect)
@@ -185,7 +185,7 @@ class Undo(Plugin):
 
 
 def receipt(effects: Sequence[Effect]) -> str:
-    """What was done, in one line; '' for nothing."""
+    """The line after a turn: its effects in words; '' for none."""
     done = [effect for effect in effects if effect.state == "done" and effect.kind != LOSS]
     kinds = Counter(effect.kind for effect in done)
     files = list(
