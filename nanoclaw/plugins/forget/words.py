@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,13 +39,13 @@ class Words:
 
     def without_any(self, text: str, *, closely: bool = False) -> str:
         """The same for a text of the store, which may be JSON; unchanged to the byte when nothing is taken out."""
+        return self._json(text, closely, self._record)
+
+    def _json(self, text: str, closely: bool, change: Callable[[Any, bool], Any]) -> str:
         if text[:1] in ("{", "["):
-            try:
+            with suppress(ValueError, RecursionError):  # cut off: its words stand in it all the same
                 value = json.loads(text)
-            except (ValueError, RecursionError):  # cut off: its words stand in it all the same
-                pass
-            else:
-                changed = self._record(value, closely)
+                changed = change(value, closely)
                 return text if changed == value else json.dumps(changed)
         return self.without(text, closely=closely)
 
@@ -52,9 +53,9 @@ class Words:
         """A JSON value that the program wrote: its own names and marks stay, also when a forgotten word looks alike."""
         match value:
             case str():
-                return self._said(value, closely)
+                return self._json(value, closely, self._argument)
             case list():
-                return [self._row(item, closely) if _is_row(item) else self._record(item, closely) for item in value]
+                return [self._item(item, closely) for item in value]
             case dict():
                 changed = {key: item if key in _MARKS else self._record(item, closely) for key, item in value.items()}
                 if changed.get("opaque") != value.get("opaque"):
@@ -62,22 +63,14 @@ class Words:
                 return changed
         return value
 
-    def _row(self, row: list[str], closely: bool) -> list[str]:
-        """[id, tool, arguments] and the like: the text comes last."""
-        return [*row[:-1], self._said(row[-1], closely)]
-
-    def _said(self, text: str, closely: bool) -> str:
-        """A text of a person, a model or a tool; arguments of a tool are JSON, in which any value may be the word."""
-        if text[:1] not in ("{", "["):
-            return self.without(text, closely=closely)
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return self.without(text, closely=closely)
-        changed = self._argument(value, closely)
-        return text if changed == value else json.dumps(changed)
+    def _item(self, item: Any, closely: bool) -> Any:
+        """One of a list; of [id, tool, arguments] and the like only the last is a text."""
+        if isinstance(item, list) and item and all(isinstance(each, str) for each in item):
+            return [*item[:-1], self._json(item[-1], closely, self._argument)]
+        return self._record(item, closely)
 
     def _argument(self, value: Any, closely: bool) -> Any:
+        """A text of a person, a model or a tool; arguments of a tool are JSON, in which any value may be the word."""
         match value:
             case str():
                 return self.without(value, closely=closely)
@@ -139,10 +132,6 @@ def _enough(line: frozenset[str]) -> float:
 def _bare(word: str) -> str:
     word = re.sub("['’]s$", "", word.casefold())
     return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
-
-
-def _is_row(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
 def _spelled(phrase: str) -> str:

@@ -58,7 +58,7 @@ class Chunk(NamedTuple):
 
 
 class Stopped(Exception):
-    """Raised by `pause`; all that was taken up in whole steps is kept."""
+    """The index is to be closed; all that was taken up in whole steps is kept."""
 
 
 class Index:
@@ -69,16 +69,15 @@ class Index:
         workspace: Workspace,
         path: Path,
         delegate: Callable[[], None] | None = None,
-        pause: Callable[[], None] = lambda: None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`delegate` is called when much has changed, to have another index of the same file take it up; until
-        `resume` this one leaves changes alone. `pause` is called every few milliseconds of taking up: it may wait, or
-        raise Stopped.
+        """`delegate` is called when much has changed, to have another index of the same file take it up; while that
+        `is_delegated`, this one leaves changes alone. `is_stopped` is asked every few milliseconds of taking up.
         """
         self.workspace, self.path = workspace, path
         self._root = os.fspath(workspace.root)  # joined thousands of times
-        self._delegate, self._pause = delegate, pause
-        self._is_delegated = False
+        self._delegate, self._is_stopped = delegate, is_stopped
+        self.is_delegated = False
         self.lock = threading.RLock()
         self.entries, self.average_length, self.chunks = 0, 1.0, 0
         self._names: list[str] = []
@@ -89,10 +88,6 @@ class Index:
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
         self._idf: dict[str, float] = {}
         self._version = self._inode = 0
-
-    def resume(self) -> None:
-        """The other index is done."""
-        self._is_delegated = False
 
     def close(self) -> None:
         with self.lock:
@@ -111,7 +106,7 @@ class Index:
     def refresh(self) -> None:
         """Take up changes on disk since the last time. Raises Stopped."""
         db = self._connected()
-        if self._is_delegated or not (changed := self._changed()):
+        if self.is_delegated or not (changed := self._changed()):
             return
         later = self._too_much(changed) if self._delegate else 0
         self._take_up(db, dict([*changed.items()][later:]))
@@ -120,7 +115,7 @@ class Index:
         if later:
             self._looked = 0.0
             if self._delegate and self._inode:
-                self._is_delegated = True
+                self.is_delegated = True
                 self._delegate()
 
     def _changed(self) -> dict[str, Stamp | None]:
@@ -171,9 +166,9 @@ class Index:
                 self._looked = 0.0
                 return
             with db:
-                batch, done = _Batch(db, self._pause), []
+                batch, done = _Batch(db, self._check), []
                 while left and batch.size < MOST_UNWRITTEN:
-                    self._pause()
+                    self._check()
                     done.append(left.pop())
                     self._read(batch, done[-1], changed[done[-1]], ids[done[-1]])
                 batch.write()
@@ -182,6 +177,10 @@ class Index:
                     self._stamps[name] = stamp
                 else:
                     del self._stamps[name]
+
+    def _check(self) -> None:
+        if self._is_stopped():
+            raise Stopped
 
     def _read(self, batch: _Batch, name: str, stamp: Stamp | None, ids: Iterator[int]) -> None:
         if not stamp:
@@ -296,8 +295,8 @@ class Index:
 class _Batch:
     """Chunks replaced in one transaction; their postings are written together, at the end."""
 
-    def __init__(self, db: sqlite3.Connection, pause: Callable[[], None]) -> None:
-        self.db, self._pause = db, pause
+    def __init__(self, db: sqlite3.Connection, check: Callable[[], None]) -> None:
+        self.db, self._check = db, check
         self.size = 0
         self._added: defaultdict[str, array[int]] = defaultdict(lambda: array("I"))
         self._removed: defaultdict[str, list[int]] = defaultdict(list)
@@ -347,7 +346,7 @@ class _Batch:
     def write(self) -> None:
         terms = [*(self._added.keys() | self._removed.keys())]
         for at in range(0, len(terms), _WRITTEN_AT_ONCE):
-            self._pause()
+            self._check()
             self._write(terms[at : at + _WRITTEN_AT_ONCE])
 
     def _write(self, terms: Sequence[str]) -> None:

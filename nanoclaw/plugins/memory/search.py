@@ -32,8 +32,7 @@ class NoteSearch:
         self._workspace, self._file, self._clock = workspace, index_file, clock
         self._made: Index | None = None
         self._builder: threading.Thread | None = None
-        self._lock, self._idle, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        self._idle.set()
+        self._lock, self._closing = threading.Lock(), threading.Event()
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The entries that match best."""
@@ -66,19 +65,11 @@ class NoteSearch:
             path.unlink(missing_ok=True)
 
     def _asked(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
-        hits = self._undisturbed(ask)
-        builder = self._builder
-        if builder and not _on_event_loop():
+        hits = ask(self._index())
+        if (builder := self._builder) and not _on_event_loop():
             builder.join()
-            hits = self._undisturbed(ask)
+            hits = ask(self._index())
         return hits
-
-    def _undisturbed(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
-        self._idle.clear()  # two busy threads slow each other down
-        try:
-            return ask(self._index())
-        finally:
-            self._idle.set()
 
     def _has_notes(self) -> bool:
         try:
@@ -101,7 +92,7 @@ class NoteSearch:
 
         with self._lock:
             if self._builder is None:
-                index = Index(self._workspace, self._file, pause=self._pause)
+                index = Index(self._workspace, self._file, is_stopped=self._closing.is_set)
                 self._builder = threading.Thread(target=self._take_up, args=(index,), name="notes", daemon=True)
                 self._builder.start()
 
@@ -116,14 +107,7 @@ class NoteSearch:
         with self._lock:
             self._builder = None
             if self._made:
-                self._made.resume()
-
-    def _pause(self) -> None:
-        from nanoclaw.plugins.memory.index import Stopped
-
-        self._idle.wait()
-        if self._closing.is_set():
-            raise Stopped
+                self._made.is_delegated = False
 
 
 def _on_event_loop() -> bool:
