@@ -65,7 +65,7 @@ def _says_done(asked: str, answer: str) -> bool:
 
 
 def _is_known(answer: str, known: Iterable[str]) -> bool:
-    """True when most words of something that was done before stand in the answer; of a line that quotes, of the quote."""
+    """True when most words of something done before, or of its quote, stand in the answer."""
     said = _tokens(answer)
     for line in known:
         own = _tokens(next(iter(re.findall("“(.+)”", line)), line))

@@ -159,8 +159,10 @@ class Undo(Plugin):
         return "\n".join(told)
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
-        """Undo one effect; says what became of it, "" when it cannot be undone. Raises WorkspaceError when it could, but
-        not as things are."""
+        """Undo one effect; says what became of it, "" when it cannot be undone.
+
+        Raises WorkspaceError when it could be, but not as things are.
+        """
         if effect.state == "done" and effect.kind in ("forgetting", "job"):
             try:
                 said = self._by_others(tx, effect)
