@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from nanoclaw.core.messages import Address, CheckedCall
@@ -137,28 +139,31 @@ class Asks:
 
     def drop(self, turn: int) -> None:
         """Answer all that a turn waits for with no, as it ends without it."""
-        for question in self.open():
-            if question.turn == turn:
-                self._transactions.write(lambda tx, number=question.number: self._no(tx, number))  # type: ignore[misc]
-                self._close(question)
+        self._give_up([question for question in self.open() if question.turn == turn])
 
     def take_up(self) -> None:
         """After a start: what nobody waits for any more is a no, and the time of the others goes on."""
-        now = self._transactions.clock()
+        now, given_up = self._transactions.clock(), list[Question]()
         for question in self.open():
             left = (question.expires - now).total_seconds()
-            if not question.turn or left <= 0:
-                self._transactions.write(lambda tx, number=question.number: self._no(tx, number))  # type: ignore[misc]
-                self._close(question)
-            else:
+            if question.turn and left > 0:
                 self._set_timer(question.number, left)
+            else:
+                given_up.append(question)
+        self._give_up(given_up)
 
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _no(self, tx: Transaction, number: int) -> None:
-        tx.db.execute("UPDATE asks SET answer = 'no' WHERE id = ?", (number,))
+    def _give_up(self, questions: Sequence[Question]) -> None:
+        """Answer with no what nobody goes on with."""
+        if not questions:
+            return
+        with self._transactions.open() as tx:
+            for question in questions:
+                tx.execute("UPDATE asks SET answer = 'no' WHERE id = ?", question.number)
+                tx.after(partial(self._close, question))
 
     def _set_timer(self, number: int, seconds: float) -> None:
         self._timers[number] = asyncio.get_running_loop().call_later(seconds, self.answer, number, False)

@@ -341,6 +341,8 @@ class Conversation:
         paused, self._paused = self._paused, None
         if paused and paused.timer:
             paused.timer.cancel()
+        if paused and paused.waits_for_owner:
+            self._asks.drop(paused.turn.id)
         for item in paused.behind if paused else ():
             self.put(item)
         return paused
@@ -355,10 +357,7 @@ class Conversation:
             words = self._words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
         if paused:
-            words = "; ".join(paused.turn.texts)
-            if paused.waits_for_owner:
-                self._asks.drop(paused.turn.id)
-                words = ""  # it was begun
+            words = "" if paused.waits_for_owner else "; ".join(paused.turn.texts)  # what waits for a yes was begun
             self._dropped.append((paused.turn.inbox, words))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()

@@ -1,0 +1,397 @@
+"""Questions to the owner: a turn waits on disk for yes or no, over a restart, and goes on from exactly there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nanoclaw.core.asks import Question
+from nanoclaw.core.calls import NO
+from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, UserMessage
+from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Turn, Tx, Verdict
+from nanoclaw.core.store import audit
+from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
+from tests.virtual_time import passed, virtual_time
+
+
+class Asker(Plugin):
+    """Asks about every call of `send` in the terminal; /yes 1 and /no 1 answer. `there` is False while nobody is."""
+
+    name = "asker"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._core: Any = host.get("core")
+        self._core.asks.asker = self.public = Terminal()
+
+    def commands(self) -> list[Command]:
+        return [Command("yes", "does it", self._yes), Command("no", "does not", self._no)]
+
+    def _yes(self, said: Said, tx: Tx) -> str:
+        return self._answer(said, tx, True)
+
+    def _no(self, said: Said, tx: Tx) -> str:
+        return self._answer(said, tx, False)
+
+    def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
+        return "Fine." if self._core.asks.answer_in(tx, int(said.argument), is_yes) else "Nothing is asked."
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None
+
+
+class Terminal:
+    """Where the owner is asked."""
+
+    def __init__(self) -> None:
+        self.is_there = True
+        self.settled_questions: list[int] = []
+
+    def place(self, about: Address) -> Address | None:
+        return MAIN if self.is_there else None
+
+    def ask(self, tx: Transaction, number: int, question: str, place: Address, about: Address) -> int:
+        return tx.send(Outbound(place, f"{question} /yes {number} or /no {number}"))
+
+    def settled(self, question: Question) -> None:
+        self.settled_questions.append(question.number)
+
+
+class Post:
+    """A tool that sends, and one that only looks."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def tools(self) -> list[Tool]:
+        async def send(text: str) -> str:
+            """Sends a text."""
+            self.sent.append(text)
+            return f"sent {text}"
+
+        async def look() -> str:
+            """Looks."""
+            return "seen"
+
+        return [tool(send), tool(look, effect="none")]
+
+
+def send(text: str = "a letter") -> Say:
+    return call("send", {"text": text}, text="I am about to send it.")
+
+
+def texts(program: Program) -> list[str]:
+    return [result.text for result in results(program.history)]
+
+
+@virtual_time
+async def test_a_turn_waits_on_disk_for_a_yes_and_then_does_exactly_this_call_once(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            assert await program.ask("send it") == "May I send a letter? /yes 1 or /no 1"
+            await program.app.conversations.idle()
+            assert post.sent == []
+            ((turn, call_id, question, answer),) = program.rows("SELECT turn, call, question, answer FROM asks")
+            assert (question, answer) == ("May I send a letter?", "") and call_id
+            assert program.rows("SELECT ended FROM turns WHERE id = ?", turn) == [(None,)]
+            assert await program.ask("/yes 1") == "Fine."
+            assert await program.answer() == "It is sent."
+            await program.app.conversations.idle()
+            assert post.sent == ["a letter"]
+            assert texts(program) == ["sent a letter"]
+            assert program.public("asker").settled_questions == [1]
+            assert await program.ask("/yes 1") == "Nothing is asked."
+            assert_legal(program.history)
+            assert program.app.inbox.open_turns() == []
+            assert len(audit.of_turn(program.app.store, turn)) == 1
+
+
+@virtual_time
+async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "Then not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.ask("send it")
+            await program.say("/no 1")
+            assert {await program.answer(), await program.answer()} == {"Fine.", "Then not."}
+            assert (post.sent, texts(program)) == ([], [NO])
+
+
+@virtual_time
+async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "Then not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], seconds=1000) as program:
+            await program.ask("send it")
+            assert await program.answer() == "Then not."
+            assert passed() == 300
+            assert (post.sent, texts(program)) == ([], [NO])
+            assert await program.ask("/yes 1") == "Nothing is asked."
+
+
+async def asked_and_ended(tmp_path: Path, post: Post, clock: HandClock | None = None) -> None:
+    """A process that asks, and ends."""
+    async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Asker], clock=clock) as program:
+        await program.ask("send it")
+        await program.app.conversations.idle()
+    assert post.sent == []
+
+
+@virtual_time
+async def test_after_a_restart_the_turn_still_waits_and_goes_on_with_the_yes(tmp_path: Path) -> None:
+    post = Post()
+    await asked_and_ended(tmp_path, post)
+    with ScriptedProvider("It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.app.conversations.idle()
+            assert (post.sent, program.channel.sent.empty()) == ([], True)
+            assert await program.ask("/yes 1") == "Fine."
+            assert await program.answer() == "It is sent."
+            assert post.sent == ["a letter"]
+            assert_legal(program.history)
+
+
+@virtual_time
+async def test_the_time_of_a_question_goes_on_while_the_program_is_off(tmp_path: Path) -> None:
+    post, clock = Post(), HandClock()
+    await asked_and_ended(tmp_path, post, clock)
+    clock.now += timedelta(minutes=4)
+    with ScriptedProvider("Then not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], clock=clock) as program:
+            began = passed()
+            assert await program.answer() == "Then not."
+            assert passed() - began == 60
+    assert post.sent == []
+
+
+@virtual_time
+async def test_a_question_whose_time_was_over_while_the_program_was_off_is_a_no(tmp_path: Path) -> None:
+    post, clock = Post(), HandClock()
+    await asked_and_ended(tmp_path, post, clock)
+    clock.now += timedelta(hours=1)
+    with ScriptedProvider("Then not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], clock=clock) as program:
+            assert await program.answer() == "Then not."
+            assert (post.sent, texts(program)) == ([], [NO])
+            assert_legal(program.history)
+
+
+@virtual_time
+async def test_a_yes_that_the_end_of_the_program_overtook_is_carried_out_at_the_next_start(tmp_path: Path) -> None:
+    post = Post()
+    await asked_and_ended(tmp_path, post)
+    async with bare(tmp_path, ScriptedProvider(), tools=post.tools()) as program:  # nothing goes on in it
+        program.app.store.db.execute("UPDATE asks SET answer = 'yes'")
+        await program.app.conversations.close(leave=True)
+    post.sent.clear()
+    with ScriptedProvider("It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            assert await program.answer() == "It is sent."
+            assert post.sent == ["a letter"]
+
+
+@virtual_time
+async def test_a_call_with_a_yes_that_broke_off_is_not_repeated(tmp_path: Path) -> None:
+    reached, sent = asyncio.Event(), list[str]()
+
+    async def send_slowly(text: str) -> str:
+        """Sends a text."""
+        sent.append(text)
+        reached.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    tools = [replace(tool(send_slowly), spec=replace(tool(send_slowly).spec, name="send"))]
+    async with bare(tmp_path, ScriptedProvider(send()), tools=tools, plugins=[Asker]) as program:
+        await program.ask("send it")
+        await program.say("/yes 1")
+        await reached.wait()
+        await program.app.conversations.close(leave=True)
+    async with bare(tmp_path, ScriptedProvider(), tools=tools, plugins=[Asker]) as program:
+        told = [await program.answer()]
+        while "interrupted" not in told[-1]:
+            told.append(await program.answer())
+        assert "`send a letter`" in told[-1]
+        assert sent == ["a letter"]
+        assert_legal(program.history)
+
+
+@virtual_time
+async def test_of_two_calls_each_has_its_own_answer_and_none_runs_before_both_are_there(tmp_path: Path) -> None:
+    post = Post()
+    calls: tuple[tuple[str, dict[str, str]], ...] = (("look", {}), ("send", {"text": "one"}), ("send", {"text": "two"}))
+    with ScriptedProvider(Say(calls=calls), "Sent two.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.say("send both")
+            assert [await program.answer(), await program.answer()] == [
+                "May I send one? /yes 1 or /no 1",
+                "May I send two? /yes 2 or /no 2",
+            ]
+            assert await program.ask("/yes 2") == "Fine."
+            await program.app.conversations.idle()
+            assert post.sent == []
+            assert await program.ask("/no 1") == "Fine."
+            assert await program.answer() == "Sent two."
+            assert post.sent == ["two"]
+            assert texts(program) == ["seen", NO, "sent two"]
+
+
+@virtual_time
+async def test_where_nobody_can_be_asked_it_is_a_refusal_at_once(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "I may not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            program.public("asker").is_there = False
+            assert await program.ask("send it") == "I may not."
+            assert (post.sent, texts(program)) == ([], [NO])
+            assert program.rows("SELECT * FROM asks") == []
+
+
+@virtual_time
+async def test_without_a_plugin_that_asks_it_is_a_refusal_too(tmp_path: Path) -> None:
+    class Careful(Plugin):
+        name = "careful"
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+            return Ask("May I?")
+
+    post = Post()
+    with ScriptedProvider(send(), "I may not.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Careful]) as program:
+            assert await program.ask("send it") == "I may not."
+            assert (post.sent, texts(program)) == ([], [NO])
+
+
+@pytest.mark.parametrize("origin", ["heartbeat", "job"])
+def test_a_profile_says_whether_it_may_ask(tmp_path: Path, origin: Any) -> None:
+    @virtual_time
+    async def story() -> None:
+        post = Post()
+        with ScriptedProvider(send(), "Well.") as model:
+            async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+                inbound = Inbound(MAIN, "", "1", UserMessage("send it", program.clock(), origin), role="owner")
+                program.app.transactions.write(lambda tx: tx.deliver(inbound))
+                if origin == "job":
+                    assert (await program.answer()).startswith("May I send a letter?")
+                    await program.say("/yes 1")
+                    assert {await program.answer(), await program.answer()} == {"Fine.", "Well."}
+                else:
+                    assert await program.answer() == "Well."
+        assert post.sent == (["a letter"] if origin == "job" else [])
+
+    story()
+
+
+@virtual_time
+async def test_what_is_said_meanwhile_waits_for_the_answer_and_comes_after_it(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "It is sent.", "And that too.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.ask("send it")
+            await program.say("what is the time?")
+            await program.app.conversations.idle()
+            assert len(model.requests) == 1
+            await program.say("/yes 1")
+            assert {await program.answer() for _ in range(3)} == {"Fine.", "It is sent.", "And that too."}
+            assert_legal(program.history)
+
+
+@virtual_time
+async def test_a_stop_ends_a_turn_that_waits_and_its_question(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "Fine then.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.ask("send it")
+            await program.say("and then this")
+            await program.app.conversations.idle()
+            assert await program.ask("/stop") == "Stopped. Not begun: and then this."
+            assert program.public("asker").settled_questions == [1]
+            assert await program.ask("/yes 1") == "Nothing is asked."
+            assert program.app.inbox.open_turns() == [] and program.app.inbox.waiting() == []
+            assert_legal(program.history)
+            assert await program.ask("hello") == "Fine then."
+            assert "may have been done" not in "".join(texts(program)), "it was never begun"
+    assert post.sent == []
+
+
+@virtual_time
+async def test_a_new_conversation_ends_the_question_too(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "Fine then.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
+            await program.ask("send it")
+            assert (await program.ask("/new")).endswith("Not answered: send it.")
+            assert await program.ask("/yes 1") == "Nothing is asked."
+            assert await program.ask("hello") == "Fine then."
+            assert program.app.inbox.open_turns() == []
+            assert_legal(program.history)
+    assert post.sent == []
+
+
+@virtual_time
+async def test_panic_ends_the_question_too(tmp_path: Path) -> None:
+    post = Post()
+    async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Asker]) as program:
+        await program.ask("send it")
+        await program.say("/panic")
+        told = {await program.answer(), await program.answer()}
+        assert "Stopped." in told
+        assert program.rows("SELECT answer FROM asks") == [("no",)]
+        assert program.app.inbox.open_turns() == []
+    assert post.sent == []
+
+
+# -- outside a turn
+
+
+class Wondering(Plugin):
+    """Asks by itself."""
+
+    name = "wondering"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self.public = host
+
+
+@virtual_time
+async def test_a_plugin_asks_outside_a_turn(tmp_path: Path) -> None:
+    async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering]) as program:
+        host: Host = program.public("wondering")
+        asking = asyncio.create_task(host.ask(Ask("Shall I?"), MAIN))
+        assert await program.answer() == "Shall I? /yes 1 or /no 1"
+        assert await program.ask("/yes 1") == "Fine."
+        assert await asking is True
+        asking = asyncio.create_task(host.ask(Ask("And now?"), MAIN))
+        await program.answer()
+        assert await program.ask("/no 2") == "Fine."
+        assert await asking is False
+        program.public("asker").is_there = False
+        assert await host.ask(Ask("Anybody?"), MAIN) is False
+        assert "May I" not in "".join(message.text for message in program.history)
+
+
+@virtual_time
+async def test_a_question_outside_a_turn_is_a_no_after_its_time_when_given_up_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering], seconds=1000) as program:
+        host: Host = program.public("wondering")
+        assert await host.ask(Ask("Shall I?"), MAIN) is False
+        assert passed() == 300
+        asking = asyncio.create_task(host.ask(Ask("Given up?"), MAIN))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]
+        program.app.store.db.execute("UPDATE asks SET answer = '' WHERE id = 2")
+    async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering]) as program:
+        assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]
