@@ -257,7 +257,7 @@ def state() -> dict[str, float]:
 
 
 async def writing() -> dict[str, float]:
-    """What one turn of tools writes in a long session, from the message to the answer's delivery."""
+    """Bytes that one turn of tools writes in a long session, from the message to the answer's delivery."""
     config = configuration.load(os.environ)
     store = Store(config.home / "state.db")
     fill(store, "long", LONG_BYTES, 2_000)

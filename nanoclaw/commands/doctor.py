@@ -17,7 +17,7 @@ from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, Store
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
-from nanoclaw.core.store.db import owner
+from nanoclaw.core.store.lock import owner
 from nanoclaw.core.workspace import Workspace
 
 Check = Callable[[], str]
@@ -64,7 +64,7 @@ def checks(config: Config) -> Iterator[tuple[str, Check]]:
 
 
 async def _findings(config: Config) -> list[list[Any]]:
-    """What the plugins find, asked in this process. Raises NanoclawError for what cannot start."""
+    """Ask the plugins, in this process. Raises NanoclawError for what cannot start."""
     from nanoclaw.core.build import build
 
     app = build(config)

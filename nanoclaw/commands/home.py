@@ -19,9 +19,9 @@ from nanoclaw.core import config as configuration
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
-from nanoclaw.core.store.db import owner
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
+from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.escapes import one_line, printable

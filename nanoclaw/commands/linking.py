@@ -28,7 +28,8 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
 from nanoclaw.core.home import make_home
 from nanoclaw.core.places import RESTART_SECONDS
-from nanoclaw.core.store.db import Store, owner
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.plugins.access.accounts import Accounts, LinkCode, shown

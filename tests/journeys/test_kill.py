@@ -36,7 +36,7 @@ WENT_ON = "(I was interrupted in between and went on.)\n\n"
 
 
 async def reopened(root: Path) -> tuple[list[str], str]:
-    """What the person is sent after the next start, by way of a model that answers "Recovered.", and what it saw."""
+    """Texts that the person is sent after the next start, by way of a model that answers "Recovered.", and what it saw."""
     model = ScriptedProvider("Recovered.")
     async with running(root, model) as program:
         await program.app.conversations.idle()
@@ -51,7 +51,7 @@ async def reopened(root: Path) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What was left by a process killed at one statement, and what the person got in the end."""
+    """Remains of a process killed at one statement, and what the person got in the end."""
 
     statement: int
     accepted: bool

@@ -1,1 +1,1 @@
-"""What must hold when the process is killed, the disk refuses or the power fails, at any system call of a day."""
+"""Promises that hold when the process is killed, the disk refuses or the power fails, at any system call of a day."""

@@ -1,4 +1,4 @@
-"""What must hold after every end and the next starts: the promises, looked at from outside."""
+"""Promises that hold after every end and the next starts, looked at from outside."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def violations(home: Path, ledger: Path, statuses: Sequence[int]) -> list[str]:
 
 
 def _in_answers(entries: Sequence[Entry]) -> Iterable[str]:
-    """What was accepted is answered or told of, and has one end."""
+    """All that was accepted is answered or told of, and has one end."""
     sent = {(entry["channel"], entry["key"]): entry for entry in entries if entry["what"] == "sent"}.values()
     ends = Counter(entry["reply_to"] for entry in sent if entry["reply_to"])
     for identity in sorted({*_accepted(entries)} - {"c5"}):  # /stop is answered by the end of what it stopped
@@ -181,7 +181,7 @@ def _in_file(path: Path, contents: set[str | None]) -> Iterable[str]:
 
 
 def _files(done: set[str], accepted: list[str]) -> dict[str, set[str | None]]:
-    """What may stand in each file: any of the writes may have been cut off, but not one whose message was done."""
+    """Contents that each file may have: any of the writes may have been cut off, but not one whose message was done."""
     writes: dict[str, list[tuple[str, str, dict[str, Any]]]] = {PLAN: [], SHOPPING: []}
     every = day.tasks(Path("outside"))
     for token in (each for each in accepted if each in every):

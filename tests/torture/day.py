@@ -37,7 +37,7 @@ Call = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """What a person says, and the calls that a model answers it with, one reply after the other."""
+    """A person's words, and the calls that a model answers it with, one reply after the other."""
 
     where: Address
     text: str
@@ -201,7 +201,7 @@ class Live:
     clock: HandClock
 
     async def say(self, identity: str, where: Address, text: str) -> bool:
-        """Whether the message was taken."""
+        """True if the message was taken."""
         self.ledger.note("offered", id=identity, channel=where.channel, chat=where.chat, text=text)
         try:
             message = UserMessage(text, self.clock())
@@ -251,7 +251,7 @@ def _link_the_owner(program: Program, channels: Iterable[Platform]) -> None:
 
 
 def prepare(home: Path) -> None:
-    """What was there before the first start: a configuration, and a log that is nearly full."""
+    """Make what was there before the first start: a configuration, and a log that is nearly full."""
     (home / "logs").mkdir(parents=True)
     (home / "config.toml").write_text(CONFIG)
     with (home / "logs" / "nanoclaw.log").open("wb") as file:
@@ -314,7 +314,7 @@ async def start_again(home: Path, ledger: Ledger) -> None:
 
 
 def unacknowledged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was offered and never accepted, in order and once."""
+    """Messages that were offered and never accepted, in order and once."""
     offered: dict[str, dict[str, Any]] = {}
     for entry in entries:
         if entry["what"] == "offered":
@@ -324,7 +324,7 @@ def unacknowledged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def outside_of(ledger: Path) -> Path:
-    """Where commands leave their lines: not in the home."""
+    """The file in which commands leave their lines: not in the home."""
     return ledger.with_name("outside")
 
 

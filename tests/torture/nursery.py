@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a life ended: the signal that killed it or 0, its exit status, what it wrote to stderr, and what is wrong."""
+    """End of a life: the signal that killed it or 0, its exit status, what it wrote to stderr, and what is wrong."""
 
     signal: int
     status: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 How = Literal["-", "before", "after", "half", "short", "enospc", "full", "eio"]
-"""What happens at the chosen call: nothing; killed before it, after it, after half of a write; half of a write is made
+"""Fate of the chosen call: nothing; killed before it, after it, after half of a write; half of a write is made
 and said so; the disk is full, or full from then on; the device fails."""
 
 KILLS: tuple[How, ...] = ("before", "after", "half")
@@ -60,7 +60,7 @@ def arm(root: Path, log: Path, at: int, how: How, *, data: bool = False) -> None
 
 
 def count() -> int:
-    """How many calls there were so far, 0 without the library."""
+    """Number of calls so far, 0 without the library."""
     try:
         return int(ctypes.CDLL(None).torture_count())
     except AttributeError:

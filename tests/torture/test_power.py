@@ -18,7 +18,7 @@ def call(
 
 
 def left(folder: Path, loss: Loss, *calls: Call) -> dict[str, bytes]:
-    """What a disk that had "old" in the file a holds after the calls and a failure."""
+    """Contents of a disk that had "old" in the file a, after the calls and a failure."""
     disk = Disk(Path("/home"), {"a": b"old"})
     for each in calls:
         disk.do(each)

@@ -18,12 +18,12 @@ from tests.torture.power import LOSSES, Disk, Loss
 from tests.torture.shim import KILLS, Call, How, read_log
 
 NO_SPACE = ("create", "write", "truncate", "allocate", "mkdir", "rename", "link")
-"""What a full disk refuses."""
+"""Calls that a full disk refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one disturbed day; `broken` are the promises that were."""
+    """Outcome of one disturbed day; `broken` are the promises that were."""
 
     point: str
     broken: tuple[str, ...]
@@ -150,7 +150,7 @@ class Undisturbed:
         return [call.number for call in self.calls if not kinds or call.kind in kinds]
 
     def lacks_silently(self, entries: Iterable[dict[str, Any]]) -> bool:
-        """Whether a disturbed day did less than this one, and said nothing that this one did not."""
+        """Tells whether a disturbed day did less than this one, and said nothing that this one did not."""
         texts = {entry["text"] for entry in self.entries if entry["what"] in ("sent", "shown")}
         told = [
             entry

@@ -1,4 +1,4 @@
-"""What tools did: a line before each effect and its outcome after it, in the transactions that a turn makes anyway."""
+"""Audit log of tools: a line before each effect and its outcome after it, in the transactions that a turn makes anyway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
 
 
 def of_turn(store: Store, turn: int) -> list[Effect]:
-    """What a turn did, in order, with what has only begun; of a turn that is not long past."""
+    """Effects of a turn, in order, with what has only begun; of a turn that is not long past."""
     # an index would cost a page of the journal for each step of each turn
     sql = f"SELECT {COLUMNS} FROM ledger WHERE id > (SELECT max(id) FROM ledger) - ? AND turn = ? ORDER BY id"
     return [effect_of(row) for row in store.rows(sql, RECENT, turn)]

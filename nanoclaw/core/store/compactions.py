@@ -1,4 +1,4 @@
-"""What a model is shown in place of a conversation's older messages; the messages themselves stay as they are."""
+"""Summaries that a model is shown in place of a conversation's older messages; the messages stay as they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Instead(NamedTuple):
 
 
 def instead(store: Store, session: int, context: int) -> Instead:
-    """What holds for a context now."""
+    """The summary and the shortening that hold for a context now."""
     where = "FROM compactions WHERE session = ? AND context = ? AND kind = ? ORDER BY id DESC LIMIT 1"
     short = store.rows(f"SELECT upto {where}", session, context, "short")
     found = store.rows(f"SELECT summary, at, upto {where}", session, context, "summary")

@@ -20,7 +20,7 @@ LOOK_SECONDS = 600
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether SQLite says that the file itself is damaged or no database, not that a disk or a lock is in the way."""
+    """Tells damage of the file itself from a disk or a lock in the way."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return isinstance(error, sqlite3.Error) and str(error).startswith("Could not decode to UTF-8")
@@ -28,7 +28,7 @@ def is_damage(error: BaseException) -> bool:
 
 
 def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
-    """Whether all of a database, or of one table, can be read, texts included, and is as it should be. Raises
+    """Check that all of a database, or of one table, can be read, texts included, and is as it should be. Raises
     sqlite3.Error for other trouble."""
     try:
         if db.execute(f"PRAGMA integrity_check({table or 1!r})").fetchone()[0] != "ok":

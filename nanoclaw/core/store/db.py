@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from nanoclaw.atomic_write import drafted
-from nanoclaw.core.errors import StoreBusy, StoreError
+from nanoclaw.core.errors import StoreError
 from nanoclaw.core.store.copies import all_copies, copy_database, daily_copies, is_damage, is_whole
 from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
+from nanoclaw.core.store.lock import own, own_if_free
 
 PAGE_BYTES = 2048
 """Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
@@ -37,7 +37,7 @@ class Store:
         a damaged one.
         """
         self.path = path
-        self._lock = None if read_only else _own_if_free(path) if beside else own(path)
+        self._lock = None if read_only else own_if_free(path) if beside else own(path)
         try:
             self.db = _connect(path, read_only, is_owner=self._lock is not None)
             if self._lock:
@@ -72,7 +72,7 @@ class Store:
             ) from error
 
     def rows(self, sql: str, *values: object) -> list[Any]:
-        """What a query finds. Raises StoreError when the file is damaged."""
+        """The rows of a query. Raises StoreError when the file is damaged."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
@@ -86,51 +86,6 @@ class Store:
         self.db.close()
         if self._lock:
             self._lock.close()
-
-
-def owner(path: Path) -> int | None:
-    """The pid of the process that owns the store, or None."""
-    try:
-        with path.with_suffix(".lock").open("r") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(lock.read().strip() or 0)
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def own(path: Path) -> IO[str]:
-    """An OS lock, held until it is closed or the process ends, however it ends. Raises StoreBusy and StoreError."""
-    try:
-        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"cannot write in {path.parent}: {error.strerror}. Check its permissions.") from error
-    lock = os.fdopen(descriptor, "r+")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = lock.read().strip()
-        lock.close()
-        raise StoreBusy(
-            f"another nanoclaw (process {pid or 'unknown'}) is using {path.parent}. "
-            "Talk to it there or end it first; NANOCLAW_HOME chooses another home."
-        ) from None
-    try:
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-    except OSError as error:
-        raise StoreError(f"cannot write in {path.parent}: {_reason(path, error)}. Nothing was changed.") from error
-    return lock
-
-
-def _own_if_free(path: Path) -> IO[str] | None:
-    try:
-        return own(path)
-    except StoreBusy:
-        return None
 
 
 def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connection:
@@ -171,7 +126,7 @@ def _make(path: Path) -> None:
 
 
 def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
-    """What is wrong, in words; SQLite calls a full disk an input or output error."""
+    """The trouble in words; SQLite calls a full disk an input or output error."""
     try:
         room = os.statvfs(path.parent)
         if room.f_bavail * room.f_frsize < FULL_BYTES:

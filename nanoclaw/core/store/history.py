@@ -1,4 +1,4 @@
-"""What was said, read from the store: sessions, turns, messages and where each stands."""
+"""Conversations as they are read from the store: sessions, turns, messages and where each stands."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def list_sessions(store: Store) -> list[SessionInfo]:
 
 
 def session_of(store: Store, key: str) -> tuple[str | None, list[Message]]:
-    """What a session's context began with, and its history; nothing when there is no such session."""
+    """The prompt snapshot and the history of a session; nothing when there is no such session."""
     found = store.rows("SELECT id, context, memory FROM sessions WHERE key = ?", key)
     if not found:
         return None, []
@@ -93,7 +93,7 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
 
 
 def shown(store: Store, session: int, context: int) -> list[Placed]:
-    """What the model is sent of a context."""
+    """Messages of a context as the model is sent them."""
     now = instead(store, session, context)
     sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
     found = _placed(store, store.rows(sql, session, context, now.upto))

@@ -1,4 +1,4 @@
-"""What came in: on disk before anything is done with it, and never answered twice."""
+"""Messages that came in: on disk before anything is done with it, and never answered twice."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Messa
 
 
 def _about(inbound: Inbound) -> str:
-    """What a message says, or what it brings where it says nothing."""
+    """The words of a message, or the names of its files where it has none."""
     return inbound.message.text or ", ".join(file.name or file.mime or "a file" for file in inbound.attachments)
 
 

@@ -187,11 +187,11 @@ class TurnJournal:
         return ended
 
     def effects(self) -> list[Effect]:
-        """What was done in it so far, with what has only begun."""
+        """Effects of the turn so far, with what has only begun."""
         return audit.of_turn(self.session.transactions.store, self.id)
 
     def _line(self) -> tuple[str, int, datetime]:
-        """What every line of the audit log has in common."""
+        """Columns that all lines of the audit log share."""
         return self.session.key, self.id, self.session.transactions.clock()
 
     @contextmanager
@@ -218,5 +218,5 @@ def take_up(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
 
 
 def origin_of(messages: Sequence[Message]) -> Origin:
-    """Who began a turn: its last user message stands after the program's own."""
+    """Origin of a turn: its last user message stands after the program's own."""
     return next((message.origin for message in reversed(messages) if isinstance(message, UserMessage)), "person")

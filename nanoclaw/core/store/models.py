@@ -1,4 +1,4 @@
-"""What was learned of each model while talking to it, so that a refusal is met once and not at each start."""
+"""Facts learned of each model while talking to it, so that a refusal is met once and not at each start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ModelFacts:
         self._learn("sees_images", name, 0)
 
     def window(self, name: str) -> int | None:
-        """How many tokens a request and its answer may have together."""
+        """Tokens that a request and its answer may have together."""
         return self._fact("window_tokens", name)
 
     def learned_window(self, name: str, tokens: int) -> None:
@@ -28,7 +28,7 @@ class ModelFacts:
             self._learn("window_tokens", name, tokens)
 
     def forget_window(self, name: str) -> bool:
-        """Whether one had been learned."""
+        """True if one had been learned."""
         known = self.window(name) is not None
         if known:
             with self._store.transaction() as db:

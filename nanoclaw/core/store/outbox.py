@@ -1,4 +1,4 @@
-"""What goes out: a row until the platform has given it an id."""
+"""Messages that go out: a row until the platform has given it an id."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outbox:
         self._store, self._clock, self._jitter = store, clock, jitter
 
     def pending(self, channel: str) -> list[Row]:
-        """What a channel still has to deliver, in order."""
+        """Rows that a channel still has to deliver, in order."""
         sql = (
             "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts FROM outbox"
             " WHERE channel = ? AND state = 'pending' ORDER BY id"
@@ -84,7 +84,7 @@ class Outbox:
         return int(newest_row), int(newest_turn)
 
     def sent_text(self, address: Address, platform_id: str) -> str:
-        """What was said in the chat of an address under a platform's id, or in part; '' where it is not known."""
+        """The text sent to a chat under a platform's id, or in part; '' if it is not known."""
         found = self._sent(address, platform_id)
         return found[1] if found else ""
 
@@ -137,7 +137,7 @@ class Outbox:
 
 
 def counts(store: Store) -> dict[str, int]:
-    """How many rows are in each state."""
+    """Number of rows in each state."""
     return dict(store.rows("SELECT state, count(*) FROM outbox GROUP BY state"))
 
 
@@ -185,7 +185,7 @@ def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, st
 
 
 def told_of(text: str, files: int) -> str:
-    """What a history gets of a message that was sent."""
+    """Text that a history gets of a message that was sent."""
     return text if text.strip() else f"({files} file{'s' if files > 1 else ''} without words)"
 
 

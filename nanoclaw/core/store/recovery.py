@@ -189,7 +189,7 @@ _ENDING = {
 
 
 def _schema(db: sqlite3.Connection) -> tuple[dict[str, str], bool]:
-    """What makes each table and index that can be found, tables first, and whether these are all."""
+    """The SQL of each table and index that can be found, tables first, and True if these are all."""
     for attempt in range(2):  # the second is made with what the first could find
         with suppress(_Unreadable):
             rows = list(_read(db, "SELECT name, sql FROM sqlite_schema WHERE sql <> '' ORDER BY type DESC"))

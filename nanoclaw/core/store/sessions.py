@@ -21,7 +21,7 @@ Clean = Callable[[str, bool], str]
 """Takes out of a text what is to be forgotten; True: this is the conversation where that was asked for."""
 
 SENT = "Sent by the program."
-"""What a history says of a message that nobody gave a reason for."""
+"""Stands in a history where nobody gave a reason for a message."""
 
 
 class Homes(Protocol):

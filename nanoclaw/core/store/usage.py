@@ -1,4 +1,4 @@
-"""What each request to a model took: in the store with the turn that it belongs to."""
+"""Tokens that each request to a model took: in the store with the turn that it belongs to."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-",
 
 
 def is_part(name: str) -> bool:
-    """Whether something in the home belongs into an archive, and is replaced by one."""
+    """Tells what of the home belongs into an archive, and is replaced by one."""
     return name not in _NOT_KEPT and not name.startswith(_NOT_KEPT_BEGINNINGS) and not is_draft(name)
 
 
@@ -111,7 +111,7 @@ class ArchiveWriter:
 
 
 def _inner_target(link: Path, root: Path) -> str:
-    """Where a link leads, as it stays right when the folder is moved; "" when it leads out of the folder."""
+    """Target of a link as it stays right when the folder is moved; "" when it leads out of the folder."""
     real = Path(os.path.realpath(link))
     if not real.is_relative_to(root):
         return ""
@@ -155,7 +155,7 @@ def unpack(file: Path, folder_of: Callable[[str], Path], name: Path | None = Non
 
 
 class _NotOurs(Exception):
-    """What is wrong with an archive."""
+    """An archive that this program did not write, or writes no more."""
 
 
 class _Reader:

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from nanoclaw.atomic_write import draft_folder, drafted, is_draft, reason, remove_drafts, sync_folder, write_atomically
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.db import own
+from nanoclaw.core.store.lock import own
 from nanoclaw.plugins.backup.archive import PLAN, SECRETS, ArchiveWriter, is_part, unpack
 
 _OTHER_KINDS = frozenset({".zip", ".7z", ".rar", ".tar", ".bz2", ".xz", ".zst"})
 
 WorkspaceOf = Callable[[Path], Path]
-"""Where the workspace lies by the config.toml in a folder. Raises ConfigError."""
+"""Finds the workspace by the config.toml in a folder. Raises ConfigError."""
 
 
 class Made(NamedTuple):
@@ -128,7 +128,7 @@ def finish_restore(home: Path) -> None:
 
 
 class _Place:
-    """Where an archive's parts are unpacked: beside where they will be, on the same disk."""
+    """Folders in which an archive is unpacked: beside where its parts will be, on the same disk."""
 
     def __init__(self, home: Path, new_home: Path, workspace_of: WorkspaceOf, drafts: ExitStack) -> None:
         self._home, self._new_home, self._workspace_of, self._drafts = home, new_home, workspace_of, drafts
@@ -147,7 +147,7 @@ class _Place:
 
     @property
     def workspace(self) -> Path:
-        """Where the restored config.toml says."""
+        """The folder that the restored config.toml names."""
         if self._workspace is None:
             found = Path(os.path.realpath(self._workspace_of(self._new_home)))
             if Path(os.path.realpath(self._home)).is_relative_to(found):

@@ -49,6 +49,6 @@ def _whole_path(name: str) -> Path:
 
 
 def told(made: Made, file: Path, elsewhere: Iterable[str] = ()) -> list[str]:
-    """What an archive has, and what it doesn't."""
+    """Tell what an archive has, and what it doesn't."""
     left_out = [f"Left out: {name}" for name in (*made.left_out, *elsewhere)]
     return [f"{made.files:,} files ({made.size / 1e6:,.1f} MB) are in {file}, checked by restoring it.", *left_out]

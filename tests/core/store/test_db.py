@@ -19,11 +19,12 @@ import pytest
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store import format as formats
-from nanoclaw.core.store.db import Store, owner
+from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
@@ -329,7 +330,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
 
 
 def test_a_write_that_was_cut_off_before_the_journal_mode_was_changed_is_taken_back(tmp_path: Path) -> None:
-    """What a kill in the very first start leaves: a journal that only a writer can roll back."""
+    """A kill in the very first start leaves a journal that only a writer can roll back."""
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("CREATE TABLE first (text TEXT)")

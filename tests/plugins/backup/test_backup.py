@@ -59,7 +59,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def tree(folder: Path) -> Tree:
-    """What is below a folder: contents of files, targets of links, None for folders."""
+    """All that is below a folder: contents of files, targets of links, None for folders."""
     found: Tree = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
