@@ -36,7 +36,7 @@ WENT_ON = "(I was interrupted in between and went on.)\n\n"
 
 
 async def reopened(root: Path) -> tuple[list[str], str]:
-    """Texts that the person is sent after the next start, by way of a model that answers "Recovered.", and what it saw."""
+    """Texts sent to the person after the next start, whose model answers "Recovered.", and all that it saw."""
     model = ScriptedProvider("Recovered.")
     async with running(root, model) as program:
         await program.app.conversations.idle()

@@ -11,8 +11,8 @@ from typing import Literal
 from tests.torture.shim import Call
 
 Loss = Literal["data", "names", "some"]
-"""Kinds of what was not synced and is gone: what was written to files, though their names are there; or creations, renames and
-removals, though the data is there; or some of each."""
+"""Kinds of what was not synced and is gone: data written to files, though their names are there; or creations, renames
+and removals, though the data is there; or some of each."""
 
 LOSSES: tuple[Loss, ...] = ("data", "names", "some")
 

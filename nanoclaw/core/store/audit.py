@@ -1,4 +1,4 @@
-"""Audit log of tools: a line before each effect and its outcome after it, in the transactions that a turn makes anyway."""
+"""Audit log: a line before each effect of a tool and its outcome after it, in transactions that a turn makes anyway."""
 
 from __future__ import annotations
 
