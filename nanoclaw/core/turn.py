@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
@@ -231,7 +232,10 @@ class RunningTurn:
                     raise
 
     async def _requested(self, stream: Stream) -> AssistantMessage:
-        assert self.model and self.snapshot
+        assert self.model and self.session and self.snapshot
+        if self.session.forgot != self._forgot:  # what was forgotten must not be sent again
+            self._forgot = self.session.forgot
+            self.snapshot = prompt_snapshot.load(self.session.memory) or self.snapshot
         request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, self.limits)
         self._rejoins = False
         self._request = asyncio.create_task(self.model.complete(request, stream))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Set
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,4 +69,10 @@ class FoundSkills:
         core: Any = self._host.get("core")
         environment, shell = core.config.environment, self._host.get("shell")
         withheld = environment.keys() - shell.variables.keys() if shell else frozenset()
-        return Means(frozenset(self._host.tools(profile)), core.config.get, environment, withheld)
+        return Means(frozenset(self._host.tools(profile)), partial(_setting, core.config), environment, withheld)
+
+
+def _setting(config: Any, name: str) -> object:
+    """The value of a dotted key, as the file has it or as it is without; None for an unknown one."""
+    table, _, key = name.partition(".")
+    return config.get(name, getattr(getattr(config, table, None), key, None) if key else None)
