@@ -7,42 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, Checks
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ChannelError, ConfigError
-from nanoclaw.redaction import smells_of_secret
 
 CHECK_SECONDS = 15.0
 
 BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email")}
 """Modules with a `SPEC`, which are cheap to import."""
-
-
-class ChannelTable(NamedTuple):
-    """[channels.NAME]: the channel's spec and its own `settings`, or its table where it declares none."""
-
-    name: str
-    spec: ChannelSpec
-    settings: Any
-    table: Mapping[str, Any]
-
-    @property
-    def lacks(self) -> str:
-        """The first setting without which it is not served, '' for none."""
-        return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
-
-    @property
-    def is_configured(self) -> bool:
-        return not self.lacks or self.lacks != self.spec.needed[0]
-
-    @property
-    def secrets(self) -> list[str]:
-        """Values that must never show."""
-        if self.spec.settings:
-            return [str(getattr(self.settings, key)) for key in self.spec.secrets]
-        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
 
 
 def names() -> list[str]:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from nanoclaw import __version__
-from nanoclaw.channels.table import ChannelTable, tables
+from nanoclaw.core.actors import Actors
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channel
+from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.conversations import Conversations
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.home import shipped
 from nanoclaw.core.host import spawned
@@ -74,6 +73,8 @@ class App:
         self.facts = ModelFacts(store)
         self.asks = Asks(self.transactions)
         self.places = Places((), clock)
+        self.chat_apps: Mapping[str, ChannelTable] = {}
+        """Chat apps that the configuration has, by name."""
         self.secrets: tuple[str, ...] = ()
         """Values that must never show: keys in the configuration and in the environment."""
         self.is_gateway = self.is_terminated = False
@@ -116,7 +117,7 @@ class App:
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
         manners = Manners(config.session.queue)
-        self.conversations = Conversations(self.runner, self.commands, self.asks, self.places, manners, self.inbox)
+        self.conversations = Actors(self.runner, self.commands, self.asks, self.places, manners, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.places, self.delivery, self.flags)
         own.commands, own.router, own.runner = self.commands, self.router, self.runner
         own.conversations = self.conversations
@@ -126,11 +127,6 @@ class App:
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         return self.chain.plugins
-
-    @property
-    def chat_apps(self) -> dict[str, ChannelTable]:
-        """The chat apps that the configuration has, by name."""
-        return tables(self.config)
 
     @property
     def home(self) -> Path:
@@ -211,7 +207,7 @@ class App:
         return self.is_gateway or self.places.reaches(Outbound(address, "", reply_to="any"))
 
     def _wakes_for(self, address: Address) -> bool:
-        """Conversations of plugins, such as tasks and heartbeats, go on where plugins work."""
+        """Actors of plugins, such as tasks and heartbeats, go on where plugins work."""
         return getattr(self, "_wakes", False) and address.channel not in (TERMINAL,)
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:

@@ -13,7 +13,7 @@ from nanoclaw.channels import table as chat_apps
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
 from nanoclaw.core.chain import unknown_hooks
-from nanoclaw.core.channel import Channel, ChannelHost
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelTable
 from nanoclaw.core.clock import clock as clock_of
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ConfigError, NanoclawError
@@ -84,6 +84,7 @@ def build(
     store = Store(state or config.home / "state.db")
     try:
         app = App(config, store, clock)
+        app.chat_apps = chat_apps.tables(config)
         app.secrets = _secrets(config, kinds)
         start_logging(config, app.secrets)
         Workspace(config.workspace_path).check_writable()
@@ -250,7 +251,7 @@ class _Invitations:
         return access is not None and bool(access.is_known(self._channel, sender))
 
 
-def chat_app(app: App, table: chat_apps.ChannelTable) -> Channel:
+def chat_app(app: App, table: ChannelTable) -> Channel:
     """The channel of a table, which asks plugins what it needs of them."""
     menu = {command.name: command.help for command in app.commands}
     media = app.public("media")

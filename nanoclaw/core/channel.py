@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 
 from nanoclaw.core.events import Event, Queued, Settled
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.redaction import smells_of_secret
 
 Deliver = Callable[[Inbound], Awaitable[None]]
 """Hands a message in; returns once it is stored, so that the platform may be told "received"."""
@@ -182,3 +183,28 @@ class ChannelSpec(NamedTuple):
     ids: Literal["any", "numbers", "addresses"] = "any"
     """The stable ids of people; of addresses small and large letters are the same."""
     link: LinkHelp | None = None
+
+
+class ChannelTable(NamedTuple):
+    """[channels.NAME]: the channel's spec and its own `settings`, or its table where it declares none."""
+
+    name: str
+    spec: ChannelSpec
+    settings: Any
+    table: Mapping[str, Any]
+
+    @property
+    def lacks(self) -> str:
+        """The first setting without which it is not served, '' for none."""
+        return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
+
+    @property
+    def is_configured(self) -> bool:
+        return not self.lacks or self.lacks != self.spec.needed[0]
+
+    @property
+    def secrets(self) -> list[str]:
+        """Values that must never show."""
+        if self.spec.settings:
+            return [str(getattr(self.settings, key)) for key in self.spec.secrets]
+        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]

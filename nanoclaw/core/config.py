@@ -56,7 +56,7 @@ class TurnLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionSettings:
     """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup")."""
 
     queue: Literal["steer", "followup"] = "steer"
@@ -81,7 +81,7 @@ class Config:
     workspace: WorkspaceFolder = field(default_factory=WorkspaceFolder)
     context: Context = field(default_factory=Context)
     limits: TurnLimits = field(default_factory=TurnLimits)
-    session: Session = field(default_factory=Session)
+    session: SessionSettings = field(default_factory=SessionSettings)
     plugins: Plugins = field(default_factory=Plugins)
     table: Mapping[str, Any] = field(default_factory=dict, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -305,6 +305,6 @@ _TYPES: dict[str, Any] = {
     "workspace": WorkspaceFolder,
     "context": Context,
     "limits": TurnLimits,
-    "session": Session,
+    "session": SessionSettings,
     "plugins": Plugins,
 }

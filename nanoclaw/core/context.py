@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
-from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -23,6 +22,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
+from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
@@ -33,24 +33,12 @@ TALK = 4
 """Texts of recent talk that a short question may refer to."""
 
 
-class Clock(Protocol):
-    """The time in the person's zone."""
-
-    def __call__(self) -> datetime: ...
-
-
 class Capabilities(Protocol):
     """What plugins bring to the prompt."""
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]: ...
 
     def tools(self, profile: Profile | None = None) -> list[Tool]: ...
-
-
-class Places(Protocol):
-    """The channels of this run."""
-
-    def hints(self, channel: str) -> Hints | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +58,7 @@ class ContextBuilder:
         self,
         workspace: Path,
         template: Path,
-        clock: Clock,
+        clock: Callable[[], datetime],
         capabilities: Capabilities,
         places: Places,
         limits: PromptLimits = PromptLimits(),

@@ -6,43 +6,30 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple, Protocol
 
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import Commands, is_talk, short
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
-from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, Resumed
+from nanoclaw.core.message_queue import (
+    Accepted,
+    Item,
+    Manners,
+    MessageQueue,
+    Outlook,
+    PausedTurn,
+    Resumed,
+)
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.places import Places
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
+from nanoclaw.core.wording import in_words, not_begun
 
 NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
-
-
-class Outlook(Protocol):
-    """What a conversation must know of the others."""
-
-    def unasked(self) -> list[Address]:
-        """Conversations in which something runs that no person asked for just now: a heartbeat, a task."""
-        ...
-
-    def retry(self, conversation: Conversation, seconds: float) -> asyncio.TimerHandle: ...
-
-
-class PausedTurn(NamedTuple):
-    """A turn that waits: for a model that cannot be reached (asked `tries` times), or for the owner's yes. `behind`
-    came meanwhile, and is answered after it."""
-
-    turn: OpenTurn
-    tries: int = 0
-    waits_for_owner: bool = False
-    timer: asyncio.TimerHandle | None = None
-    behind: tuple[Accepted, ...] = ()
 
 
 class Conversation:
@@ -284,8 +271,7 @@ class Conversation:
             return
         self._paused = paused._replace(behind=(), timer=None)
         self.put(Resumed(paused.turn))
-        for item in paused.behind:
-            self.put(item)
+        self._put_all(paused)
 
     def go_on(self, cut: OpenTurn) -> None:
         """Take up a turn that the end of the process cut off."""
@@ -316,11 +302,9 @@ class Conversation:
 
     def answered(self, cut: OpenTurn) -> None:
         """All that a paused turn asked is answered: it goes on."""
-        behind = self._paused.behind if self._paused else ()
-        self._paused = None
+        paused, self._paused = self._paused, None
         self.put(Resumed(cut))
-        for item in behind:
-            self.put(item)
+        self._put_all(paused)
 
     def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
         """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
@@ -343,9 +327,13 @@ class Conversation:
             paused.timer.cancel()
         if paused and paused.waits_for_owner:
             self._asks.drop(paused.turn.id)
+        self._put_all(paused)
+        return paused
+
+    def _put_all(self, paused: PausedTurn | None) -> None:
+        """What came behind a paused turn follows."""
         for item in paused.behind if paused else ():
             self.put(item)
-        return paused
 
     # --- stops -------------------------------------------------------------------------------------------------------
 
@@ -383,14 +371,9 @@ class Conversation:
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
         """What is said of a turn that was stopped, and the rows that end with it."""
-        dropped, others = self.dropped(), in_words(self._unasked(inbound))
+        dropped, others = self.dropped(), in_words(self._outlook.others_unasked(inbound, self.address))
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
-
-    def _unasked(self, inbound: Inbound) -> list[Address]:
-        """Where something runs that nobody asked for just now, as far as it is for who wrote this to end it."""
-        is_owners = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
-        return [one for one in self._outlook.unasked() if one != self.address] if is_owners else []
 
     # --- what is said without a turn ---------------------------------------------------------------------------------
 
@@ -430,12 +413,3 @@ class Conversation:
             session.reload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
             self._places.show(item.address, TurnEnded(text, "failed"))
-
-
-def in_words(unasked: Iterable[Address]) -> str:
-    return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
-
-
-def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
-    texts = [short(text) for _, text in dropped if text]
-    return f" Not begun: {'; '.join(texts)}." if texts else ""

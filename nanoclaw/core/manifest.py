@@ -18,7 +18,7 @@ _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PromptPart:
     """A section, or the tools: how large it is. `tokens` are estimated."""
 
     id: str
@@ -35,7 +35,7 @@ class Manifest:
     `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated."""
 
     mode: Mode
-    parts: tuple[Part, ...]
+    parts: tuple[PromptPart, ...]
     sha256: dict[str, str]
     files: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def load(text: str) -> Manifest | None:
         body: dict[str, Any] = json.loads(text)
         return Manifest(
             body["mode"],
-            tuple(Part(**part) for part in body["parts"]),
+            tuple(PromptPart(**part) for part in body["parts"]),
             body["sha256"],
             body["files"],
             tuple(body["diagnostics"]),
@@ -80,8 +80,8 @@ def load(text: str) -> Manifest | None:
         return None
 
 
-def _part(id_: str, title: str, text: str, stable: bool, source: str) -> Part:
-    return Part(id_, title, len(text), estimate(text), stable, source)
+def _part(id_: str, title: str, text: str, stable: bool, source: str) -> PromptPart:
+    return PromptPart(id_, title, len(text), estimate(text), stable, source)
 
 
 def _hashed(stable: str, dynamic: str, full: str, tools: str) -> Iterable[tuple[str, str]]:

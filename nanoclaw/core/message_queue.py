@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 from nanoclaw.core.commands import is_talk
 from nanoclaw.core.messages import Address, Inbound
@@ -64,6 +64,32 @@ class Resumed:
 
 
 Item = Accepted | Resumed
+
+
+class PausedTurn(NamedTuple):
+    """A turn that waits: for a model that cannot be reached (asked `tries` times), or for the owner's yes. `behind`
+    came meanwhile, and is answered after it."""
+
+    turn: OpenTurn
+    tries: int = 0
+    waits_for_owner: bool = False
+    timer: asyncio.TimerHandle | None = None
+    behind: tuple[Accepted, ...] = ()
+
+
+class Outlook(Protocol):
+    """What a conversation must know of the others."""
+
+    # Where something runs that nobody asked for just now, but in one conversation, as far as it is for who wrote a
+    # message to end it.
+    def others_unasked(self, inbound: Inbound, here: Address) -> list[Address]: ...
+    def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle: ...
+
+
+class Retries(Protocol):
+    """Asks a model again that could not be reached."""
+
+    def retry(self) -> None: ...
 
 
 class MessageQueue:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from nanoclaw.core.actors import Actors
 from nanoclaw.core.commands import Commands, history_text, short
-from nanoclaw.core.conversation import not_begun
-from nanoclaw.core.conversations import Conversations
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.model_call import Models
@@ -17,6 +16,7 @@ from nanoclaw.core.runner import NOT_NOW, Runner
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Session
+from nanoclaw.core.wording import not_begun
 
 EVERYBODY = frozenset({"person", "guest"})
 
@@ -45,7 +45,7 @@ class OwnCommands:
         self.commands: Commands
         self.router: Router
         self.runner: Runner
-        self.conversations: Conversations
+        self.conversations: Actors
 
     def all(self) -> Sequence[Command]:
         return (

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from nanoclaw.core.actors import Actors
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import Commands, parse, short
-from nanoclaw.core.conversation import in_words, not_begun
-from nanoclaw.core.conversations import Conversations
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
@@ -25,6 +24,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.wording import in_words, not_begun
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I go on."
@@ -44,7 +44,7 @@ class Router:
     def __init__(
         self,
         runner: Runner,
-        conversations: Conversations,
+        conversations: Actors,
         commands: Commands,
         places: Places,
         delivery: Delivery,

@@ -15,7 +15,7 @@ from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
-from nanoclaw.core.events import Event, Notice, Reason, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.events import Event, Notice, Reason, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -33,10 +33,11 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.model_call import ModelCall, silence
-from nanoclaw.core.plugin import Answer, Ask, Filter, Profile, Tx
+from nanoclaw.core.plugin import Answer, Ask, Profile, Tx
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.store.inbox import STOPPED
 from nanoclaw.core.store.journal import TurnJournal
+from nanoclaw.core.stream import Stream
 from nanoclaw.core.tool import Toolbox
 
 if TYPE_CHECKING:
@@ -382,36 +383,6 @@ class _Everybody:
 
 
 _EVERYBODY = _Everybody()
-
-
-class Stream:
-    """Passes the events of a turn on, without what no person is to see of its text."""
-
-    def __init__(self, turn: RunningTurn, chain: Chain) -> None:
-        self._turn, self._chain = turn, chain
-        self._filter: Filter | None = None
-        self._is_open = False
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, TextDelta):
-            if not self._is_open:
-                self._filter, self._is_open = self._chain.filters(self._turn), True
-            self._pass(self._filter.feed(event.text) if self._filter else event.text)
-            return
-        if isinstance(event, ToolStarted):
-            self.end()
-        self._turn.show(event)
-
-    def end(self) -> None:
-        """One answer has ended: show what was held back of it."""
-        if self._is_open and self._filter:
-            self._pass(self._filter.end())
-        self._filter, self._is_open = None, False
-
-    def _pass(self, text: str) -> None:
-        if text:
-            self._turn.has_begun = True
-            self._turn.show(TextDelta(text))
 
 
 def _warned(result: ToolResult, repeats: int) -> ToolResult:

@@ -7,14 +7,14 @@ import asyncio
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import Manners, Retries
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.places import Places
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import Inbox
 
 
-class Conversations:
+class Actors:
     """One actor for each conversation, made when something is said there."""
 
     def __init__(
@@ -41,7 +41,12 @@ class Conversations:
         found = ((address, actor.at_work_on) for address, actor in self._actors.items())
         return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
 
-    def retry(self, conversation: Conversation, seconds: float) -> asyncio.TimerHandle:
+    def others_unasked(self, inbound: Inbound, here: Address) -> list[Address]:
+        """The same, but for one conversation, as far as it is for who wrote a message to end it."""
+        is_owners = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
+        return [one for one in self.unasked() if one != here] if is_owners else []
+
+    def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(seconds, conversation.retry)
 
     def answered(self, turn: int) -> None:

@@ -1,0 +1,17 @@
+"""Words for what was stopped, dropped or still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nanoclaw.core.commands import short
+from nanoclaw.core.messages import Address
+
+
+def in_words(unasked: Iterable[Address]) -> str:
+    return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
+
+
+def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
+    texts = [short(text) for _, text in dropped if text]
+    return f" Not begun: {'; '.join(texts)}." if texts else ""
