@@ -78,7 +78,7 @@ def _write(root: Any, text: Text) -> None:
 
 
 def _words(element: Any) -> str:
-    """Also those in boxes, forms and tracked insertions, which the `text` of the libraries leaves out."""
+    """Words of an element, also in boxes, forms and tracked insertions, which `text` of the libraries leaves out."""
     tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""  # a comment
     if tag == "t":
         return element.text or ""

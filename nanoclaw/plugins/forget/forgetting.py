@@ -91,7 +91,7 @@ class Forgotten(NamedTuple):
     undo_file: Path
 
     def told(self) -> str:
-        """All of it, without the words."""
+        """Sentence about it, without the words."""
         places = ", ".join(self.places) or "no note"
         others = f" and {_counted(self.texts, 'other text')}" if self.texts else ""
         text = f"Forgotten: {places}; {_counted(self.messages, 'message')} with these words{others} of conversations."
@@ -109,7 +109,7 @@ class Forgotten(NamedTuple):
 
 
 class Forgetter:
-    """What the plugin makes public."""
+    """Finds, forgets, brings back: what the plugin makes public."""
 
     undo_for = KEEP_FOR
 

@@ -51,7 +51,7 @@ def restore(tx: Tx, cells: Iterable[Cell]) -> int:
 
 
 def mentions(read: Callable[[str], list[Any]], has_words: Callable[[str], bool]) -> int:
-    """How many messages of ended turns have words in them."""
+    """Count the messages of ended turns that have the words."""
     sql = "SELECT body FROM messages JOIN turns ON turns.id = messages.turn WHERE ended IS NOT NULL"
     return sum(1 for (body,) in read(sql) if has_words(body))
 
@@ -70,8 +70,8 @@ def _drop_bytes(store: Any) -> None:
 
 
 def scrub_copies(core: Any, words: Words) -> None:
-    """The same for the copies of the store, one a day and one before each change of format. One that cannot be changed
-    is deleted."""
+    """Scrub the copies of the store, one a day and one before each change of format. One that cannot be changed is
+    deleted."""
     for copy in core.store.copies():
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as db:
@@ -175,7 +175,7 @@ def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _write(execute: Callable[..., list[Any]], values: Iterable[tuple[Cell, str]]) -> int:
-    """Only where the text is still the other one; how many."""
+    """Write texts over those that are still as they were; returns how many."""
     written = 0
     for cell, text in values:
         other = cell.before if text == cell.after else cell.after

@@ -38,7 +38,7 @@ class Words:
         return self.without(text) != text
 
     def without_any(self, text: str, *, closely: bool = False) -> str:
-        """The same for a text of the store, which may be JSON; unchanged to the byte when nothing is taken out."""
+        """Like `without`, for a text that may be JSON; unchanged to the byte when nothing is taken out."""
         return self._json(text, closely, self._record)
 
     def _json(self, text: str, closely: bool, change: Callable[[Any, bool], Any]) -> str:

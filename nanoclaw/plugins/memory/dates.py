@@ -182,36 +182,19 @@ _WEEKDAYS |= {
     f"{week}{character}": number for week in ("周", "星期", "礼拜") for number, character in enumerate("一二三四五六日")
 }
 _WEEKDAYS |= {"周天": 6, "星期天": 6, "礼拜天": 6}
-_NUMBERS = {
-    word: n
-    for n, word in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+_COUNTED = "zero one two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {word: n for words in (_COUNTED.split(), "零一二三四五六七八九") for n, word in enumerate(words)}
+_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "两": 2, "几": 3}
+_UNIT_WORDS = {
+    "day": "day days 天 日",
+    "week": "week weeks 周 星期 个星期 礼拜 个礼拜 週 週間",
+    "month": "month months 个月 月",
+    "year": "year years 年",
+    "weekend": "weekend 周末",
 }
-_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "eleven": 11, "twelve": 12, "两": 2, "几": 3}
-_NUMBERS |= {character: n for n, character in enumerate("零一二三四五六七八九")}
-_UNITS = {"day": "day", "week": "week", "month": "month", "year": "year", "weekend": "weekend"}
-_UNITS |= {f"{unit}s": unit for unit in ("day", "week", "month", "year")}
-_UNITS |= {"天": "day", "日": "day", "周": "week", "星期": "week", "个星期": "week", "礼拜": "week", "个礼拜": "week"}
-_UNITS |= {
-    "週": "week",
-    "週間": "week",
-    "个月": "month",
-    "月": "month",
-    "年": "year",
-    "周末": "weekend",
-}
-_NEAR = {
-    "today": 0,
-    "tonight": 0,
-    "this": 0,
-    "yesterday": 1,
-    "last": 1,
-    "今天": 0,
-    "今日": 0,
-    "昨天": 1,
-    "昨日": 1,
-    "昨晚": 1,
-}
-_NEAR |= {"前天": 2, "大前天": 3, "一昨日": 2, "오늘": 0, "어제": 1, "그저께": 2}
+_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+_DAYS_AGO = ("today tonight this 今天 今日 오늘", "yesterday last 昨天 昨日 昨晚 어제", "前天 一昨日 그저께", "大前天")
+_NEAR = {word: days for days, words in enumerate(_DAYS_AGO) for word in words.split()}
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
 _COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"

@@ -30,7 +30,7 @@ class Facts(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What was read last, and of it the part that the version stands for: SHA-256 and characters, no words."""
+    """SHA-256 and characters of the text read last, and of the part that the version stands for: no words."""
 
     version: str
     version_characters: int

@@ -41,8 +41,8 @@ LOOKED_AT = 100
 """The newest notes are looked at for each query, as all of ten years would take 10 ms."""
 
 LOOK_AGAIN_SECONDS = 60
-"""All are looked at so often, and as soon as one was made, renamed or deleted. Only an old note that an editor writes
-in place waits that long."""
+"""Period of a look at all notes, which also follows as soon as one was made, renamed or deleted: only an old note that
+an editor writes in place waits that long."""
 
 Stamp = tuple[int, int]
 """Time of the last change in nanoseconds, 0 for just now, and size in bytes."""
@@ -216,7 +216,7 @@ class Index:
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))
 
     def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
-        """The same of these terms (and others), 0 for one that a single entry has. Kept until notes change."""
+        """Inverse document frequency by term, 0 for one that a single entry has. Kept until notes change."""
         if len(self._idf) > MOST_CACHED_IDF:
             self._idf.clear()
         unknown = sorted(term for term in terms if term not in self._idf)[:MOST_CACHED_IDF]  # in order: much faster

@@ -215,7 +215,7 @@ def memory_files(workspace: Workspace) -> list[str]:
 
 
 def read_memory_file(workspace: Workspace, name: str) -> str | None:
-    """Its text, bad bytes shown as U+FFFD, or None when it isn't there."""
+    """Text of a memory file, bad bytes shown as U+FFFD, or None when it isn't there."""
     folder, _, file = name.rpartition("/")
     try:
         if folder and (workspace.root / folder).is_symlink():
@@ -238,7 +238,7 @@ def read_memory_file(workspace: Workspace, name: str) -> str | None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Its lines as an editor counts them."""
+    """Lines of a text as an editor counts them."""
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
@@ -290,7 +290,7 @@ def _struck(line: str, day: date) -> str:
 
 
 def _whole(workspace: Workspace, name: str) -> bytes:
-    """All its bytes; half a character at the end of a UTF-16 file is made whole."""
+    """Bytes of a file; half a character at the end of a UTF-16 file is made whole."""
     try:
         descriptor = os.open(workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -305,7 +305,7 @@ def _encoding(content: bytes) -> str:
 
 
 def _kept(encoding: str) -> str:
-    """How bytes that are no text in this encoding come back as they were."""
+    """Error handler with which bytes that are no text in this encoding come back as they were."""
     return "surrogateescape" if encoding == "utf-8" else "surrogatepass"
 
 

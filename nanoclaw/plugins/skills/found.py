@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 
 class FoundSkills:
-    """What the plugin makes public. `folders` are places of skills outside the workspace, which file tools may read."""
+    """Skills as the plugin makes them public. `folders` are places outside the workspace, which file tools may read."""
 
     def __init__(self, host: Host, extra: tuple[str, ...]) -> None:
         self._host = host
