@@ -16,7 +16,7 @@ ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
 
 
-class Shown(NamedTuple):
+class PromptSkills(NamedTuple):
     """Skills in the prompt: bodies of always-on ones by name, a summary of the others, ids of sections cut short."""
 
     bodies: dict[str, str]
@@ -49,7 +49,7 @@ class FoundSkills:
         """Names of the skills that every conversation has as a whole."""
         return self.shown(self._host.profile("person")).bodies.keys()
 
-    def shown(self, profile: Profile) -> Shown:
+    def shown(self, profile: Profile) -> PromptSkills:
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
         for skill in discover(self._sources, self._means(profile)):
             text = framed(skill.name, body(skill)) if skill.always and not skill.missing else ""
@@ -63,7 +63,7 @@ class FoundSkills:
         if len(choice) > SUMMARY_CHARACTERS:
             choice = summary(listed)
             shortened.add("skills")
-        return Shown(bodies, escape(choice), frozenset(shortened))
+        return PromptSkills(bodies, escape(choice), frozenset(shortened))
 
     def _means(self, profile: Profile) -> Means:
         core: Any = self._host.get("core")
