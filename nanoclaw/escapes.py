@@ -6,7 +6,7 @@ import re
 
 
 def plain(text: str) -> str:
-    """Without escape sequences and control characters besides newline and tab; half characters become U+FFFD."""
+    """Take out escape sequences and control characters but newline and tab; half characters become U+FFFD."""
     if re.search(_SUSPECT, text) is None:
         return text
     text = re.sub(_SEQUENCE, "", text.replace("\r\n", "\n"))

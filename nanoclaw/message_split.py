@@ -47,7 +47,7 @@ def cut(text: str, limit: int, units: Units = "characters") -> Iterator[Piece]:
 
 
 def size(text: str, units: Units) -> int:
-    """How long a platform finds a text."""
+    """The length of a text as a platform counts it."""
     if units == "characters":
         return len(text)
     if units == "utf-16":
@@ -103,7 +103,7 @@ class _Cutter:
         return Piece(self._original[start:at], opening)
 
     def _border(self, start: int, end: int, code_end: int) -> int:
-        """Where the piece ends: not behind `end`, and within code not behind `code_end`."""
+        """End of the piece: not behind `end`, and within code not behind `code_end`."""
         least = start + max(1, (end - start) // _LEAST)
         for low in (least, start + 1):
             found = (
@@ -159,7 +159,7 @@ class _Cutter:
         return 0
 
     def _is_good(self, at: int, code_end: int) -> bool:
-        """Within code a border needs room for what is added, and stands behind the end of a line, not before."""
+        """Check a border within code: it needs room for what is added, and stands behind the end of a line."""
         return (at <= code_end and self._text[at] not in "\r\n") or not self._fence_at(at)
 
     def _fence_at(self, at: int) -> _Fence | None:
@@ -186,7 +186,7 @@ class _Cutter:
         return self._map.spans[number] if number >= 0 and self._map.spans[number][1] > at else None
 
     def _reach(self, start: int, budget: int) -> int:
-        """How far so many units go."""
+        """The place that so many units reach."""
         chunk = self._text[start : start + max(0, budget)]
         if self._units == "utf-16":
             chunk = chunk.encode("utf-16-le")[: 2 * budget].decode("utf-16-le", "ignore") if chunk else ""
@@ -213,8 +213,8 @@ class _Fence(NamedTuple):
 
 @dataclass(slots=True)
 class _Map:
-    """Where a text can be cut. Gaps are between two lines or paragraphs, from the end of one to the beginning of the
-    next; spans stay whole where they can."""
+    """Places where a text can be cut. Gaps are between two lines or paragraphs, from the end of one to the beginning of
+    the next; spans stay whole where they can."""
 
     fences: list[_Fence] = field(default_factory=list)
     paragraphs: list[tuple[int, int]] = field(default_factory=list)
@@ -236,7 +236,7 @@ class _Open(NamedTuple):
     in_item: bool
 
     def is_left_by(self, line: str) -> bool:
-        """Whether the quote or item in which it stands ends with this line."""
+        """True when the quote or item in which it stands ends with this line."""
         if self.quote:
             return not line.lstrip().startswith(">")
         return self.in_item and _width(line) < self.column
@@ -300,14 +300,14 @@ def _opened(line: str, start: int, end: int, column: int) -> _Open | None:
 
 
 def _column(line: str, before: int) -> int:
-    """Where the text of the list item begins in which a line stands; 0 outside of lists."""
+    """Column where the text of a line's list item begins; 0 outside of lists."""
     if match := re.match(_ITEM, line):
         return len(match[0].expandtabs(4))
     return before if line[:1] in (" ", "\t") else 0
 
 
 def _width(line: str) -> int:
-    """Of what a line is indented by."""
+    """Columns that a line is indented by."""
     return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
 
 

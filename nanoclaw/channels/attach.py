@@ -58,7 +58,7 @@ def failed(error: NanoclawError, *, as_json: bool) -> int:
 
 
 def say(sentence: str) -> None:
-    """What is not the answer, to whoever sits there."""
+    """Print a sentence that is not the answer to stderr."""
     print(f"nanoclaw: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -86,14 +86,14 @@ def _home(environ: Mapping[str, str]) -> str:
 
 
 def piped() -> str:
-    """What is piped in, '' for a person's terminal."""
+    """The text that is piped in, '' for a person's terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def question(message: str | None, piped: str) -> str:
-    """What is asked by -m and a pipe together."""
+    """The question that -m and a pipe make together."""
     said = "" if message in (None, "-") else os.fsencode(message or "").decode("utf-8", "replace")
     return "\n\n".join(part for part in (said, piped.strip()) if part)
 
@@ -194,7 +194,7 @@ def holder(folder: str) -> str:
 
 
 def status(folder: str) -> dict[str, Any] | None:
-    """What the process that runs tells of itself; None when none listens. Raises StoreBusy when it does not answer."""
+    """The status of the process that runs; None when none listens. Raises StoreBusy when it does not answer."""
     link = connect(folder, "status")
     if link is None:
         return None

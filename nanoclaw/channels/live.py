@@ -21,7 +21,7 @@ from nanoclaw.silence_token import may_become_silence, spoken
 TYPING_SECONDS = 4.0
 """A platform shows typing for about five."""
 TOOLS_SECONDS = 20.0
-"""So long tools may run without a word, and so often the line about them is renewed."""
+"""Seconds that tools may run without a word, and between two renewals of the line about them."""
 
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ _BEGUN_TOKEN = r"[\s\"'`*_~“„‘«(<]*(?:NO_|HEARTBEAT_|\[SIL)[A-Z_]*$"
 
 
 class LiveScreen(Protocol):
-    """What a channel can show in a chat, which is that of an Address. Its methods raise ChannelError."""
+    """A channel that can show a growing answer; `chat` is that of an Address. Its methods raise ChannelError."""
 
     def pause_seconds(self, chat: str) -> float:
         """The least time between two changes of what is shown."""
@@ -90,7 +90,7 @@ class LiveAnswers:
     """One for each channel that can show what a turn does. Errors of the platform are logged and go no further."""
 
     def __init__(self, screen: LiveScreen, hints: Hints, timer: Timer | None = None) -> None:
-        """Of a text that is too long the first piece is shown; where the hints know no edits, typing alone."""
+        """Show the first piece of a text that is too long, and typing alone where the hints know no edits."""
         self._screen, self._hints, self._timer = screen, hints, timer or Timer()
         self._staying: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._turns: dict[str, _ShownTurn] = {}
@@ -274,7 +274,7 @@ class LiveAnswers:
         await self._call(turn, write())
 
     async def _call(self, turn: _ShownTurn, work: Coroutine[Any, Any, None]) -> bool:
-        """Whether it was done. A call that is begun comes to its end even if the turn does: it may be what gives a
+        """True when it was done. A call that is begun comes to its end even if the turn does: it may be what gives a
         message its id."""
 
         async def call() -> bool:
@@ -297,7 +297,7 @@ class LiveAnswers:
             turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1
 
     def _is_asked_for_quiet(self, error: Exception) -> bool:
-        """Whether the platform wants to be left alone, and from now on it is."""
+        """True when the platform asked to be left alone, which it is from now on."""
         asked = error.retry_after if isinstance(error, ChannelError) else None
         if asked:
             self._quiet_until = self._timer.now() + min(asked, _MOST_QUIET_SECONDS)

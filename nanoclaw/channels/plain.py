@@ -23,7 +23,7 @@ _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have com
 
 @dataclass(frozen=True, slots=True)
 class OneQuestion:
-    """What is asked by `nanoclaw -m`, in which session, and how the answer is written."""
+    """A question of `nanoclaw -m`, its session, and the form of its answer."""
 
     text: str
     session: str = "main"
@@ -51,7 +51,7 @@ class Plain:
         self._question, self._clock = question, clock
         self._model = model
         self.takes_up = True
-        """What earlier runs left of the conversation goes on here."""
+        """Work that earlier runs left in the conversation goes on here."""
         self._out = Pipe(stdout or sys.stdout)
         self._err = Pipe(stderr or sys.stderr)
         self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not question.as_json)
@@ -82,11 +82,11 @@ class Plain:
 
     @property
     def write_error(self) -> str:
-        """Why stdout took no more, if so; a reader who left (`| head`) is no error."""
+        """The reason that stdout took no more, '' for none; a reader who left (`| head`) is no error."""
         return self._out.error
 
     def serves(self, outbound: Outbound) -> bool:
-        """What nobody asked for waits for a terminal that stays: the answer's reader may be a script."""
+        """Messages that nobody asked for wait for a terminal that stays: the reader here may be a script."""
         own = outbound.reply_to == self.id or (self.takes_up and outbound.reply_to != "")
         return outbound.address == self._address and own
 

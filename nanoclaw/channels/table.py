@@ -20,7 +20,7 @@ BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", 
 
 
 def names() -> list[str]:
-    """All that can stand in [channels.NAME]."""
+    """Names that can stand in [channels.NAME]."""
     return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
 
 
@@ -72,7 +72,7 @@ def keys_of(table: ChannelTable) -> list[str]:
 
 
 def incomplete(config: Config) -> Iterator[str]:
-    """What to do about each chat app that has a table without the key that all else needs."""
+    """A sentence for each chat app whose table lacks the key that all else needs."""
     for name, table in tables(config).items():
         if table.is_configured or not table.spec.settings:
             continue
@@ -99,7 +99,7 @@ def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
 
 
 async def login(config: Config, table: ChannelTable, clock: Callable[[], datetime]) -> str | None:
-    """As whom a channel is logged in; None for one that cannot tell. Raises ChannelError, or ConfigError for what is
+    """The login of a channel; None for one that cannot tell. Raises ChannelError, or ConfigError for what is
     missing."""
     channel = make(config, table, ChannelHost(config.home / table.name, clock))
     if not isinstance(channel, Checks):

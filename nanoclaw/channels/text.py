@@ -42,7 +42,7 @@ def progress(notice: Notice, cells: int = 20) -> str:
 
 
 class Spoken:
-    """What has streamed of an answer, so that nothing is said twice and nothing left out."""
+    """The part of an answer that was streamed, so that nothing is said twice and nothing left out."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -68,7 +68,7 @@ class Spoken:
         self._ended = [*self._ended, "".join(self._pieces)][-_TURNS:]
 
     def rest_of(self, answer: str) -> str:
-        """What is still to be said of a whole message; blanks do not count."""
+        """The part of a whole message that was not streamed; blanks do not count."""
         for shown in ("".join(self._pieces), *self._ended):
             if (rest := _rest(shown.strip(), answer.strip())) is not None:
                 self._ended = [other for other in self._ended if other != shown]
@@ -79,11 +79,11 @@ class Spoken:
 
 
 _TURNS = 20
-"""Of so many turns it is remembered what has streamed."""
+"""Turns whose streamed text is remembered."""
 
 
 def _rest(shown: str, answer: str) -> str | None:
-    """What of an answer was not shown; None when the two have nothing to do with each other."""
+    """The part of an answer that was not shown; None when the two have nothing to do with each other."""
     told, whole = " ".join(shown.split()), " ".join(answer.split())
     if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
         return ""
@@ -164,7 +164,7 @@ class SparseProgress:
 
 
 class Repeated:
-    """Whether a notice says nothing that the one before it has not said."""
+    """Recognizes a notice that says no more than the one before it."""
 
     def __init__(self) -> None:
         self._last: Notice | None = None

@@ -213,7 +213,7 @@ def _give_memory_back() -> None:
 
 
 def _end_gateway(app: App, serving: asyncio.Task[Any]) -> None:
-    """What hangs is not waited for: all that must not be lost is on disk."""
+    """End without waiting for what hangs: all that must not be lost is on disk."""
     app.terminate(serving)
     asyncio.get_running_loop().call_later(_END_SECONDS, os._exit, 0)
 
@@ -230,8 +230,8 @@ def there_or_here(
     session: str = "main",
     model: str = "",
 ) -> int:
-    """By way of the process that runs, or in this one. One that is just starting, or about to end, is waited for; a
-    question or a command also waits until a process that does not listen has ended."""
+    """Work by way of the process that runs, or in this one. A process that is just starting, or about to end, is waited
+    for; a question or a command also waits until one that does not listen has ended."""
     began, noted = time.monotonic(), False
     while True:
         if link := _attached(config, want, session, model):
@@ -330,7 +330,7 @@ def _end_at_signals() -> asyncio.Task[Any]:
 
 
 def _when_ended(end: Callable[[], object]) -> None:
-    """What to do when somebody ends this process, or closes its window: that counts unless `nohup` started it."""
+    """Call `end` when somebody ends this process, or closes its window unless `nohup` started it."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end)

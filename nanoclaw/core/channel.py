@@ -19,7 +19,7 @@ Deliver = Callable[[Inbound], Awaitable[None]]
 
 
 def is_stop(text: str) -> bool:
-    """Whether a message asks to stop: read before the queue, so that it need not wait for what it is to end."""
+    """True for a message that asks to stop: read before the queue, so that it need not wait for what it is to end."""
     return _STOP.fullmatch(text.strip().lower()) is not None
 
 
@@ -31,7 +31,7 @@ _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the platform can show; the prompt, the splitter, delivery and what shows a growing answer read it.
+    """Abilities of the platform; the prompt, the splitter, delivery, the router and growing answers read them.
 
     `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
     that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent; where
@@ -55,7 +55,7 @@ class Hints:
     bursts: bool = True
 
     def can_show(self, event: Event) -> bool:
-        """What only some platforms have a sign for."""
+        """False for an event that the platform has no sign for."""
         match event:
             case Queued():
                 return self.reactions
@@ -66,7 +66,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where on a platform something was said: as text, the `chat` of an Address. `thread` is a topic or thread within
+    """A place on a platform: as text, the `chat` of an Address. `thread` is a topic or thread within
     the chat, `person` whose conversation it is where several talk, each '' for none."""
 
     chat: str
@@ -101,7 +101,7 @@ class Channel(Protocol):
         ...
 
     def serves(self, outbound: Outbound) -> bool:
-        """Whether somebody is there now whom it would reach; if not, it waits without being tried."""
+        """True when somebody is there now whom it would reach; if not, it waits without being tried."""
         ...
 
     async def send(self, outbound: Outbound) -> str:
@@ -118,8 +118,8 @@ class Checks(Protocol):
     """A channel that can look whether its login works without being run."""
 
     async def check(self) -> str:
-        """As whom it is logged in. Raises ChannelError that says what is wrong and what to do. Leaves no connection
-        open."""
+        """The login, such as the bot's name. Raises ChannelError that says what is wrong and what to do. Leaves no
+        connection open."""
         ...
 
 
@@ -135,7 +135,7 @@ class Holds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChannelHost:
-    """What a channel is given besides its settings. `folder` is its own, not made yet; `most_bytes` of a file are taken
+    """The surroundings of a channel. `folder` is its own, not made yet; `most_bytes` of a file are taken
     or sent; `menu` are the commands with their help; `is_known(sender)` tells whose invitations are accepted."""
 
     folder: Path
@@ -149,11 +149,11 @@ class LinkHelp(NamedTuple):
     """Texts of `nanoclaw link NAME`. In `where`, {who} is the login of the channel, other names are settings."""
 
     missing: str
-    """What to do where the channel is not configured."""
+    """A sentence for where the channel is not configured."""
     where: str
     """To whom the code is to be written."""
     steps: str = ""
-    """How to get the secret that is then asked for."""
+    """Steps to get the secret that is then asked for."""
     asks: str = ""
     """The setting with that secret, '' where none is asked for."""
     looks: str = ""

@@ -267,7 +267,7 @@ def _is_within(inner: _Span, spans: Sequence[_Span]) -> bool:
 
 
 def _without(span: _Span, cuts: Sequence[_Span]) -> Iterator[_Span]:
-    """What is left of a span around what is cut out of it."""
+    """Parts of a span around what is cut out of it."""
     start = span.start
     for cut in sorted(cuts, key=lambda one: one.start):
         if cut.end <= start or cut.start >= span.end:
@@ -280,7 +280,7 @@ def _without(span: _Span, cuts: Sequence[_Span]) -> Iterator[_Span]:
 
 
 def _trimmed(text: str, span: _Span) -> _Span | None:
-    """Without white space at its ends; code keeps what its first line is indented by."""
+    """Take white space off its ends; code keeps what its first line is indented by."""
     start, end = span.start, min(span.end, len(text))
     while end > start and text[end - 1].isspace():
         end -= 1

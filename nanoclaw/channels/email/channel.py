@@ -220,7 +220,7 @@ class Email:
         return True
 
     def _is_too_many(self, sender: str, at: datetime) -> bool:
-        """Whether more mails of one sender came within an hour than a person writes. What came while nobody ran is
+        """True when more mails of one sender came within an hour than a person writes. What came while nobody ran is
         counted by when it came."""
         since = at - timedelta(hours=1)
         while self._taken and self._taken[0][0] <= since:
@@ -243,7 +243,7 @@ class Email:
         return as_message(letter, self.name, self._domain, self._trusts)
 
     async def _conversation(self, place: Place, outbound: Outbound) -> MailThread | None:
-        """What the mail continues; None for one that begins a conversation."""
+        """The thread that the mail continues; None for one that begins a thread."""
         known = self._threads.find(outbound.address.chat)
         if known and (place.thread or (outbound.reply_to and known.last == outbound.reply_to)):
             return known

@@ -1,4 +1,4 @@
-"""What an IMAP server answers to FETCH, as values: the parts of a mail without their content."""
+"""Reads an IMAP server's answer to FETCH: the parts of a mail without their content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MailPart:
 
 
 def fetched(data: Sequence[Any], uid: int) -> dict[str, Any]:
-    """What the server tells of one mail, by the names asked for; {} when the mail is gone.
+    """Values of one mail by the names asked for; {} when the mail is gone.
 
     Text is bytes, nothing is None, a list is a list. Raises ValueError for an answer that is none.
     """
@@ -60,7 +60,7 @@ def parts(structure: Any) -> list[MailPart]:
 
 
 def is_report(structure: Any) -> bool:
-    """Whether the whole mail is a report by a mail server."""
+    """True when the whole mail is a report by a mail server."""
     if not isinstance(structure, list):
         return False
     return next((_text(item).lower() == "report" for item in structure if not isinstance(item, list)), False)

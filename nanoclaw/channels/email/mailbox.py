@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from imap_tools import BaseMailBox
 
 IDLE_SECONDS = 120.0
-"""So long a server may be silent until it is asked for a sign of life; some end an IDLE of half an hour."""
+"""Silence after which a server is asked for a sign of life; some end an IDLE of half an hour."""
 _POLL_SECONDS = 30.0  # where the server cannot IDLE
 _ANSWER_SECONDS = 30.0
 _HEADER_BYTES = 100_000
 PIECE_BYTES = 1_000_000
-"""Of a file so much is asked for at once, so that memory holds it decoded only."""
+"""Bytes of a file that are asked for at once, so that memory holds it decoded only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Mailbox:
             start, is_more = start + len(piece), len(piece) == PIECE_BYTES
 
     def wait(self) -> None:
-        """Until the server has something to tell, or a sign of life is due."""
+        """Wait until the server has something to tell, or a sign of life is due."""
         with _told(self._server):
             if "IDLE" not in self._box.client.capabilities:
                 self._shut.wait(_POLL_SECONDS)
@@ -161,7 +161,7 @@ class Mailbox:
             raise Skipped(str(error)) from None
 
     def _has_buffered(self) -> bool:
-        """Whether news came together with the answer to IDLE; polling the socket would wait for more."""
+        """True when news came together with the answer to IDLE; polling the socket would wait for more."""
         client = self._box.client
         before = client.sock.gettimeout()
         client.sock.settimeout(0)
@@ -227,7 +227,7 @@ def login_refused(server: MailHost, user: str) -> str:
 
 @contextmanager
 def _told(server: MailHost) -> Iterator[None]:
-    """Whatever goes wrong with the connection as a sentence."""
+    """Turn errors of the connection into a ChannelError with a sentence."""
     import imaplib
     import ssl
 
@@ -243,7 +243,7 @@ def _told(server: MailHost) -> Iterator[None]:
 
 
 def port_hint(server: MailHost, error: BaseException | None) -> str:
-    """What may be wrong where a server speaks no TLS, or not at once."""
+    """A hint at the port where a server speaks no TLS, or not at once; '' for other errors."""
     import ssl
 
     if not isinstance(error, ssl.SSLError):
@@ -276,7 +276,7 @@ def _imap_date(day: date) -> str:
 
 
 def _moment(items: dict[str, Any]) -> datetime:
-    """When the mail came. Servers say so always; a clock that is not there is no reason to lose a mail."""
+    """Time when the mail came. Servers always tell it; one that does not is no reason to lose a mail."""
     said = items.get("INTERNALDATE")
     match = _MOMENT.fullmatch(said.decode("ascii", "replace")) if isinstance(said, bytes) else None
     if match is None or match[2].title() not in _MONTHS:

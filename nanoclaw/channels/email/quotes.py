@@ -1,4 +1,4 @@
-"""What a person wrote in a mail, without what their program quoted or signed.
+"""Finds a person's own words in a mail, without what their program quoted or signed.
 
 By the shape of a mail, not by its words: an attribution is what stands right above lines with ">", in any language.
 Only Outlook quotes without marks; its block of headers is known by the word for "From". Libraries for this take lists
@@ -38,17 +38,17 @@ _LINE = 1000  # a longer line belongs to nobody's header
 
 
 def is_forward(subject: str, text: str) -> bool:
-    """Whether what follows the person's words is what the mail is about."""
+    """True when the mail is about the text that follows the person's words."""
     return bool(_FORWARD.match(subject)) or any(_FORWARDED.match(line[:_LINE]) for line in text.splitlines())
 
 
 def is_signature(text: str) -> bool:
-    """Whether nothing stands above the signature."""
+    """True when nothing stands above the signature."""
     return text.lstrip().partition("\n")[0].rstrip() == "--"
 
 
 def command(text: str) -> str:
-    """What is all that the text says besides quotes, however they are named, when that is a line that stops something
+    """The one line that the text has besides quotes, however they are named, when it stops something
     or answers a question or reminder by its number; '' for any other."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     own = [
@@ -73,7 +73,7 @@ def own_words(text: str) -> str:
 
 
 def _headers_at(lines: list[str]) -> int:
-    """Where a block of headers begins that Outlook puts above what it quotes; the line of dashes belongs to it."""
+    """First line of the headers that Outlook puts above what it quotes; a line of dashes belongs to them."""
     for place, line in enumerate(lines):
         if len(line) < _LINE and _HEADERS_BEGIN.match(line):
             above = place - 1
@@ -87,7 +87,7 @@ def _headers_at(lines: list[str]) -> int:
 
 
 def _is_block(following: list[str], is_marked: bool) -> bool:
-    """Whether two more headers follow, blank lines between them aside, with a time or an address among them unless the
+    """True when two more headers follow, blank lines aside, with a time or an address among them unless the
     line above says what they are."""
     found: list[str] = []
     for line in filter(None, following):
@@ -98,7 +98,7 @@ def _is_block(following: list[str], is_marked: bool) -> bool:
 
 
 def _without_end_quote(lines: list[str]) -> list[str]:
-    """Without a quote that somebody is named for; any other was put there by hand."""
+    """Take off a quote at the end that somebody is named for; any other was put there by hand."""
     last = _last(lines)
     begin = last
     while begin and (_is_quoted(lines[begin - 1]) or not lines[begin - 1]):
@@ -128,7 +128,7 @@ def _without_first_quote(lines: list[str]) -> list[str]:
 
 
 def _attribution_at(lines: list[str], end: int) -> int | None:
-    """Where "On Monday at 10:00 Bob wrote:" begins, if it is the last before `end`."""
+    """First line of "On Monday at 10:00 Bob wrote:", if that is the last before `end`."""
     last = _last(lines[:end])
     if not last or not lines[last - 1].endswith((":", "：")):
         return None
@@ -152,7 +152,7 @@ def _signature_at(lines: list[str]) -> int:
 
 
 def _last(lines: list[str]) -> int:
-    """How many lines there are without blank ones at the end."""
+    """Count the lines without blank ones at the end."""
     count = len(lines)
     while count and not lines[count - 1]:
         count -= 1

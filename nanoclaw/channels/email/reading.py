@@ -16,7 +16,7 @@ from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
 TEXT_BYTES = 400_000
-"""So much of each text is read."""
+"""Bytes of each text that are read."""
 PEEKED_BYTES = 1500
 """A picture up to this size is looked at: it may be a tracking pixel."""
 _TEXT_CHARACTERS = 200_000
@@ -39,7 +39,7 @@ class Letter:
 
 
 def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
-    """Which parts must be read for a message, and how many bytes of each."""
+    """Parts that must be read for a message, and how many bytes of each."""
     texts = {part.section: TEXT_BYTES for part in _texts(parts)[:20]}
     pictures = [part.section for part in parts if part.mime.startswith("image/") and part.size <= PEEKED_BYTES]
     return {**texts, **dict.fromkeys(pictures[:20], PEEKED_BYTES * 2)}
@@ -88,7 +88,7 @@ def attachments(letter: Letter) -> tuple[Attachment, ...]:
 
 
 def _words(letter: Letter, subject: str) -> tuple[str, str]:
-    """What the author wrote, and what they quoted."""
+    """The author's own words, and what they quoted."""
     plain = _text_of(letter, "text/plain")
     page = "" if plain.strip() else _text_of(letter, "text/html")
     whole = plain if plain.strip() else html_text(page, quotes=True)

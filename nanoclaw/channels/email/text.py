@@ -91,7 +91,7 @@ _UNSEEN = "//style | //script | //head/title | //*[contains(translate(@style, ' 
 
 
 def html_text(html: str, *, quotes: bool) -> str:
-    """What a reader would see, links with their addresses; without the parts that mail programs mark as quoted unless
+    """Text as a reader would see it, links with their addresses; without the parts that are marked as quoted unless
     `quotes`."""
     import lxml.html
     from inscriptis import Inscriptis

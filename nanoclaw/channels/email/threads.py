@@ -1,4 +1,4 @@
-"""Which conversation a mail belongs to, and what the next mail of a conversation must refer to."""
+"""Threads of mails: which one a mail belongs to, and what the next mail of one must refer to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFERENCES = 12
 
 @dataclass(frozen=True, slots=True)
 class MailThread:
-    """Where one stands: the newest mail's Message-ID, '' for one without, those before it, and the subject."""
+    """Position in a mail thread: newest Message-ID ('' if none), then the older ones, and the subject."""
 
     subject: str
     last: str

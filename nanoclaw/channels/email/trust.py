@@ -1,4 +1,4 @@
-"""Who wrote a mail, whether the person's own server vouches for it, and whether it was a machine."""
+"""Authors of mails: who wrote one, whether the person's own server vouches for it, whether it was a machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Author:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is one plain address such as ann@example.org."""
+    """True for one plain address such as ann@example.org."""
     return _ADDRESS.fullmatch(text) is not None
 
 
@@ -65,7 +65,7 @@ def ascii_domain(domain: str) -> str:
 
 
 def author(headers: Headers) -> Author | None:
-    """Who is named as author, the first if several; None when nobody is who could be answered."""
+    """The named author, the first of several; None when nobody is named who could be answered."""
     given = headers.all("from")
     if not given or len(given[0]) > _FROM_CHARACTERS:
         return None
@@ -88,7 +88,7 @@ def author(headers: Headers) -> Author | None:
 
 
 def is_vouched_for(headers: Headers, who: Author, server: str) -> bool:
-    """Whether the topmost Authentication-Results of this server say that the author's domain sent the mail.
+    """True when the topmost Authentication-Results of this server say that the author's domain sent the mail.
 
     By DMARC, or a DKIM signature or an SPF sender of the author's own domain or of one above it. What the server writes
     in comments may come from the sender and is not read.
@@ -108,7 +108,7 @@ def is_vouched_for(headers: Headers, who: Author, server: str) -> bool:
 
 
 def machine(headers: Headers, who: Author) -> str:
-    """Why this mail must not be answered; '' for one that a person may have written."""
+    """The reason that this mail must not be answered; '' for one that a person may have written."""
     submitted = headers.first("auto-submitted").split(";")[0].split("(")[0].strip().lower()
     if submitted not in ("", "no"):
         return "it was sent by a program (Auto-Submitted)"
@@ -126,7 +126,7 @@ def machine(headers: Headers, who: Author) -> str:
 
 
 def _vouches(result: Any, domain: str) -> bool:
-    """Whether one result, such as dkim=pass header.d=example.org, is about this domain."""
+    """True when a result, such as dkim=pass header.d=example.org, vouches for this domain."""
     given = {f"{one.type}.{one.name}": (one.value or "").lower() for one in result.properties}
     if result.result != "pass" or len(given) < len(result.properties):
         return False

@@ -116,7 +116,7 @@ def _connection(server: MailHost, user: str, password: str, sender: str) -> dict
 
 @contextmanager
 def _told(server: MailHost, user: str, what: str) -> Iterator[None]:
-    """Whatever goes wrong with the connection as a sentence."""
+    """Turn errors of the connection into a ChannelError with a sentence."""
     import ssl
 
     import aiosmtplib
@@ -142,7 +142,7 @@ def _refused(code: int, said: str) -> ChannelError:
 
 
 def _subject(outbound: Outbound, known: MailThread | None) -> str:
-    """Of the conversation, or the first words of a mail that begins one."""
+    """The subject of the thread, or the first words of a mail that begins one."""
     if known is not None or outbound.reply_to:
         subject = one_line(known.subject, 300) if known else ""
         return subject if subject.lower().startswith(_REPLY) else f"Re: {subject}".rstrip()

@@ -1,4 +1,4 @@
-"""What the Matrix channel keeps between two starts: its login, its signing keys, and how far it has read."""
+"""The Matrix channel's files: its login, its signing keys, and how far it has read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nanoclaw.channels.matrix.signing import Seeds
 from nanoclaw.core.errors import ChannelError, WorkspaceError
 
 MOST_WAITING = 100
-"""Of so many messages that cannot be decrypted it is remembered that their keys may still come."""
+"""Messages that cannot be decrypted whose keys are still waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """How far the server's messages are stored, '' for not at all; who invited the assistant to which rooms, and
+    """Position up to which messages are stored, '' for none; who invited the assistant to which rooms, and
     messages (room, event): those whose keys have not come, and answers that are still growing, the newest of which may
     be known by its transaction only."""
 

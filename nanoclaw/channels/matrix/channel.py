@@ -133,7 +133,7 @@ class Matrix:
             await client.close()
 
     async def check(self) -> str:
-        """As whom it is logged in, where need be with the password. Raises ChannelError."""
+        """The user that it is logged in as, if need be with the password. Raises ChannelError."""
         from nanoclaw.channels.matrix.client import SignedOut
 
         self._folder.make()

@@ -38,7 +38,7 @@ from nanoclaw.escapes import one_line
 REQUEST_SECONDS = 60.0
 PAGE_EVENTS = 100
 LIMITED_SECONDS = 5.0
-"""How long to wait when the server limits the rate and does not say."""
+"""Seconds to wait when the server limits the rate and does not say how long."""
 
 _HOPELESS = {
     "M_FORBIDDEN": "the assistant may not do that there",
@@ -83,7 +83,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
     # --- in --------------------------------------------------------------------------------------------------------
 
     async def poll(self, since: str, seconds: float, events: int, *, full: bool) -> SyncResponse:
-        """What is new since then, waiting for it for some seconds; with `full` the state of all rooms too."""
+        """News since then, waited for some seconds; with `full` the state of all rooms too."""
         choice = {
             "room": {"timeline": {"limit": events}, "ephemeral": {"types": []}},
             "presence": {"types": []},
@@ -327,7 +327,7 @@ def checked(response: Any) -> Any:
 
 @contextmanager
 def reached(homeserver: str) -> Iterator[None]:
-    """What a lost connection raises becomes a ChannelError."""
+    """Turn the errors of a lost connection into a ChannelError."""
     try:
         yield
     except (ClientError, OSError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""What an event in a Matrix room says. Everything in it is somebody else's and may be of any shape."""
+"""Reads the events of a Matrix room. Everything in them is somebody else's and may be of any shape."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RoomMessage:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """Where a file is, and how it is decrypted if `key` is not ''."""
+    """Address of a file, and how it is decrypted if `key` is not ''."""
 
     mxc: str
     key: str = ""
@@ -55,7 +55,7 @@ class HeldFile:
 
 
 def said(content: Mapping[str, Any]) -> RoomMessage | None:
-    """What the content of an `m.room.message` says; None for what is no message of a person: an edit, a notice of
+    """Read the content of an `m.room.message`; None for what is no message of a person: an edit, a notice of
     another bot, a type that is not known. Raises ValueError for a message without the parts it needs."""
     relation = table(content.get("m.relates_to"))
     kind = _text(content.get("msgtype"))
@@ -104,7 +104,7 @@ def without_fallback(text: str) -> str:
 
 
 def addressed(text: str, names: tuple[str, ...]) -> tuple[bool, str]:
-    """Whether a text calls one of these, and the text without the name where it begins with it: "nano: /status" ->
+    """Tell whether a text calls one of these, and the text without a name that it begins with: "nano: /status" ->
     (True, "/status"). A name may be an ordinary word: it calls only with an @ before it, or at the beginning with a
     colon or comma behind it."""
     found = [re.escape(name.removeprefix("@")) for name in sorted(names, key=len, reverse=True) if name]
@@ -125,7 +125,7 @@ def when(event: Mapping[str, Any], now: datetime) -> datetime:
 
 
 def shown_name(name: object) -> str:
-    """How somebody calls themselves, on one line."""
+    """The name that somebody has chosen, on one line."""
     return one_line(_text(name), NAME_CHARACTERS)
 
 

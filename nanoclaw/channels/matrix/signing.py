@@ -15,7 +15,7 @@ Ask = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What the three private keys are made of; whoever has them can vouch for devices of this account."""
+    """Seeds of the three private keys; whoever has them can vouch for devices of this account."""
 
     master: bytes = field(repr=False)
     self_signing: bytes = field(repr=False)

@@ -1,4 +1,4 @@
-"""What a sync brings, as messages in their order: gaps are filled, late keys awaited, quotes looked up."""
+"""Reads a sync as messages in their order: gaps are filled, late keys awaited, quotes looked up."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from nanoclaw.channels.matrix.client import Client
 
 GAP_EVENTS = 500
-"""So many messages of one room are read that came while the program was down; what is older is left out."""
+"""Messages of one room that are read after the program was down; older ones are left out."""
 
 MOST_REMEMBERED = 300
 MOST_CHANGEABLE = 50
 MOST_THREADS = 1_000
 KEY_DAYS = 7
-"""So long the key of a message may come late; messages of a time before the assistant's device never get theirs."""
+"""Days that a key may come late; messages from before the assistant's device never get theirs."""
 
 
 class Timeline:
@@ -71,7 +71,7 @@ class Timeline:
                 yield inbound
 
     def remember(self, event_id: str, sender: str, text: str) -> None:
-        """What an event says, for whoever quotes it."""
+        """Remember the text of an event for quotes of it."""
         self._said[event_id] = (sender, text[: events.QUOTE_CHARACTERS])
         while len(self._said) > MOST_REMEMBERED:
             self._said.popitem(last=False)
@@ -95,7 +95,7 @@ class Timeline:
         return found[arrivals[-1] if invited is None else invited :]
 
     async def _earlier(self, client: Client, room_id: str, start: str, end: str) -> list[Any]:
-        """What was said before a place in a room's history, back to `end` or, where that is '', to the assistant's
+        """Events before a place in a room's history, back to `end` or, where that is '', to the assistant's
         invitation. Nothing where the server does not show it."""
         found: list[Any] = []
         while start and len(found) < GAP_EVENTS:
@@ -178,7 +178,7 @@ class Timeline:
         return inbound
 
     def _changed(self, room: Any, before: Inbound, sender: str, content: Mapping[str, Any]) -> Inbound | None:
-        """What a message says now, if it is its author who changed it."""
+        """A message as its author has changed it; None when it was somebody else."""
         said = events.said(events.table(content.get("m.new_content")))
         if said is None or sender != before.sender:
             return None
@@ -192,20 +192,20 @@ class Timeline:
         )
 
     def _is_first_of(self, place: str, event_id: str) -> bool:
-        """Whether it is the first message of somebody in a thread since the start; also when it is read again."""
+        """True for the first message of somebody in a thread since the start, also when it is read again."""
         first = self._threads.setdefault(place, event_id)
         while len(self._threads) > MOST_THREADS:
             self._threads.popitem(last=False)
         return first == event_id
 
     def _names(self, room: Any) -> tuple[str, ...]:
-        """What the assistant is called in a room."""
+        """Names of the assistant in a room."""
         own = room.users.get(self._user)
         shown = events.shown_name(own.display_name) if own else ""
         return (self._user, self._user[1:].partition(":")[0], shown)
 
     async def _quoted(self, client: Client, room_id: str, event_id: str) -> tuple[str, str]:
-        """Who said the message that is answered, and its text; '' where that cannot be found out."""
+        """Sender and text of the message that is answered; '' where they cannot be found out."""
         if event_id and event_id not in self._said:
             try:
                 source = (await client.event(room_id, event_id)).source
@@ -216,7 +216,7 @@ class Timeline:
 
 
 def _is_membership(event: Any, user: str, membership: str) -> bool:
-    """Whether the event is that a user was invited, or arrived; a new name of one who is there is neither."""
+    """True when the event is the invitation or arrival of a user; a new name of one who is there is neither."""
     source = events.table(event.source)
     if source.get("type") != "m.room.member" or source.get("state_key") != user:
         return False

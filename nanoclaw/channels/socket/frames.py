@@ -19,7 +19,7 @@ Frame = dict[str, Any]
 
 
 class ClientRefused(Exception):
-    """What a client did is not understood, and it is let go."""
+    """A client sent what is not understood, and is let go."""
 
 
 class ClientLine:

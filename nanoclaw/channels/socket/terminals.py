@@ -28,7 +28,7 @@ _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself br
 
 
 class AttachHost(Protocol):
-    """What clients ask of the process that they are attached to."""
+    """The process as clients that are attached to it see it."""
 
     def facts(self) -> dict[str, Any]:
         """Its model and version; for a chat also its commands and what the owner has to know at once."""
@@ -37,7 +37,7 @@ class AttachHost(Protocol):
     async def status(self) -> dict[str, Any]: ...
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
-        """Where and since when messages wait for somebody who reads them, of those that `serves` is true for."""
+        """Address and time of each message that waits for a reader, of those that `serves` is true for."""
         ...
 
     async def carry_out(self, command: str, *, as_json: bool) -> str:
@@ -75,7 +75,7 @@ class Terminals:
         if own is None:
             self._is_up.set()
         self.listening = asyncio.Event()
-        """Whoever wants to may attach now."""
+        """Set once terminals can attach."""
         self._lines: set[asyncio.Task[None]] = set()
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
         self._turning: set[Address] = set()
@@ -86,7 +86,7 @@ class Terminals:
         return len(self._lines)
 
     async def run(self, deliver: Deliver) -> None:
-        """Until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
+        """Serve until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
         self._deliver = deliver
         server = await self._listen()
         self.listening.set()
@@ -152,7 +152,7 @@ class Terminals:
     # --- in ----------------------------------------------------------------------------------------------------------
 
     async def _hand_in(self, inbound: Inbound, by: AttachedTerminal | None, said: str = "another terminal") -> None:
-        """What one terminal says is news to the others of its conversation."""
+        """Take in what one terminal says, and tell the others of its conversation."""
         self._open.setdefault(inbound.address, []).append(inbound.external_id)
         try:
             await self._deliver(inbound)
@@ -337,7 +337,7 @@ class Terminals:
             line.send({"err": f"· {words} for you: nanoclaw shows what\n"})
 
     async def _hear(self, line: ClientLine, address: Address) -> None:
-        """What comes of one that asks: that it has shown something, or that it wants no more."""
+        """Hear a client that asked: it has shown something, or wants no more."""
         with contextlib.suppress(ConnectionError, ClientRefused):
             while True:
                 if "stop" in await line.receive():

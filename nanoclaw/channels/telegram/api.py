@@ -29,7 +29,7 @@ CONFLICT = (
 
 
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, ExceptionGroup)
-"""What a connection can come to: an impossible address or proxy, too; a group is what anyio makes of a port."""
+"""Errors of a connection, also of an impossible address or proxy; anyio makes a group of one of a port."""
 
 
 class Refusal(ChannelError):

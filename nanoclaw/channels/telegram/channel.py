@@ -23,13 +23,13 @@ from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outboun
 from nanoclaw.markdown.text import to_telegram
 
 POLL_SECONDS = 30
-"""How long Telegram may keep a poll open that has nothing to tell."""
+"""Seconds that Telegram may keep a poll open that has nothing to tell."""
 
 POLL_GRACE_SECONDS = 10
 """A poll that is open so much longer is dead."""
 
 ALBUM_SECONDS = 0.5
-"""Within this time the parts of an album come."""
+"""Seconds within which the parts of an album come."""
 
 PAUSE_SECONDS = 1.0
 """Between two changes of what is shown in a private chat. Telegram wants no more than one message in a second."""
@@ -38,13 +38,13 @@ GROUP_PAUSE_SECONDS = 3.0
 """The same in a group, where it wants no more than 20 in a minute."""
 
 DRAFT_SECONDS = 20.0
-"""So old a draft is shown again: after 30 s it fades."""
+"""Age at which a draft is shown again: after 30 s it fades."""
 
 KEPT = 1000
-"""Of so many chats it is remembered what was said last, and of so many messages with buttons for whom they are."""
+"""Chats whose last message is remembered, and messages with buttons whose person is."""
 
 SEEN = {"type": "emoji", "emoji": "👀"}
-"""What a message gets that has to wait."""
+"""The reaction to a message that has to wait."""
 
 _COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH, _BUTTON_BYTES = 100, 32, 256, 64
 _PHOTO_BYTES = 10_000_000
@@ -57,7 +57,7 @@ _DISPENSABLE = {
     "caption_entities": ("entit",),
     "message_thread_id": ("thread not found", "topic_deleted"),
 }
-"""What a message can do without, and the words by which Telegram refuses it."""
+"""Parameters that a message can do without, and the words by which Telegram refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Telegram:
     """One bot. Posts of channels and what other bots say are not delivered."""
 
     def __init__(self, settings: TelegramSettings, host: ChannelHost) -> None:
-        """Of a photo the largest size of at most `host.most_bytes` is taken."""
+        """Take photos in the largest size of at most `host.most_bytes`."""
         self.name = updates.NAME
         self.hints = Hints(
             length=4096,
@@ -124,7 +124,7 @@ class Telegram:
             await self._live.aclose()
 
     async def check(self) -> str:
-        """As whom the token lets it in. Raises ChannelError."""
+        """The name of the bot whose token it is. Raises ChannelError."""
         try:
             return f"@{(await self._who()).username}"
         finally:
@@ -170,7 +170,7 @@ class Telegram:
         self._menu = None
 
     async def _poll(self, seconds: int) -> list[updates.Fields]:
-        """What came since the last one that was delivered, in order. Raises ChannelError."""
+        """Updates after the last one that was delivered, in order. Raises ChannelError."""
         try:
             batch = await self._api.call(
                 "getUpdates",
@@ -302,7 +302,7 @@ class Telegram:
         await self._ask("sendChatAction", action="typing", **self._where(Place.of(chat)))
 
     async def write(self, chat: str, text: str, before: str) -> str:
-        """Where Telegram shows drafts, in private chats, one that fades by itself; elsewhere a message."""
+        """Show a draft, which fades by itself, in private chats; a message elsewhere."""
         place = Place.of(chat)
         more, answered = self._where(place), self._answering.get(chat, "")
         if not before and not _is_group(place) and chat not in self._draftless:
@@ -339,7 +339,7 @@ class Telegram:
         self._drafts[chat] = replace(draft, at=time.monotonic())
 
     async def _send_text(self, text: str, more: dict[str, Any], shown: str = "") -> str:
-        """In place of the message `shown`, if there is one that can be changed."""
+        """Send a text in place of the message `shown`, if there is one that can be changed."""
         said = {**_rendered(text), "link_preview_options": {"is_disabled": True}}
         if number := _message_number(shown):
             kept = {name: more[name] for name in ("chat_id", "reply_markup") if name in more}
@@ -351,7 +351,7 @@ class Telegram:
         return _id_of(await self._ask("sendMessage", **said, **more))
 
     async def _send_file(self, path: Path, caption: str, more: dict[str, Any]) -> str:
-        """As what it is, else as a document. Raises Undeliverable for a file that is gone."""
+        """Send a file as a photo or voice note, else as a document. Raises Undeliverable for one that is gone."""
         text = _rendered(caption)
         said = {"caption": text["text"], "caption_entities": text["entities"]}
         try:
@@ -377,7 +377,7 @@ class Telegram:
                 parameters = mended
 
     def _mended(self, parameters: dict[str, Any], refusal: Refusal) -> dict[str, Any] | None:
-        """What to ask instead; each can happen only once."""
+        """Parameters to ask with instead, None for no others; each change can happen only once."""
         chat = parameters.get("chat_id")
         if refusal.moved_to and isinstance(chat, int) and chat not in self._moved:
             from nanoclaw.core.log import logger
@@ -400,12 +400,12 @@ class Telegram:
         return {"chat_id": self._moved.get(chat, chat), "message_thread_id": thread}
 
     def _is_far(self, place: Place, reply_to: str) -> bool:
-        """Whether an answer could be taken for one to something else."""
+        """Tell whether an answer could be taken for one to something else."""
         return _is_group(place) or self._newest.get(str(place)) != reply_to
 
 
 def _remember(table: dict[str, str], key: str, value: str) -> None:
-    """As the newest; the oldest goes."""
+    """Put an entry into a table as the newest; the oldest goes."""
     table.pop(key, None)
     table[key] = value
     if len(table) > KEPT:

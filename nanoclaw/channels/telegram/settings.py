@@ -8,7 +8,7 @@ from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, LinkHelp
 
 
 class TelegramSettings(NamedTuple):
-    """With `reactions` a message that has to wait gets one."""
+    """Settings of one bot; with `reactions` a message that has to wait gets one."""
 
     token: str = ""
     api_base: str = "https://api.telegram.org"

@@ -1,4 +1,4 @@
-"""What Telegram's updates say to the assistant: JSON in, Inbound out. No I/O; nothing in an update is trusted."""
+"""Reads Telegram's updates: JSON in, Inbound out. No I/O; nothing in an update is trusted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | 
 
 
 def album_of(update: Fields) -> str:
-    """What the parts of an album have in common, '' for what is none."""
+    """The id that the parts of an album share, '' for anything else."""
     return _text(_table(update.get("message")).get("media_group_id"))
 
 
@@ -212,7 +212,7 @@ def _quoted(message: Fields, bot: Bot) -> tuple[str, str, bool]:
 
 
 _QUOTED_KINDS = ("photo", "voice", "audio", "video", "video_note", "sticker", "document")
-"""What a message that is answered may be besides its words; the file itself does not come along."""
+"""Kinds of a quoted message besides text; the file itself does not come along."""
 
 
 def _forwarded(origin: Any, text: str) -> str:
@@ -309,7 +309,7 @@ def _best(sizes: list[Fields], most_bytes: int) -> Fields:
 
 
 def _notes(message: Fields) -> Iterator[str]:
-    """What is no text and no file, in words."""
+    """Descriptions of what is no text and no file."""
     place, venue = _table(message.get("location")), _table(message.get("venue"))
     if place:
         what = [_text(venue.get("title")), _text(venue.get("address")), f"{_degrees(place)}"]

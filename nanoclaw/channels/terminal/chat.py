@@ -20,7 +20,7 @@ from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
 OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
-"""What only a terminal understands, with its help."""
+"""Commands that only a terminal understands, with their help."""
 
 _LEAVE = ("/exit", "/quit")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
@@ -28,7 +28,7 @@ _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 
 
 class TerminalView(Protocol):
-    """What a person looks at: a window with a live part, or plain lines."""
+    """The screen of a terminal chat: a window with a live part, or plain lines."""
 
     async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
         """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line."""
@@ -43,11 +43,11 @@ class TerminalView(Protocol):
     def note(self, line: str) -> None: ...
 
     def busy(self, busy: bool) -> None:
-        """Whether an answer is awaited."""
+        """Show that an answer is awaited, or no longer."""
         ...
 
     def stopping(self) -> None:
-        """What waits will not be begun."""
+        """Forget the messages that wait: they will not be begun."""
         ...
 
     def leave(self) -> None: ...
@@ -179,7 +179,7 @@ class Terminal:
 
 
 class OpenMessages:
-    """Which messages are without an answer. A turn ends with `TurnEnded`, then its answer comes through the outbox."""
+    """Messages without an answer. A turn ends with `TurnEnded`, then its answer comes through the outbox."""
 
     def __init__(self) -> None:
         self._open: list[str] = []
@@ -198,7 +198,7 @@ class OpenMessages:
         self._open = [one for one in self._open if one != external_id]
 
     def stop(self) -> None:
-        """What is open now is dropped with the turn; what is typed from now on is not."""
+        """Note that the messages open now are dropped with the turn; those typed from now on are not."""
         self._dropped = set(self._open)
 
     def saw(self, event: Event) -> None:

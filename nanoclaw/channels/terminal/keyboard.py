@@ -96,7 +96,7 @@ class _Commands(Completer):
 
 
 class _History(FileHistory):
-    """What was typed before, readable by its owner only; a full disk costs the line, not the chat."""
+    """Lines typed before, readable by their owner only; a full disk costs the line, not the chat."""
 
     def __init__(self, path: Path) -> None:
         with suppress(OSError):

@@ -106,7 +106,7 @@ class Lines:
         self._prompt()
 
     def _prompt(self) -> None:
-        """Only a person needs to see whose turn it is."""
+        """Show the prompt, to a person only."""
         if self._idle.is_set() and not self._prompted and not self._left.is_set() and sys.stdin.isatty():
             self._flow.end_line()
             _write(_PROMPT)

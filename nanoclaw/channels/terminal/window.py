@@ -361,7 +361,7 @@ def _wrapped(text: str, columns: int) -> str:
 
 
 def _plain_output() -> Output:
-    """Without questions about the cursor's place: the answers would mix with what is typed on a slow line."""
+    """Output that never asks for the cursor's place: the answers would mix with what is typed on a slow line."""
     output = create_output()
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False
