@@ -80,6 +80,9 @@ WHOLE = frozenset({"markdown.terminal", "channels.matrix.client"})
 
 CORE_FILE_LINES, PARAMETERS, CALLABLES = 400, 8, 2
 
+MADE_OF_FUNCTIONS = frozenset({"core/tool.py:Tool"})
+"""A tool is its function, what it says of a call, and what it thinks of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Import:
@@ -155,6 +158,8 @@ def _wrong_inside(importer: str, target: str) -> str:
         if mine[0] != theirs[0]:
             return "the arrows go down"
         return "" if mine[0] != "plugins" or mine[1:2] == theirs[1:2] else "no plugin imports another"
+    if importer == "channels.table" and target == "core.config":  # reads the tables of the channels
+        return ""
     if mine[0] == "core":
         return "only the top builds" if target == BUILDS else ""
     allowed = len(theirs) > 1 and {theirs[1], ".".join(theirs[1:])} & FOR_OURS
@@ -178,7 +183,8 @@ def figures(package: Path) -> list[str]:
             if isinstance(one, ast.ClassDef):
                 if not one.name.startswith("_"):
                     classes[one.name].add(name)
-                found += [f"constructor: {name}:{one.name} has {many}" for many in _too_many(one)]
+                if f"{name}:{one.name}" not in MADE_OF_FUNCTIONS:
+                    found += [f"constructor: {name}:{one.name} has {many}" for many in _too_many(one)]
     found += [f"class name twice: {name}" for name, places in classes.items() if len(places) > 1]
     return sorted(found)
 

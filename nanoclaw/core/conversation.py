@@ -8,26 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from nanoclaw.core.asks import Asks
-from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import Commands, is_talk, short
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
-from nanoclaw.core.message_queue import (
-    Accepted,
-    Item,
-    Manners,
-    MessageQueue,
-    Outlook,
-    PausedTurn,
-    Resumed,
-)
+from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, Outlook, PausedTurn, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.places import Places
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
-from nanoclaw.core.wording import in_words, not_begun
+from nanoclaw.core.wording import in_words, not_begun, sorry
 
 NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
 
@@ -342,7 +333,7 @@ class Conversation:
         tells, and ends the `row` of who asked for it too."""
         paused = self.let_go()
         for item in self._queue.clear():
-            words = self._words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
+            words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
         if paused:
             words = "" if paused.waits_for_owner else "; ".join(paused.turn.texts)  # what waits for a yes was begun
@@ -359,15 +350,10 @@ class Conversation:
         return dropped
 
     def _cancel(self) -> bool:
-        """Cancel what is being handled; False when there is nothing. It may end well all the same."""
+        """Cancel what is being handled, which may end well all the same. False: there is nothing."""
         if self.is_working and self._worker:
             self._worker.cancel()
         return self.is_working
-
-    def _words_of(self, item: Accepted) -> str:
-        """Words by which a stop names a message; '' where it became a stop itself."""
-        text = self._runner.inbox.read(item.row).message.text
-        return "" if is_stop(text) else text
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
         """What is said of a turn that was stopped, and the rows that end with it."""
@@ -401,11 +387,8 @@ class Conversation:
         """Say in one sentence that handling an item went wrong, and go on with the next."""
         from nanoclaw.core.log import logger
 
-        known = isinstance(error, NanoclawError)
         logger.opt(exception=error).error("answering a message in {} failed", item.address)
-        text = (
-            str(error) if known else f"Something went wrong in the program ({type(error).__name__}); the log has more."
-        )
+        text = sorry(error)
         try:
             self.reply(Accepted(item.row, item.inbound), text, "failed")
             session = self._runner.sessions.of(self.address)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
+from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import is_talk
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.profiles import profile_of
@@ -151,3 +152,8 @@ class MessageQueue:
                     await self._news.wait()
             except TimeoutError:
                 return
+
+    def words_of(self, item: Accepted) -> str:
+        """Words by which a stop names a message; '' where it became a stop itself."""
+        text = self._inbox.read(item.row).message.text
+        return "" if is_stop(text) else text

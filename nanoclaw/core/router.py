@@ -24,7 +24,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import in_words, not_begun
+from nanoclaw.core.wording import in_words, not_begun, sorry
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I go on."
@@ -162,7 +162,7 @@ class Router:
             from nanoclaw.core.log import logger
 
             logger.opt(exception=error).error("the command {} failed", item.inbound.message.text[:40])
-            done = f"Something went wrong in the program ({type(error).__name__}); the log has more."
+            done = sorry(error)
         if isinstance(done, UserMessage):
             asked = replace(item.inbound, message=done)
             self._transactions.write(lambda tx: inbox.change(tx.db, asked))

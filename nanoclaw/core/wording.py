@@ -1,10 +1,11 @@
-"""Words for what was stopped, dropped or still runs."""
+"""Words for what was stopped, dropped, still runs or went wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from nanoclaw.core.commands import short
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 
 
@@ -15,3 +16,10 @@ def in_words(unasked: Iterable[Address]) -> str:
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
     texts = [short(text) for _, text in dropped if text]
     return f" Not begun: {'; '.join(texts)}." if texts else ""
+
+
+def sorry(error: Exception) -> str:
+    """One sentence about what went wrong."""
+    if isinstance(error, NanoclawError):
+        return str(error)
+    return f"Something went wrong in the program ({type(error).__name__}); the log has more."

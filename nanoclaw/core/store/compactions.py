@@ -16,7 +16,7 @@ KEPT = 1_500
 """Characters that are left of each of its ends."""
 
 
-class Shown(NamedTuple):
+class ShownInstead(NamedTuple):
     """`summary` stands for all messages of a context up to `upto`; long results up to `short` are shown shortened."""
 
     summary: UserMessage | None = None
@@ -24,12 +24,12 @@ class Shown(NamedTuple):
     short: int = 0
 
 
-def instead(store: Store, session: int, context: int) -> Shown:
+def instead(store: Store, session: int, context: int) -> ShownInstead:
     """The summary and the shortening that hold for a context now."""
     where = "FROM compactions WHERE session = ? AND context = ? AND kind = ? ORDER BY id DESC LIMIT 1"
     short = store.rows(f"SELECT upto {where}", session, context, "short")
     found = store.rows(f"SELECT summary, at, upto {where}", session, context, "summary")
-    shown = Shown(short=short[0][0] if short else 0)
+    shown = ShownInstead(short=short[0][0] if short else 0)
     if not found:
         return shown
     text, at, upto = found[0]
