@@ -92,14 +92,15 @@ class Chain:
 
     # --- a message ---------------------------------------------------------------------------------------------------
 
-    def on_message(self, inbound: Inbound, tx: Transaction) -> Inbound | Reply | Literal["ignore"]:
+    def on_message(self, inbound: Inbound, tx: Transaction) -> tuple[Inbound, Reply | Literal["ignore"] | None]:
+        """The message as the plugins have it, and what one of them says of it by code."""
         for one in self._of["on_message"]:
             said: Judgement = self._in_part(one, "on_message", tx, partial(one.on_message, inbound, tx))
             if isinstance(said, Inbound):
                 inbound = said
             elif said is not None:
-                return said
-        return inbound
+                return inbound, said
+        return inbound, None
 
     def conversation_of(self, address: Address) -> Address | None:
         """The conversation that an address is part of, where that is another than its own."""

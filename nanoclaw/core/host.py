@@ -130,7 +130,8 @@ class PluginHost:
     def owner(self) -> Address | None:
         """Where the owner spoke last."""
         sql = (
-            "SELECT channel, chat FROM inbox WHERE coalesce(json_extract(body, '$.role'), 'owner') = 'owner'"
+            "SELECT channel, chat FROM inbox WHERE CASE json_type(body, '$.role') WHEN 'text' THEN"
+            " json_extract(body, '$.role') = 'owner' WHEN 'null' THEN 0 ELSE 1 END"
             " AND json_extract(body, '$.origin') = 'person' AND NOT coalesce(json_extract(body, '$.group[0]'), 0)"
             " ORDER BY id DESC LIMIT 1"
         )

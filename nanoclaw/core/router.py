@@ -99,15 +99,15 @@ class Router:
         """Everything about a new message that is decided at once, in one transaction."""
         if not inbound.is_edit and self._inbox.seen(inbound):
             return None
-        judged = self._chain.on_message(inbound, tx)
-        if judged == "ignore":
+        said_as = inbound.message.text
+        inbound, said = self._chain.on_message(inbound, tx)
+        if said == "ignore":
             return None
-        if isinstance(judged, Reply):
-            remark = f"The person said “{short(inbound.message.text)}”, which the program answered."
-            return self._answered(inbound, judged.text, tx, judged, remark)
-        if judged.role is None:
+        if isinstance(said, Reply):
+            remark = f"The person said “{short(said_as)}”, which the program answered."
+            return self._answered(inbound, said.text, tx, said, remark)
+        if inbound.role is None:
             return None
-        inbound = judged
         if inbound.is_edit:
             row = inbox.change(tx.db, inbound)
             return None if row is None else _Taken(row, inbound)
@@ -214,8 +214,8 @@ class Router:
         """A message that was accepted by a version that kept no role with it."""
         if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
             return replace(inbound, role="owner")
-        judged = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
-        if isinstance(judged, Inbound) and judged.role:
+        judged, said = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
+        if said is None and judged.role:
             return judged
         self._inbox.done(row)
         return None
