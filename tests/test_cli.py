@@ -145,8 +145,9 @@ def test_help_and_version_work_beside_a_broken_config(home: Home) -> None:
 
 
 def test_looking_makes_nothing(home: Home) -> None:
-    for command in (("status",), ("sessions", "list"), ("skills", "list"), ("memory", "search", "x"), ("local",)):
-        home.run(*command)
+    for command in ("status", "sessions list", "skills list", "memory search x", "local", "context", "cron list"):
+        home.run(*command.split())
+    home.run("heartbeat", "--dry-run")
     assert not home.root.exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
-    """The program over a copy of the store: looking changes nothing, and disturbs no process that runs."""
+    """The program over a copy of the store: looking changes nothing, and disturbs no process that runs. Before there is
+    a home it looks at a new one, which is gone afterwards."""
     from nanoclaw.core.build import build
     from nanoclaw.core.store.copies import copy_database
 
@@ -38,7 +40,8 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
                     copy_database(store.db, state)
             except sqlite3.Error as error:
                 raise StoreError(f"the store cannot be read: {error}. nanoclaw doctor looks at it.") from error
-        app = build(config, channels=channels, state=state)
+        seen = config if config.home.exists() else replace(config, home=Path(folder) / "home")
+        app = build(seen, channels=channels, state=state)
         try:
             yield app
         finally:
