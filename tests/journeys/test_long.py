@@ -10,11 +10,12 @@ import pytest
 
 from nanoclaw.core.messages import Message
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import session_of
+from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.core.house import MAIN, house
 from tests.journeys.command import Home
 from tests.model_server import Asked, ModelServer, Scripted, call_delta, delta, events, failing, says
+from tests.program import MAIN, NOON, running
 
 FLUSH, SUMMARY = "keep what will matter on another day", "Write the summary that takes the place"
 TURNS = 6
@@ -55,7 +56,7 @@ def longer_home(home: Home) -> Home:
 
 def talked(home: Home, times: int) -> Home:
     async def story() -> None:
-        async with house(home.root, ScriptedProvider(*["ok"] * TURNS)) as talking:
+        async with running(home.root, ScriptedProvider(*["ok"] * TURNS)) as talking:
             for number in range(TURNS):
                 await talking.ask(f"message {number} about K-7731-{number} " + "and the garden and the house " * times)
 
@@ -67,7 +68,7 @@ def stored(home: Home) -> list[Message]:
     """What the model would be sent."""
     store = Store(home.root / "state.db", read_only=True)
     try:
-        return session_of(store, str(MAIN))[1]
+        return Sessions(Transactions(store, lambda: NOON)).of(MAIN).history
     finally:
         store.close()
 
