@@ -1,4 +1,4 @@
-"""One message through the program: how many files and functions of ours it passes, and how often it jumps between files.
+"""One message through the program: how many of our files and functions it passes, and how often it changes the file.
 
 Counted from the moment it is delivered until its answer is sent: a text that calls one tool and is then answered.
 Imports are not counted, nor is anything that other libraries do. Run it twice in one process: the second is printed, as

@@ -11,6 +11,7 @@ from typing import Any
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.core import home
+from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
@@ -120,14 +121,14 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> str:
     return f"process {pid}, {live['role']}"
 
 
-def _configured(config: Config) -> dict[str, channels.ChannelTable]:
+def _configured(config: Config) -> dict[str, ChannelTable]:
     try:
         return {name: table for name, table in channels.tables(config).items() if table.is_configured}
     except ConfigError:  # the configuration is wrong
         return {}
 
 
-def _login(config: Config, table: channels.ChannelTable, pid: int | None, live: dict[str, Any] | None) -> str:
+def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str, Any] | None) -> str:
     """Ask the process that serves a channel, else log in."""
     served = next((one for one in live["channels"] if one["name"] == table.name), None) if live else None
     if served and served["trouble"]:

@@ -85,10 +85,3 @@ def test_litellm_is_not_imported_for_a_price() -> None:
         "assert prices.cost('openai/gpt-5', Usage(1, 1)); sys.exit('litellm' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("amount", "shown"), [(0, "$0"), (0.0031, "$0.0031"), (0.42, "$0.42"), (12.3, "$12.30"), (1234.5, "$1,234.50")]
-)
-def test_dollars_show_two_digits_that_count(amount: float, shown: str) -> None:
-    assert prices.dollars(amount) == shown
