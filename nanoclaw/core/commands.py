@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import cast
 
@@ -43,6 +43,10 @@ def short(text: str, most: int = SHORT) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
+def _reply(done: Done) -> Reply | UserMessage:
+    return Reply(done) if isinstance(done, str) else done
+
+
 class Commands:
     """All commands by name: the core's own, then those of plugins, in their order."""
 
@@ -71,36 +75,33 @@ class Commands:
         found = self.find(said[0]) if said else None
         return said is None or (found is not None and found.waits)
 
-    def now(self, inbound: Inbound, tx: Transaction) -> Done | None:
-        """Carry out a command inside the transaction that accepts its message; None for one that takes time, or its
-        turn in the queue."""
-        name, said = self._said(inbound)
-        refused = self._refused(name, inbound)
-        if refused:
-            return refused
-        found = self._commands[name]
-        if found.waits or inspect.iscoroutinefunction(found.run):
-            return None
-        return self._run(found, said, inbound, tx)
+    def takes_time(self, inbound: Inbound) -> bool:
+        """True for a command that runs outside any transaction."""
+        name, _ = self._said(inbound)
+        return not self._refused(name, inbound) and inspect.iscoroutinefunction(self._commands[name].run)
 
-    async def carry_out(self, inbound: Inbound) -> str | UserMessage:
-        """Carry out a command that takes time or its turn; what is to be said, or asked of the model."""
+    def is_quick(self, inbound: Inbound) -> bool:
+        """True for a command that is carried out inside the transaction that accepts its message."""
+        return self.is_command(inbound) and not self.takes_time(inbound) and not self.waits(inbound)
+
+    def run_in(self, inbound: Inbound, tx: Transaction) -> Reply | UserMessage:
+        """Carry out a command inside a transaction; what it wrote is taken back where it fails."""
         name, said = self._said(inbound)
         if refused := self._refused(name, inbound):
-            return refused
-        found = self._commands[name]
+            return Reply(refused)
         try:
-            if inspect.iscoroutinefunction(found.run):
-                done: Done = await found.run(said)
-            else:
-                done = self._transactions.write(lambda tx: self._run(found, said, inbound, tx))
-        except NanoclawError as error:
+            with tx.part():
+                return _reply(cast(Done, self._commands[name].run(said, tx)))  # type: ignore[call-arg]
+        except Exception as error:
             return self._sorry(error, inbound)
-        if isinstance(done, Reply):
-            if done.change:
-                self._transactions.write(done.change)
-            return done.text
-        return done
+
+    async def carry_out(self, inbound: Inbound) -> Reply | UserMessage:
+        """Carry out a command that takes time."""
+        name, said = self._said(inbound)
+        try:
+            return _reply(await cast(Callable[[Said], Awaitable[Done]], self._commands[name].run)(said))
+        except Exception as error:
+            return self._sorry(error, inbound)
 
     async def for_said(self, name: str, said: Said) -> Reply:
         """Carry a command out outside any message. Raises NanoclawError where it cannot be."""
@@ -117,22 +118,18 @@ class Commands:
             self._transactions.write(reply.change)
         return reply
 
-    def _run(self, command: Command, said: Said, inbound: Inbound, tx: Transaction) -> Done:
-        """What it wrote is taken back where it raises on purpose."""
-        try:
-            with tx.part():
-                return command.run(said, tx)  # type: ignore[call-arg, return-value]
-        except NanoclawError as error:
-            return self._sorry(error, inbound)
-
-    def _sorry(self, error: NanoclawError, inbound: Inbound) -> str:
-        if isinstance(error, ScheduleError | SkillError) or profile_of(inbound).name != "guest":
-            return str(error)
+    def _sorry(self, error: Exception, inbound: Inbound) -> Reply:
+        """A sentence about a command that failed. What went wrong is the owner's business."""
         from nanoclaw.core.log import logger
         from nanoclaw.core.runner import NOT_NOW
+        from nanoclaw.core.wording import sorry
 
+        if not isinstance(error, NanoclawError):
+            logger.opt(exception=error).error("the command {} failed", short(inbound.message.text))
+        if isinstance(error, ScheduleError | SkillError) or profile_of(inbound).name != "guest":
+            return Reply(sorry(error))
         logger.warning("a message in {} was not answered: {}", inbound.address, error)
-        return NOT_NOW
+        return Reply(NOT_NOW)
 
     def said(self, inbound: Inbound, argument: str) -> Said:
         return Said(

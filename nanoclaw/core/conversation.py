@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.commands import Commands, is_talk, short
@@ -14,7 +15,9 @@ from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, Outlook, PausedTurn, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.places import Places
+from nanoclaw.core.plugin import Reply
 from nanoclaw.core.runner import Runner
+from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
@@ -107,25 +110,38 @@ class Conversation:
                 item.address, Notice(f"going on with what was waiting: “{short(item.inbound.message.text)}”")
             )
         item = self._queue.as_it_reads_now(item)
-        if self._commands.is_command(item.inbound):
-            await self._carry_out(item)
-        else:
-            await self._answer(item)
+        asked = await self.carry_out(item) if self._commands.is_command(item.inbound) else item
+        if asked:
+            await self._answer(asked)
 
-    async def _carry_out(self, item: Accepted) -> None:
-        """A command that takes its turn in the queue."""
+    async def carry_out(self, item: Accepted) -> Accepted | None:
+        """Carry out a command, and end its message in one transaction with what it writes. Returns what the model is
+        to be asked in its place, if anything."""
         reason: Reason = "answered"
         dropped: list[int] = []
+        done: Reply | UserMessage | None = None
         try:
-            done: str | UserMessage = await self._commands.carry_out(item.inbound)
+            if self._commands.takes_time(item.inbound):
+                done = await self._commands.carry_out(item.inbound)
         except asyncio.CancelledError:
             if self.leaves:
                 raise
-            (done, dropped), reason = self._cut(item.inbound), "cancelled"
-        if isinstance(done, UserMessage):
-            await self._answer(replace(item, inbound=replace(item.inbound, message=done)))
-        else:
-            self.reply(item, done, reason, dropped)
+            text, dropped = self._cut(item.inbound)
+            done, reason = Reply(text), "cancelled"
+        try:
+            with self._runner.sessions.transactions.open() as tx:
+                done = done or self._commands.run_in(item.inbound, tx)
+                if isinstance(done, UserMessage):
+                    item = replace(item, inbound=replace(item.inbound, message=done))
+                    inbox.change(tx.db, item.inbound)
+                    return item
+                if done.change:
+                    done.change(tx)
+                self.reply(item, done.text, reason, dropped)
+        except StoreError as error:  # nothing can be kept, but it can still be shown
+            said = done.text if isinstance(done, Reply) else str(error)
+            self._places.show(item.address, TurnEnded(said, "failed"))
+        return None
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
         """What waits and can become part of the running turn. What was said before, while the program was off, has an
@@ -366,9 +382,11 @@ class Conversation:
     def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
         """End a message that needed no turn, and `also` other rows that the reply is about."""
         text = self._runner.for_them(item.inbound, TurnEnded(text, reason)).answer
-        self._runner.end_without_turn(self.address, item, text, reason, also)
-        if not self.is_working or self._commands.waits(item.inbound):
-            self._places.show(item.address, TurnEnded(text, reason))
+        is_seen = not self.is_working or self._commands.waits(item.inbound)
+        with self._runner.sessions.transactions.open() as tx:
+            self._runner.end_without_turn(self.address, item, text, reason, also)
+            if is_seen:
+                tx.after(partial(self._places.show, item.address, TurnEnded(text, reason)))
 
     def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
         self._tell_joined(batch[1:])

@@ -15,7 +15,7 @@ from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted
-from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
@@ -24,7 +24,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import in_words, not_begun, sorry
+from nanoclaw.core.wording import in_words, not_begun
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I go on."
@@ -88,12 +88,10 @@ class Router:
             self._stop(Accepted(taken.row, inbound))
         elif not (inbound.is_edit and not is_stop(inbound.message.text)):
             self._hand_over(taken.row, inbound)
-        self._delivery.wake(inbound.address.channel)
 
     async def keep(self, inbound: Inbound) -> None:
         """Take a message in and leave it to the next start: it goes no further than the plugins."""
         self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
-        self._delivery.wake(inbound.address.channel)
 
     def _accept(self, inbound: Inbound, tx: Transaction, *, answers: bool = True) -> _Taken | None:
         """Everything about a new message that is decided at once, in one transaction."""
@@ -105,34 +103,31 @@ class Router:
             return None
         if isinstance(said, Reply):
             remark = f"The person said “{short(said_as)}”, which the program answered."
-            return self._answered(inbound, said.text, tx, said, remark)
+            return self._answered(inbound, tx, said, remark)
         if inbound.role is None:
             return None
         if inbound.is_edit:
             row = inbox.change(tx.db, inbound)
             return None if row is None else _Taken(row, inbound)
-        if answers and self._is_asked_now(inbound) and (done := self._commands.now(inbound, tx)) is not None:
-            if not isinstance(done, UserMessage):
-                reply = done if isinstance(done, Reply) else Reply(done)
-                return self._answered(inbound, reply.text, tx, reply)
+        if answers and self._commands.is_quick(inbound) and not is_stop(inbound.message.text):
+            done = self._commands.run_in(inbound, tx)
+            if isinstance(done, Reply):
+                return self._answered(inbound, tx, done)
             inbound = replace(inbound, message=done)
         row = inbox.put(tx.db, inbound, tx.now)
         return None if row is None else _Taken(row, inbound)
 
-    def _is_asked_now(self, inbound: Inbound) -> bool:
-        return self._commands.is_command(inbound) and not is_stop(inbound.message.text)
-
-    def _answered(self, inbound: Inbound, text: str, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
+    def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
         """A message that code has answered: its row and its reply, both done with. With a `remark` the model of the
         conversation knows of it later."""
         row = inbox.put(tx.db, inbound, tx.now, "done")
         if row is None:
             return None
-        if text:
-            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), remark, inbox=row)
+        if reply.text:
+            tx.send(Outbound(inbound.address, reply.text, reply_to=inbound.external_id), remark, inbox=row)
         if reply.change:
             reply.change(tx)
-        return _Taken(row, inbound, text)
+        return _Taken(row, inbound, reply.text)
 
     def _hand_over(self, row: int, inbound: Inbound) -> None:
         """Give an accepted message to its conversation, or keep it while everything is frozen."""
@@ -154,25 +149,8 @@ class Router:
     async def _carry_out(self, item: Accepted) -> None:
         """A command that takes time, but not its turn in the queue."""
         conversation = self._conversations.for_message(item.inbound)
-        try:
-            done = await self._commands.carry_out(item.inbound)
-        except StoreError as error:
-            done = str(error)
-        except Exception as error:
-            from nanoclaw.core.log import logger
-
-            logger.opt(exception=error).error("the command {} failed", item.inbound.message.text[:40])
-            done = sorry(error)
-        if isinstance(done, UserMessage):
-            asked = replace(item.inbound, message=done)
-            self._transactions.write(lambda tx: inbox.change(tx.db, asked))
-            conversation.put(Accepted(item.row, asked))
-            return
-        try:
-            conversation.reply(item, done)
-        except StoreError:  # nothing can be kept, but it can still be shown
-            self._places.show(item.inbound.address, TurnEnded(done, "failed"))
-        self._delivery.wake(item.address.channel)
+        if asked := await conversation.carry_out(item):
+            conversation.put(asked)
 
     def committed(self, tx: Transaction) -> None:
         """Take up what a transaction has put into the inbox and the outbox."""
@@ -251,7 +229,6 @@ class Router:
             text = f"A heartbeat was interrupted.{ran} Its lines come up again at the next one." if ran else ""
             reason = "answered"
         self._runner.say_instead(conversation.address, cut, text, TurnEnded(text, reason))
-        self._delivery.wake(cut.address.channel)
 
     # --- stops -------------------------------------------------------------------------------------------------------
 

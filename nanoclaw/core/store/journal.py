@@ -22,7 +22,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store import audit, codec, history, outbox, usage
+from nanoclaw.core.store import audit, codec, history, usage
 from nanoclaw.core.store.inbox import end
 from nanoclaw.core.store.tx import Transaction
 
@@ -181,8 +181,7 @@ class TurnJournal:
             if ended.outbound and (ended.outbound.text.strip() or ended.outbound.files):
                 tx.send(ended.outbound, inbox=self.inbox)
             tx.after(lambda: session.history.extend(final))
-            if untold := outbox.take_untold(tx.db, session.key):
-                session.tell(tx, f"told/{self.id}", untold)
+            session.tell_untold(tx, f"told/{self.id}")
         session.end_turn()
         return ended
 

@@ -152,6 +152,7 @@ class Session:
             sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
             tx.db.execute(sql, (id_, self.id, inbox[0], tx.now.isoformat(), manifest))
             take_up(tx.db, id_, inbox)
+            self.tell_untold(tx, f"before/{id_}")
             self.insert(tx.db, id_, messages)
             if snapshot:
                 self.keep_snapshot_in(tx, snapshot)
@@ -225,6 +226,11 @@ class Session:
             messages += [UserMessage(program_remark(tx.now, about), tx.now, "runtime"), AssistantMessage(text, tx.now)]
         self.insert(tx.db, turn, messages)
         tx.after(lambda: self.history.extend(messages))
+
+    def tell_untold(self, tx: Transaction, key: str) -> None:
+        """Put what was sent while a turn ran here into the history."""
+        if untold := outbox.take_untold(tx.db, self.key):
+            self.tell(tx, key, untold)
 
 
 class Sessions:
