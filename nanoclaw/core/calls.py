@@ -80,7 +80,7 @@ class CallRunner:
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
         """Judge all calls of an answer before any of them runs. A tool may have come since the context began."""
         if any(self._toolbox.find(call.name) is None for call in calls):
-            self._toolbox.take(self._chain.tools())
+            self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         return [await self._judge(call, turn, answers) for call in calls]
 

@@ -57,6 +57,7 @@ class Chain:
         self.plugins = tuple(plugins)
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
+        self._tools: list[Tool] = []
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in HOOKS}
 
     def has(self, hook: str) -> bool:
@@ -64,13 +65,15 @@ class Chain:
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
-    def tools(self, profile: Profile | None = None) -> list[Tool]:
-        """All tools, or those that are open to a profile."""
-        found = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools)]
+    def tools(self, profile: Profile | None = None, *, anew: bool = False) -> list[Tool]:
+        """All tools, or those that are open to a profile. With `anew` plugins are asked again, as when a context
+        begins."""
+        if anew or not self._tools:
+            self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools)]
         if profile is None:
-            return found
+            return self._tools
         only = profile.only
-        return [tool for tool in found if profile.name in tool.open_to and (only is None or tool.name in only)]
+        return [tool for tool in self._tools if profile.name in tool.open_to and (only is None or tool.name in only)]
 
     def commands(self) -> list[Command]:
         return [command for one in self.plugins for command in self._list(one, "commands", one.commands)]

@@ -38,7 +38,7 @@ class Capabilities(Protocol):
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]: ...
 
-    def tools(self, profile: Profile | None = None) -> list[Tool]: ...
+    def tools(self, profile: Profile | None = None, *, anew: bool = False) -> list[Tool]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class ContextBuilder:
 
     def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
         """A new context, for a first message, which came through a channel."""
-        found, tools = self._found(query, profile), self._capabilities.tools(profile)
+        tools = self._capabilities.tools(profile, anew=True)
+        found = self._found(query, profile)
         line = sections.channel_line(channel, self._places.hints(channel)) if channel else ""
         own = [part for _, part in found] + ([Section("capabilities", "Capabilities", line)] if line else [])
         return PromptSnapshot(

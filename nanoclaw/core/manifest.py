@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from nanoclaw.core.plugin import Mode, NoteRef
@@ -81,13 +82,19 @@ def load(text: str) -> Manifest | None:
 
 
 def _part(id_: str, title: str, text: str, stable: bool, source: str) -> PromptPart:
-    return PromptPart(id_, title, len(text), estimate(text), stable, source)
+    return PromptPart(id_, title, len(text), _tokens(text), stable, source)
 
 
 def _hashed(stable: str, dynamic: str, full: str, tools: str) -> Iterable[tuple[str, str]]:
     return (("stable", stable), ("dynamic", dynamic), ("full", full), ("tools", tools))
 
 
+@lru_cache(maxsize=256)  # of texts that stay for a whole context
+def _tokens(text: str) -> int:
+    return estimate(text)
+
+
+@lru_cache(maxsize=64)
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 

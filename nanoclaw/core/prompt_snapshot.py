@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from nanoclaw.core.messages import SystemPrompt, ToolExample, ToolSpec
@@ -40,6 +41,7 @@ class PromptSnapshot:
         return json.dumps(asdict(self))
 
 
+@lru_cache(maxsize=64)  # each message of a conversation looks at the same one
 def load(text: str | None) -> PromptSnapshot | None:
     """None for a text that `dump` did not write: the context then begins anew."""
     try:

@@ -87,7 +87,8 @@ class Runner:
         turn.snapshot = snapshot
         made_of = manifest(profile.mode, snapshot, notes, is_new=before is None)
         rows = [one.row for one in batch]
-        turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), snapshot.dump(), turn.begun_changes)
+        kept = "" if snapshot is before else snapshot.dump()
+        turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), kept, turn.begun_changes)
         turn.model = self._model(turn)
         return turn
 
