@@ -230,8 +230,9 @@ class Conversation:
             ended = await self._runner.run(turn, self, waiting)
         except StoreError:  # calls that could not be noted as done must not be lost: they end as broken off
             raise
-        except NanoclawError as error:
-            ended = TurnEnded(str(error), "failed")
+        except Exception as error:
+            self._log(error)
+            ended = TurnEnded(sorry(error), "failed")
         except asyncio.CancelledError:
             if self.leaves or (self.closes and inbound.message.origin != "person"):
                 journal.leave()
@@ -401,11 +402,14 @@ class Conversation:
         if text and self.address != inbound.address and inbound.message.origin == "person":
             self._places.show(self.address, Notice(short(text)))
 
-    def _apologize(self, item: Item, error: Exception) -> None:
-        """Say in one sentence that handling an item went wrong, and go on with the next."""
+    def _log(self, error: Exception) -> None:
         from nanoclaw.core.log import logger
 
-        logger.opt(exception=error).error("answering a message in {} failed", item.address)
+        logger.opt(exception=error).error("answering a message in {} failed", self.address)
+
+    def _apologize(self, item: Item, error: Exception) -> None:
+        """Say in one sentence that handling an item went wrong, and go on with the next."""
+        self._log(error)
         text = sorry(error)
         try:
             self.reply(Accepted(item.row, item.inbound), text, "failed")

@@ -285,6 +285,7 @@ class Sessions:
             rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
             tx.execute("DELETE FROM turns WHERE id = ?", turn)
             for (row,) in rows:
+                tx.execute("UPDATE outbox SET inbox = NULL WHERE inbox = ?", row)  # what it sent stays
                 tx.execute("DELETE FROM inbox WHERE id = ?", row)
             if not tx.execute("SELECT 1 FROM turns WHERE session = ?", session.id):
                 tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
