@@ -26,7 +26,7 @@ async def made(home: Path, text: str) -> list[Channel]:
     """The chat apps of a gateway with this configuration."""
     app = build(config_of(home, text), channels=None)
     await app.aclose()
-    return app.places.all()
+    return app.channels.all()
 
 
 async def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ async def test_no_secret_of_a_channel_shows_also_of_one_that_a_package_brings(
     app = build(config, channels=None)
     await app.aclose()
     assert set(app.secrets) == {"secret12", "brought-secret", "plain-secret"}
-    brought = app.places.get("brought")
+    brought = app.channels.get("brought")
     assert isinstance(brought, BroughtChannel)
     assert (brought.settings, brought.host.folder) == (Brought("here", "brought-secret"), tmp_path / "brought")
-    assert app.places.get("plain")
+    assert app.channels.get("plain")
 
 
 class Brought(NamedTuple):

@@ -130,7 +130,7 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
     settings = '[plugins]\nenabled = ["everything"]\n[model]\nname = "parrot/green"\n'
     app = build(config_of(tmp_path, settings), model="parrot/green")
     try:
-        assert app.places.get("postbox") is not None
+        assert app.channels.get("postbox") is not None
         assert app.models.of("parrot/red").model == "parrot/red"
         assert app.models.of("").model == "parrot/green"
     finally:
@@ -192,7 +192,7 @@ async def main() -> None:
         said = [await program.ask("How warm?"), await program.ask("/frost Berlin")]
     async with running(Path(sys.argv[1]), wakes=True) as program:
         said.append(await program.answer())
-        print(json.dumps([said, program.app.places.get("postbox") is not None, sorted(program.app.chain.faults)]))
+        print(json.dumps([said, program.app.channels.get("postbox") is not None, sorted(program.app.chain.faults)]))
 
 asyncio.run(main())
 """

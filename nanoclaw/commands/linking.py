@@ -23,11 +23,11 @@ from nanoclaw.core import config as configuration
 from nanoclaw.core.app import App
 from nanoclaw.core.build import build, chat_app
 from nanoclaw.core.channel import UNVERIFIED, Channel, LinkHelp
+from nanoclaw.core.channel_registry import RESTART_SECONDS
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
 from nanoclaw.core.home import make_home
-from nanoclaw.core.places import RESTART_SECONDS
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
@@ -165,7 +165,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
     app = build(config, provider=(), plugins=["access"])
     try:
         served = chat_app(app, channels.tables(config)[channel])
-        app.places.add(served)
+        app.channels.add(served)
         tasks = [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
         watch = _Watch(app, channel, where)
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def show(config: Config, options: argparse.Namespace) -> int:
     """Print what is on, from where, with which hooks; then what could be enabled."""
     from nanoclaw.core import build
-    from nanoclaw.core.strangers import available
+    from nanoclaw.core.third_party import available
 
     running = [_described(config, one) for one in build.classes(config)]
     there = {one["name"] for one in running}
@@ -39,7 +39,7 @@ def _described(config: Config, one: Any) -> dict[str, Any]:
     from nanoclaw.core import build
     from nanoclaw.core.chain import HOOKS
     from nanoclaw.core.plugin import Plugin
-    from nanoclaw.core.strangers import available
+    from nanoclaw.core.third_party import available
 
     named = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "check", "run")
     hooks = [hook for hook in named if getattr(one, hook) is not getattr(Plugin, hook)]

@@ -318,7 +318,7 @@ def listen(app: App, own: Terminal | None = None) -> asyncio.Event:
     from nanoclaw.channels.socket.terminals import Terminals
 
     terminals = Terminals(app.home, Attachable(app), app.clock, own)
-    app.places.add(terminals)
+    app.channels.add(terminals)
     return terminals.listening
 
 

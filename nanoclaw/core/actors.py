@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from nanoclaw.core.asks import Asks
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
 from nanoclaw.core.message_queue import Manners, Retries
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.places import Places
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import Inbox
 
@@ -18,17 +18,17 @@ class Actors:
     """One actor for each conversation, made when something is said there."""
 
     def __init__(
-        self, runner: Runner, commands: Commands, asks: Asks, places: Places, manners: Manners, inbox: Inbox
+        self, runner: Runner, commands: Commands, asks: Asks, channels: Channels, manners: Manners, inbox: Inbox
     ) -> None:
         self._runner, self._commands, self._asks = runner, commands, asks
-        self._places, self.manners, self._inbox = places, manners, inbox
+        self._channels, self.manners, self._inbox = channels, manners, inbox
         self._actors: dict[Address, Conversation] = {}
         asks.waiter = self
 
     def of(self, address: Address) -> Conversation:
         if address not in self._actors:
             self._actors[address] = Conversation(
-                address, self._runner, self._commands, self._asks, self._places, self, self.manners
+                address, self._runner, self._commands, self._asks, self._channels, self, self.manners
             )
         return self._actors[address]
 
@@ -41,10 +41,10 @@ class Actors:
         found = ((address, actor.at_work_on) for address, actor in self._actors.items())
         return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
 
-    def others_unasked(self, inbound: Inbound, here: Address) -> list[Address]:
+    def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]:
         """The same, but for one conversation, as far as it is for who wrote a message to end it."""
-        is_owners = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
-        return [one for one in self.unasked() if one != here] if is_owners else []
+        from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
+        return [one for one in self.unasked() if one != here] if from_owner else []
 
     def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(seconds, conversation.retry)
@@ -52,7 +52,7 @@ class Actors:
     def answered(self, turn: int) -> None:
         """The owner has answered all that a turn asked: it goes on."""
         if cut := self._inbox.open_turn(turn):
-            self.for_message(cut.inbound).answered(cut)
+            self.for_message(cut.inbound).owner_answered(cut)
 
     def halt_all(self) -> dict[Address, bool]:
         """Stop every conversation: where something ran."""
@@ -66,5 +66,5 @@ class Actors:
         """End what runs as if it had been stopped, or `leave` it to the next start; what waits is left to it always."""
         self._asks.close()
         for actor in self._actors.values():
-            actor.leaves = leave
+            actor.leaves_turn_open = leave
         await asyncio.gather(*(actor.close() for actor in list(self._actors.values())))

@@ -15,6 +15,7 @@ from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChannelTable
+from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
@@ -36,7 +37,6 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.model_call import ModelCalls, Models
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
-from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
@@ -72,7 +72,7 @@ class App:
         self.outbox = Outbox(store, clock)
         self.facts = ModelFacts(store)
         self.asks = Asks(self.transactions)
-        self.places = Places((), clock)
+        self.channels = Channels((), clock)
         self.chat_apps: Mapping[str, ChannelTable] = {}
         """Chat apps that the configuration has, by name."""
         self.secrets: tuple[str, ...] = ()
@@ -91,19 +91,21 @@ class App:
         """Make all that answers."""
         config = self.config
         for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
-            self.places.add(channel)
+            self.channels.add(channel)
         self.models = models
         limits = PromptLimits(
             config.context.file_characters,
             config.context.total_characters,
             [name for name, wanted in config.context.sections.items() if not wanted],
         )
-        self.builder = ContextBuilder(config.workspace_path, self.template, self.clock, self.chain, self.places, limits)
+        self.builder = ContextBuilder(
+            config.workspace_path, self.template, self.clock, self.chain, self.channels, limits
+        )
         self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)))
         self.toolbox = Toolbox(self.chain.tools(), self.clock)
         outputs = Outputs(config.workspace_path)
-        self.calls = CallRunner(self.toolbox, self.chain, self.asks, outputs)
-        room = Compaction(self.builder, self.chain, self.model_calls, self.clock)
+        self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
+        compaction = Compaction(self.builder, self.chain, self.model_calls, self.clock)
         bounds = Limits(
             config.model.output_tokens,
             config.model.timeout_seconds,
@@ -111,14 +113,14 @@ class App:
             config.limits.calls,
             config.limits.turn_seconds,
         )
-        parts = TurnParts(self.chain, self.toolbox, self.calls, room, self.clock, bounds)
-        self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.places)
-        self.delivery = Delivery(self.outbox, self.places, self.flags, self.clock, config.workspace_path)
+        parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, bounds)
+        self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
+        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.clock, config.workspace_path)
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
         manners = Manners(config.session.queue)
-        self.conversations = Actors(self.runner, self.commands, self.asks, self.places, manners, self.inbox)
-        self.router = Router(self.runner, self.conversations, self.commands, self.places, self.delivery, self.flags)
+        self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, manners, self.inbox)
+        self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
         own.commands, own.router, own.runner = self.commands, self.router, self.runner
         own.conversations = self.conversations
 
@@ -148,7 +150,7 @@ class App:
     async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
         """Run a call through every gate."""
         assert isinstance(turn, RunningTurn)
-        return await self.calls.call(call, turn)
+        return await self.call_runner.call(call, turn)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Carry a command out for somebody. Raises NanoclawError where it cannot be."""
@@ -156,9 +158,9 @@ class App:
 
     async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
         """Ask the model of a turn, or the configured one, accounted for and within every limit."""
-        if isinstance(turn, RunningTurn) and turn.model:
-            answer = await turn.model.complete(request)
-            turn.model.said = ""  # no one's answer
+        if isinstance(turn, RunningTurn) and turn.model_call:
+            answer = await turn.model_call.complete(request)
+            turn.model_call.said = ""  # no one's answer
             return answer
         return await self.model_calls.of("", _NoSession(self.transactions)).complete(request)
 
@@ -173,9 +175,9 @@ class App:
         when everything serves."""
         delivering = asyncio.create_task(self.delivery.run())
         self.spawn(keep_copies(self.store.path, self.clock, self.conversations.idle), "copies")
-        channels = self.places.all()
+        channels = self.channels.all()
         serving = [
-            asyncio.create_task(self.places.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
+            asyncio.create_task(self.channels.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
         ]
         self.asks.take_up()
         self._wakes = wakes
@@ -202,9 +204,9 @@ class App:
 
     def takes_up(self, address: Address) -> bool:
         """True where what an earlier process left of a conversation goes on here."""
-        if self.places.get(address.channel) is None:
+        if self.channels.get(address.channel) is None:
             return self._wakes_for(address)
-        return self.is_gateway or self.places.reaches(Outbound(address, "", reply_to="any"))
+        return self.is_gateway or self.channels.reaches(Outbound(address, "", reply_to="any"))
 
     def _wakes_for(self, address: Address) -> bool:
         """Actors of plugins, such as tasks and heartbeats, go on where plugins work."""
@@ -281,12 +283,12 @@ class App:
         return {
             "role": "gateway" if self.is_gateway else "terminal",
             "seconds": round((self.clock() - self.began).total_seconds()),
-            "channels": self.places.status(),
+            "channels": self.channels.status(),
         }
 
     def in_words(self) -> str:
         """What a gateway serves, in one line."""
-        names = ", ".join(sorted((channel.name for channel in self.places.all()), key=lambda name: name != TERMINAL))
+        names = ", ".join(sorted((channel.name for channel in self.channels.all()), key=lambda name: name != TERMINAL))
         return f"process {os.getpid()} serves {names} with {self.model_name() or 'no model'}"
 
     def model_name(self) -> str:

@@ -97,7 +97,7 @@ def build(
             app.is_gateway = True
             for table in chat_apps.tables(config).values():
                 if table.is_configured:
-                    app.places.add(chat_app(app, table))
+                    app.channels.add(chat_app(app, table))
     except BaseException:
         store.close()
         raise
@@ -115,21 +115,21 @@ def classes(
     wanted = None if plugins is None else list(plugins)
     names = [name for name in BUILT_IN if wanted is None or name in wanted]
     found = [_built_in(name) for name in names if name not in off]
-    strangers = [one for one in wanted or () if not isinstance(one, str)]
+    third_party = [one for one in wanted or () if not isinstance(one, str)]
     if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
         raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
     if wanted is None and config.plugins.enabled:
-        from nanoclaw.core.strangers import load
+        from nanoclaw.core.third_party import load
 
-        strangers += [load(config, name) for name in config.plugins.enabled if name not in off]
-    for one in (*found, *strangers):
+        third_party += [load(config, name) for name in config.plugins.enabled if name not in off]
+    for one in (*found, *third_party):
         for name in unknown_hooks(one):
             raise ConfigError(
-                f"the plugin {one.name} has {name!r}, which the seam does not know: a misspelt hook would never be "
+                f"the plugin {one.name} has {name!r}, which Plugin does not have: a misspelt hook would never be "
                 f"called. What is its own begins with “_”. nanoclaw --without {one.name} starts without it."
             )
     last = [one for one in found if one.name == LAST]
-    return [*(one for one in found if one.name != LAST), *strangers, *last]
+    return [*(one for one in found if one.name != LAST), *third_party, *last]
 
 
 def _built_in(name: str) -> type[Plugin]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -51,7 +51,7 @@ _STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
 
 
 class Chain:
-    """The plugins of this run, in the order of the one table. A hook is asked of those that override it."""
+    """The plugins of this run, in the order of BUILT_IN in build.py. A hook is asked of those that override it."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.plugins = tuple(plugins)
@@ -185,15 +185,17 @@ class Chain:
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 
-    async def before_answer(self, answer: Answer, turn: Turn, tried: Container[str]) -> Answer | tuple[str, TryAgain]:
-        """What the person gets, or the plugin that wants another answer. Those in `tried` have had theirs: what they
-        say then stands below."""
+    async def before_answer(
+        self, answer: Answer, turn: Turn, tried: Sequence[str], *, may_retry: bool
+    ) -> Answer | tuple[str, TryAgain]:
+        """The answer for the person, or the plugin that wants another one. Those in `tried` had theirs, and without
+        `may_retry` none gets one: their remark then stands below the answer."""
         for one in self._of["before_answer"]:
             said = await self._step(one, "before_answer", one.before_answer(answer, turn))
             if isinstance(said, Answer):
                 answer = said
             elif isinstance(said, TryAgain):
-                if one.name not in tried:
+                if may_retry and one.name not in tried:
                     return one.name, said
                 if said.note:
                     answer = answer._replace(text=f"{answer.text}\n\n{said.note}".strip())
@@ -288,7 +290,7 @@ class _Safe:
 
 
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
-    """Public names of a plugin's class that the seam doesn't know: a misspelt hook would never be called."""
+    """Public names of a class that Plugin doesn't have: a misspelt hook would never be called."""
     known = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
     for part in kind.__mro__:
         if part in (Plugin, object):

@@ -76,8 +76,10 @@ class Compaction:
     """Makes room in any conversation. `failed` are the conversations in which summing up fails, as their person was
     told, with the number of messages at the last try."""
 
-    def __init__(self, builder: ContextBuilder, chain: Chain, calls: ModelCalls, clock: Callable[[], datetime]) -> None:
-        self.builder, self.chain, self.calls, self.clock = builder, chain, calls, clock
+    def __init__(
+        self, builder: ContextBuilder, chain: Chain, model_calls: ModelCalls, clock: Callable[[], datetime]
+    ) -> None:
+        self.builder, self.chain, self.model_calls, self.clock = builder, chain, model_calls, clock
         self.failed: dict[str, int] = {}
 
     async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
@@ -98,8 +100,8 @@ class Shrink:
     """Makes the conversation of one turn shorter."""
 
     def __init__(self, means: Compaction, turn: RunningTurn) -> None:
-        assert turn.session and turn.model
-        self._means, self._turn, self._asking = means, turn, turn.model
+        assert turn.session and turn.model_call
+        self._means, self._turn, self._model_call = means, turn, turn.model_call
         self._session: Session = turn.session
         self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
         self._counted: tuple[int, float] = (0, 0)  # messages, and the tokens of a request with them
@@ -146,11 +148,11 @@ class Shrink:
 
     @property
     def _model(self) -> str:
-        return self._asking.provider.model
+        return self._model_call.provider.model
 
     @property
     def _factor(self) -> float:
-        return self._asking.factor() * self._scale
+        return self._model_call.factor() * self._scale
 
     def _surely_fits(self, room: int) -> bool:
         """A quick look, by characters: hardly any text has two tokens to each."""
@@ -191,7 +193,7 @@ class Shrink:
         tokens, known = self._tokens(history), self._window
         window = error.window or min(tokens, known or tokens)
         if window != known:
-            self._means.calls.models.learned_window(self._model, window)
+            self._means.model_calls.models.learned_window(self._model, window)
         if tokens < window:
             self._scale *= window / max(1, tokens)
         return window
@@ -298,7 +300,7 @@ class Shrink:
             summary = await self._summary(older, part, focus)
             text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part))
         finally:
-            self._asking.said = ""  # no one's answer
+            self._model_call.said = ""  # no one's answer
         if self._size(UserMessage(text, self._means.clock(), "runtime")) >= part.tokens:
             raise NoSummary("the summary is as long as what it sums up")
         self._check_nothing_was_forgotten(forgot)
@@ -342,10 +344,7 @@ class Shrink:
 
     @property
     def _window(self) -> int | None:
-        return self._means.calls.models.window_of(self._model)
-
-    def _show(self, event: Event) -> None:
-        self._turn.show(event)
+        return self._means.model_calls.models.window_of(self._model)
 
     async def _summary(self, older: tuple[Message, ...], part: Part, focus: str) -> str:
         """Raises NoSummary when what the model writes is none, twice. One that will not stop calling tools, as small
@@ -379,7 +378,7 @@ class Shrink:
     ) -> AssistantMessage:
         """The same system, tools and messages as the conversation has sent before, and one instruction."""
         asked = UserMessage(instruction, self._means.clock(), "runtime")
-        return await self._asking.complete(self._request((*older, asked), tokens, tools), self._show_notices)
+        return await self._model_call.complete(self._request((*older, asked), tokens, tools), self._show_notices)
 
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
         assert self._turn.snapshot

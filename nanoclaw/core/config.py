@@ -99,7 +99,7 @@ class Config:
     def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
         """The settings of a plugin or channel: a NamedTuple whose fields stand in the table `prefix`, or where `keys`
         says. Raises ConfigError for values that do not fit."""
-        hints, places = get_type_hints(kind), _places(kind, prefix, keys or {})
+        hints, places = get_type_hints(kind), _keys_of(kind, prefix, keys or {})
         given = {name: value for name, place in places.items() if (value := self.get(place, MISSING)) is not MISSING}
         return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
 
@@ -152,14 +152,14 @@ def load(environ: Mapping[str, str]) -> Config:
     return config
 
 
-def _places(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
+def _keys_of(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
     """By field the dotted key where it stands."""
     return {name: keys.get(name, f"{prefix}.{name}") for name in kind._fields}
 
 
 def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) -> list[str]:
     """The dotted keys that settings are read from."""
-    return list(_places(kind, prefix, keys or {}).values()) if kind else []
+    return list(_keys_of(kind, prefix, keys or {}).values()) if kind else []
 
 
 def _own_keys() -> Iterator[str]:

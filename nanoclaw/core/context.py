@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -22,7 +23,6 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
-from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
@@ -60,12 +60,12 @@ class ContextBuilder:
         template: Path,
         clock: Callable[[], datetime],
         capabilities: Capabilities,
-        places: Places,
+        channels: Channels,
         limits: PromptLimits = PromptLimits(),
     ) -> None:
         """A bootstrap file that is as the `template` has it counts as empty."""
         self._workspace, self._template, self._clock = workspace, template, clock
-        self._capabilities, self._places, self._limits = capabilities, places, limits
+        self._capabilities, self._channels, self._limits = capabilities, channels, limits
 
     # --- what a context begins with ----------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class ContextBuilder:
         """A new context, for a first message, which came through a channel."""
         tools = self._capabilities.tools(profile, anew=True)
         found = self._found(query, profile)
-        line = sections.channel_line(channel, self._places.hints(channel)) if channel else ""
+        line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
         own = [part for _, part in found] + ([Section("capabilities", "Capabilities", line)] if line else [])
         return PromptSnapshot(
             profile.name,
@@ -99,7 +99,7 @@ class ContextBuilder:
         if channel in snapshot.channels:
             return snapshot, ""
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
-        return replace(snapshot, channels=known), sections.channel_line(channel, self._places.hints(channel))
+        return replace(snapshot, channels=known), sections.channel_line(channel, self._channels.hints(channel))
 
     def settle(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""

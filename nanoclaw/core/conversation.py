@@ -9,12 +9,12 @@ from datetime import datetime
 from functools import partial
 
 from nanoclaw.core.asks import Asks
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands, is_talk, short
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
-from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, Outlook, PausedTurn, Resumed
+from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, PausedTurn, Resumed, Siblings
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
-from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
@@ -35,12 +35,12 @@ class Conversation:
         runner: Runner,
         commands: Commands,
         asks: Asks,
-        places: Places,
-        outlook: Outlook,
+        channels: Channels,
+        siblings: Siblings,
         manners: Manners,
     ) -> None:
         self.address, self._runner, self._commands, self._asks = address, runner, commands, asks
-        self._places, self._outlook, self._manners = places, outlook, manners
+        self._channels, self._siblings, self._manners = channels, siblings, manners
         self._queue = MessageQueue(runner.inbox)
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
@@ -49,16 +49,16 @@ class Conversation:
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._told_to_wait: set[int] = set()
         self._began: datetime | None = None  # when the last turn's message was taken up
-        self.leaves = False
-        """The process ends: what runs is left to the next start; True for whatever nobody sees ended."""
-        self.closes = False
+        self.leaves_turn_open = False
+        """The process ends; the running turn stays open in the store and the next start resumes it."""
+        self.is_closing = False
 
     # --- the queue ---------------------------------------------------------------------------------------------------
 
     def put(self, item: Item) -> None:
         self._queue.put(item)
         if self._turn and self._joining(self._turn):
-            self._turn.rejoin()
+            self._turn.restart_request()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
 
@@ -79,7 +79,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Cancel what runs and keep what waits for another time."""
-        self.closes = True
+        self.is_closing = True
         if self._paused and self._paused.timer:
             self._paused.timer.cancel()
         self._queue.clear()
@@ -87,7 +87,7 @@ class Conversation:
         await self.idle()
 
     async def _work(self) -> None:
-        """Handle one item after the other. One of the four places that catch everything."""
+        """Handle one item after the other. A defect ends one message, never the queue."""
         me = asyncio.current_task()
         while self._queue:
             item = self._item = self._queue.take()
@@ -103,10 +103,10 @@ class Conversation:
     async def _handle(self, item: Item) -> None:
         self._queue.has_news = False
         if isinstance(item, Resumed):
-            await self._go_on(item.turn)
+            await self._resume(item.turn)
             return
         if item.is_left_over:
-            self._places.show(
+            self._channels.show(
                 item.address, Notice(f"going on with what was waiting: “{short(item.inbound.message.text)}”")
             )
         item = self._queue.as_it_reads_now(item)
@@ -124,7 +124,7 @@ class Conversation:
             if self._commands.takes_time(item.inbound):
                 done = await self._commands.carry_out(item.inbound)
         except asyncio.CancelledError:
-            if self.leaves:
+            if self.leaves_turn_open:
                 raise
             text, dropped = self._cut(item.inbound)
             done, reason = Reply(text), "cancelled"
@@ -140,16 +140,16 @@ class Conversation:
                 self.reply(item, done.text, reason, dropped)
         except StoreError as error:  # nothing can be kept, but it can still be shown
             said = done.text if isinstance(done, Reply) else str(error)
-            self._places.show(item.address, TurnEnded(said, "failed"))
+            self._channels.show(item.address, TurnEnded(said, "failed"))
         return None
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
-        """What waits and can become part of the running turn. What was said before, while the program was off, has an
-        answer of its own."""
+        """The waiting messages that can become part of the running turn. What was said before, while the program was
+        off, has an answer of its own."""
         return self._queue.more_of(turn.inbound, self._began) if self._manners.queue == "steer" else []
 
     async def take_in(self, turn: RunningTurn) -> None:
-        """What the person said meanwhile becomes part of the turn."""
+        """Make what the person said meanwhile part of the turn."""
         if not self._queue.has_news:
             return
         self._queue.has_news = False
@@ -168,7 +168,7 @@ class Conversation:
             batch = await self._collected(first, before)
             if self._waits_behind(batch):
                 return
-            paused = self.let_go()
+            paused = self.take_paused()
             self._runner.check_model(self._runner.sessions.of(self.address), first.inbound)
             if paused:
                 turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
@@ -180,7 +180,7 @@ class Conversation:
         except NanoclawError as error:
             self._reply_to_all(batch, str(error), "failed")
         except asyncio.CancelledError:
-            if self.leaves:
+            if self.leaves_turn_open:
                 raise
             text, dropped = self._cut(first.inbound)
             self._reply_to_all(batch, text, "cancelled", dropped)
@@ -192,7 +192,7 @@ class Conversation:
         it when it was said since the last turn began, `before`."""
         if not is_talk(first.inbound) or first.is_left_over or self._paused:
             return [first]
-        if self._places.collects(first.address):
+        if self._channels.collects(first.address):
             await self._queue.calm(self._manners)
             first = self._queue.as_it_reads_now(first)
         elif self._manners.queue == "steer" or before is None or first.inbound.message.at < before:
@@ -201,20 +201,20 @@ class Conversation:
         self._queue.drop(len(more))
         return [first, *more]
 
-    async def _go_on(self, cut: OpenTurn) -> None:
-        """Take a turn up again that broke off, or that waited."""
-        self._began, paused = self._runner.sessions.transactions.clock(), self.let_go()
-        if cut.told and not cut.is_paused and paused is None:  # it was stopped, or went on with a newer message
+    async def _resume(self, cut: OpenTurn) -> None:
+        """Run a turn again that broke off or was paused."""
+        self._began, paused = self._runner.sessions.transactions.clock(), self.take_paused()
+        if cut.waits_for_model and not cut.waits_for_owner and paused is None:  # stopped, or part of a newer turn
             return
         try:
-            turn = self._runner.reopen(self.address, cut, after_crash=not cut.told)
+            turn = self._runner.reopen(self.address, cut, after_crash=not cut.waits_for_model)
         except NanoclawError as error:
             self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
             return
-        if not cut.is_paused:
-            self._places.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
-        waiting = turn.journal.waiting() if cut.is_paused and turn.journal else None
-        was_cut = not (cut.told or cut.is_paused)
+        if not cut.waits_for_owner:
+            self._channels.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
+        waiting = turn.journal.waiting() if cut.waits_for_owner and turn.journal else None
+        was_cut = not (cut.waits_for_model or cut.waits_for_owner)
         await self._run(turn, tries=paused.tries if paused else 0, was_cut=was_cut, waiting=waiting)
 
     async def _run(
@@ -234,16 +234,16 @@ class Conversation:
             self._log(error)
             ended = TurnEnded(sorry(error), "failed")
         except asyncio.CancelledError:
-            if self.leaves or (self.closes and inbound.message.origin != "person"):
+            if self.leaves_turn_open or (self.is_closing and inbound.message.origin != "person"):
                 journal.leave()
                 raise
             ended = TurnEnded("", "cancelled", turn.usage)
         if isinstance(ended, Paused):
-            self._pause(turn, ended)
+            self._pause_for_owner(turn, ended)
             return
         said, dropped = self._cut(inbound)
-        if turn.is_down and inbound.message.origin == "person" and self._places.stays(turn.address) and not dropped:
-            self._hold(turn, tries)
+        if turn.is_down and inbound.message.origin == "person" and self._channels.stays(turn.address) and not dropped:
+            self._pause_for_model(turn, tries)
             return
         if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
             reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
@@ -260,16 +260,16 @@ class Conversation:
     def paused(self) -> PausedTurn | None:
         return self._paused
 
-    def _hold(self, turn: RunningTurn, tries: int) -> None:
+    def _pause_for_model(self, turn: RunningTurn, tries: int) -> None:
         """Keep a turn until its model can be reached; the person is told at the first time."""
         assert turn.journal
         address = turn.address
         turn.journal.hold(None if tries else Outbound(address, NO_MODEL, reply_to=turn.external_id))
         texts = (turn.inbound.message.text,)
-        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, texts, told=True)
+        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, texts, waits_for_model=True)
         pauses = self._manners.retry_seconds
         seconds = pauses[min(tries, len(pauses) - 1)]
-        self._paused = PausedTurn(cut, tries + 1, timer=self._outlook.retry(self, seconds))
+        self._paused = PausedTurn(cut, tries + 1, timer=self._siblings.retry(self, seconds))
         turn.show(Notice(f"the model is asked again in {seconds:.0f} s"))
         turn.show(TurnEnded(NO_MODEL, "failed"))
 
@@ -281,7 +281,7 @@ class Conversation:
         self.put(Resumed(paused.turn))
         self._put_all(paused)
 
-    def go_on(self, cut: OpenTurn) -> None:
+    def resume(self, cut: OpenTurn) -> None:
         """Take up a turn that the end of the process cut off."""
         self.put(Resumed(cut))
 
@@ -290,7 +290,7 @@ class Conversation:
         self._paused = PausedTurn(cut, 1)
         self.put(Resumed(cut))
 
-    def _pause(self, turn: RunningTurn, paused: Paused) -> None:
+    def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
         assert turn.journal
 
@@ -299,17 +299,17 @@ class Conversation:
                 self._asks.put(tx, turn.id, call, question, turn.address)
 
         turn.journal.pause(paused.answer, ask)
-        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), is_paused=True)
+        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), waits_for_owner=True)
         self._paused = PausedTurn(cut, waits_for_owner=True)
 
     def wait_for_owner(self, cut: OpenTurn) -> None:
         """Keep a turn of an earlier process until its questions are answered, which they may be by now."""
         self._paused = PausedTurn(cut, waits_for_owner=True)
         if not self._asks.waits(cut.id):
-            self.answered(cut)
+            self.owner_answered(cut)
 
-    def answered(self, cut: OpenTurn) -> None:
-        """All that a paused turn asked is answered: it goes on."""
+    def owner_answered(self, cut: OpenTurn) -> None:
+        """Resume a paused turn: all that it asked the owner is answered."""
         paused, self._paused = self._paused, None
         self.put(Resumed(cut))
         self._put_all(paused)
@@ -324,12 +324,12 @@ class Conversation:
                 self._told_to_wait.add(one.row)
                 self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
             elif paused.waits_for_owner:
-                self._places.show(one.address, Queued(one.inbound.external_id))
+                self._channels.show(one.address, Queued(one.inbound.external_id))
         self._paused = paused._replace(behind=(*paused.behind, *batch))
         return True
 
-    def let_go(self) -> PausedTurn | None:
-        """The paused turn, to go on or to end now; what came behind it follows."""
+    def take_paused(self) -> PausedTurn | None:
+        """Take the paused turn out, to go on with it or to end it now; the messages behind it enter the queue."""
         paused, self._paused = self._paused, None
         if paused and paused.timer:
             paused.timer.cancel()
@@ -339,7 +339,7 @@ class Conversation:
         return paused
 
     def _put_all(self, paused: PausedTurn | None) -> None:
-        """What came behind a paused turn follows."""
+        """Put the messages behind a paused turn into the queue."""
         for item in paused.behind if paused else ():
             self.put(item)
 
@@ -348,7 +348,7 @@ class Conversation:
     def halt(self, row: int | None = None) -> bool:
         """End what runs and drop what waits, which is on record until it is told. True: something ran; then its turn
         tells, and ends the `row` of who asked for it too."""
-        paused = self.let_go()
+        paused = self.take_paused()
         for item in self._queue.clear():
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
@@ -362,7 +362,7 @@ class Conversation:
         return ran
 
     def dropped(self) -> list[tuple[int, str]]:
-        """What stops dropped, to be told now."""
+        """Take out the messages that stops dropped, to tell of them now."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
@@ -373,8 +373,8 @@ class Conversation:
         return self.is_working
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
-        """What is said of a turn that was stopped, and the rows that end with it."""
-        dropped, others = self.dropped(), in_words(self._outlook.others_unasked(inbound, self.address))
+        """The text about a turn that was stopped, and the rows that end with it."""
+        dropped, others = self.dropped(), in_words(self._siblings.background_elsewhere(inbound, self.address))
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
 
@@ -387,7 +387,7 @@ class Conversation:
         with self._runner.sessions.transactions.open() as tx:
             self._runner.end_without_turn(self.address, item, text, reason, also)
             if is_seen:
-                tx.after(partial(self._places.show, item.address, TurnEnded(text, reason)))
+                tx.after(partial(self._channels.show, item.address, TurnEnded(text, reason)))
 
     def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
         self._tell_joined(batch[1:])
@@ -395,12 +395,12 @@ class Conversation:
 
     def _tell_joined(self, batch: Sequence[Accepted]) -> None:
         if batch:
-            self._places.show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
+            self._channels.show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
 
     def _tell_at_home(self, inbound: Inbound, text: str) -> None:
         """A line for who follows a conversation where it is at home, about what is said of it elsewhere."""
         if text and self.address != inbound.address and inbound.message.origin == "person":
-            self._places.show(self.address, Notice(short(text)))
+            self._channels.show(self.address, Notice(short(text)))
 
     def _log(self, error: Exception) -> None:
         from nanoclaw.core.log import logger
@@ -417,4 +417,4 @@ class Conversation:
             session.end_turn()
             session.reload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
-            self._places.show(item.address, TurnEnded(text, "failed"))
+            self._channels.show(item.address, TurnEnded(text, "failed"))

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.core.channel import Channel, Hints
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.errors import ChannelError, StoreError, Undeliverable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.places import Places
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
 from nanoclaw.message_split import pieces, size
@@ -28,10 +28,12 @@ FULL_SECONDS = 5.0
 class Delivery:
     """One task per channel, so that a slow or failing channel delays no other."""
 
-    def __init__(self, outbox: Outbox, places: Places, flags: Flags, clock: Callable[[], datetime], root: Path) -> None:
+    def __init__(
+        self, outbox: Outbox, channels: Channels, flags: Flags, clock: Callable[[], datetime], root: Path
+    ) -> None:
         """While everything is frozen only replies to what was said since then go out. Files of `root` can be sent,
         others not."""
-        self._outbox, self._places, self._flags, self._clock, self._root = outbox, places, flags, clock, root
+        self._outbox, self._channels, self._flags, self._clock, self._root = outbox, channels, flags, clock, root
         self._news: dict[str, asyncio.Event] = {}
         self._paused: dict[str, datetime] = {}  # until when a platform asked to be left alone
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
@@ -50,7 +52,7 @@ class Delivery:
         """Until cancelled. Raises StoreError when the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
-                for channel in self._places.all():
+                for channel in self._channels.all():
                     group.create_task(self._serve(channel))
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
@@ -92,7 +94,7 @@ class Delivery:
         return channel in self._paused
 
     def _channel(self, name: str) -> Channel:
-        found = self._places.get(name)
+        found = self._channels.get(name)
         assert found
         return found
 
@@ -107,7 +109,7 @@ class Delivery:
         return [row for row in self._outbox.pending(channel) if self._may_go(row, frozen)]
 
     def _may_go(self, row: Row, frozen: int | None) -> bool:
-        return self._places.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
+        return self._channels.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
     async def _send(self, channel: Channel, row: Row) -> bool:
         """Whether the row is done with: it is out as a whole, or never will be."""
@@ -152,7 +154,7 @@ class Delivery:
         return identity
 
     def _failed(self, channel: Channel, row: Row, error: Exception) -> bool:
-        if not self._places.reaches(row.outbound):  # who was there has left: it waits for them
+        if not self._channels.reaches(row.outbound):  # who was there has left: it waits for them
             return False
         from nanoclaw.core.log import logger
 

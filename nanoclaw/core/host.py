@@ -138,13 +138,13 @@ class PluginHost:
         return next((Address(*row) for row in self._app.store.rows(sql)), None)
 
     def show(self, address: Address, event: Event) -> None:
-        self._app.places.show(address, event)
+        self._app.channels.show(address, event)
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self._app.spawn(work, self._name)
 
     def channel(self, name: str) -> Channel | None:
-        return self._app.places.get(name)
+        return self._app.channels.get(name)
 
     def tools(self, profile: Profile) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in self._app.chain.tools(profile)}

@@ -1,4 +1,4 @@
-"""What waits in one conversation: messages in order, collected where several are one thought."""
+"""The queue of one conversation: messages that wait, in order; a burst of them is collected into one turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 
 BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
-"""What follows within so long after the last message is one thought with it, and so long at most is waited."""
+"""A burst ends after 0.8 s without a message, and after 5 s in any case. Channels opt out by Hints(bursts=False): the
+terminal, the socket and e-mail do."""
 
 RETRY_SECONDS = (30, 60, 120, 300)
 """Pauses before a model that cannot be reached is asked again; the last one for ever."""
@@ -24,7 +25,8 @@ RETRY_SECONDS = (30, 60, 120, 300)
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How conversations behave. `queue`: what comes while a turn runs joins it ("steer") or waits ("followup")."""
+    """Settings of all conversations. `queue`: messages that come while a turn runs join it ("steer") or wait
+    ("followup")."""
 
     queue: Literal["steer", "followup"] = "steer"
     burst_seconds: float = BURST_SECONDS
@@ -78,12 +80,11 @@ class PausedTurn(NamedTuple):
     behind: tuple[Accepted, ...] = ()
 
 
-class Outlook(Protocol):
-    """What a conversation must know of the others."""
+class Siblings(Protocol):
+    """The other conversations, as far as one must know of them."""
 
-    # Where something runs that nobody asked for just now, but in one conversation, as far as it is for who wrote a
-    # message to end it.
-    def others_unasked(self, inbound: Inbound, here: Address) -> list[Address]: ...
+    # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
+    def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]: ...
     def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle: ...
 
 
@@ -127,8 +128,8 @@ class MessageQueue:
         return replace(item, inbound=self._inbox.read(item.row))
 
     def more_of(self, first: Inbound, since: datetime | None = None) -> list[Accepted]:
-        """What waits next, as long as it is talk from the same address, open to the same, and was said `since` then.
-        What an earlier process left has an answer of its own."""
+        """Messages next in the queue that can be answered together with the first: talk from the same address, under
+        the same profile, said `since` then. A message that an earlier process left gets an answer of its own."""
         found = list[Accepted]()
         for item in self._items:
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:

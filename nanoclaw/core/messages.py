@@ -52,7 +52,7 @@ class ToolCall:
     arguments: str
 
 
-Effects = Literal["none", "workspace", "outside"]
+Reach = Literal["none", "workspace", "outside"]
 """What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
 
 
@@ -63,7 +63,7 @@ class CheckedCall:
     id: str
     name: str
     arguments: Mapping[str, Any]
-    effect: Effects = "none"
+    effect: Reach = "none"
 
 
 @dataclass(frozen=True, slots=True)

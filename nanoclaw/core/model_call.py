@@ -84,17 +84,17 @@ class ModelCall:
     `model` is the one that answered last; `said` is what came of the answer under way, `usage` the sum of all.
     """
 
-    def __init__(self, calls: ModelCalls, provider: Provider, book: Book, turn: Turn | None) -> None:
-        self._calls, self.provider, self._book, self._turn = calls, provider, book, turn
+    def __init__(self, model_calls: ModelCalls, provider: Provider, book: Book, turn: Turn | None) -> None:
+        self._model_calls, self.provider, self._book, self._turn = model_calls, provider, book, turn
         self.model, self.said, self.usage = provider.model, "", Usage()
 
     def factor(self) -> float:
         """By how much the model's own count differs from the estimate."""
-        return self._calls.calibration.factor(self.provider.model)
+        return self._model_calls.calibration.factor(self.provider.model)
 
     async def complete(self, request: ModelRequest, show: Callable[[Event], None] = silence) -> AssistantMessage:
         """The model's answer, accounted for, also when it broke off. Raises ProviderError."""
-        chain, self.said = self._calls.chain, ""
+        chain, self.said = self._model_calls.chain, ""
 
         def listen(event: Event) -> None:
             if isinstance(event, TextDelta):
@@ -124,8 +124,8 @@ class ModelCall:
         is_first = self.usage == Usage()
         if answer and answer.model:
             self.model = answer.model
-        call = self._calls.calibration.call(request, self.model, answer, self.said, is_first)
-        self._book.called(call._replace(is_local=self._calls.models.is_local(self.model)))
+        call = self._model_calls.calibration.call(request, self.model, answer, self.said, is_first)
+        self._book.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -90,7 +90,7 @@ class OwnCommands:
 
     async def _new(self, said: Said) -> Reply:
         dropped, also = "", list[int]()
-        if paused := self.conversations.of(said.conversation).let_go():
+        if paused := self.conversations.of(said.conversation).take_paused():
             also.append(paused.turn.inbox)
             dropped = f" Not answered: {'; '.join(map(short, paused.turn.texts))}."
         session = self._session(said)

@@ -306,7 +306,7 @@ class Plugin:
     secrets: ClassVar[tuple[str, ...]] = ()  # those of the settings that must never show
     keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd"}
     channel_settings: ClassVar[type | None] = None  # a NamedTuple of settings that it has in the table of every channel
-    migrations: ClassVar[tuple[str, ...]] = ()  # sQL of its tables, called NAME_…; run before it is made
+    migrations: ClassVar[tuple[str, ...]] = ()  # SQL of its tables, called NAME_…; run before it is made
     marks: ClassVar[tuple[str, ...]] = ()  # "table.column" with nobody's words: forgetting leaves them alone
     seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
     public: Any = None  # what host.get(name) gives to others

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from nanoclaw.core.actors import Actors
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
+from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands, parse, short
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.places import TERMINAL, Places
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.runner import Runner
@@ -46,12 +46,12 @@ class Router:
         runner: Runner,
         conversations: Actors,
         commands: Commands,
-        places: Places,
+        channels: Channels,
         delivery: Delivery,
         flags: Flags,
     ) -> None:
         self._runner, self._conversations, self._commands = runner, conversations, commands
-        self._places, self._delivery, self._flags = places, delivery, flags
+        self._channels, self._delivery, self._flags = channels, delivery, flags
         self._transactions = runner.sessions.transactions
         self._inbox, self._chain = runner.inbox, runner.chain
         self._is_served: Callable[[Address], bool] = _everywhere
@@ -83,7 +83,7 @@ class Router:
         inbound = taken.inbound
         if taken.said is not None:
             if not self._conversations.for_message(inbound).is_working:
-                self._places.show(inbound.address, TurnEnded(taken.said, "answered"))
+                self._channels.show(inbound.address, TurnEnded(taken.said, "answered"))
         elif is_stop(inbound.message.text) and inbound.message.origin == "person":
             self._stop(Accepted(taken.row, inbound))
         elif not (inbound.is_edit and not is_stop(inbound.message.text)):
@@ -138,12 +138,12 @@ class Router:
             task.add_done_callback(self._beside.discard)
             return
         if self.is_frozen:
-            is_guests = profile_of(inbound).name == "guest"
-            kept = FROZEN_FOR_GUESTS if is_guests else FROZEN
+            from_guest = profile_of(inbound).name == "guest"
+            kept = FROZEN_FOR_GUESTS if from_guest else FROZEN
             self._inbox.tell(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
             return
         if conversation.is_working:
-            self._places.show(inbound.address, Queued(inbound.external_id))
+            self._channels.show(inbound.address, Queued(inbound.external_id))
         conversation.put(Accepted(row, inbound))
 
     async def _carry_out(self, item: Accepted) -> None:
@@ -203,16 +203,16 @@ class Router:
         workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
         still there."""
         conversation = self._conversations.for_message(cut.inbound)
-        if cut.is_paused:
+        if cut.waits_for_owner:
             conversation.wait_for_owner(cut)
             return
-        if cut.told:
+        if cut.waits_for_model:
             conversation.wait_for_model(cut)
             return
         outside = sorted({name for name in cut.tools if self._runner.effect(name) == "outside"})
-        waits = self._places.stays(cut.address)
+        waits = self._channels.stays(cut.address)
         if waits and not (outside or cut.resumed):
-            conversation.go_on(cut)
+            conversation.resume(cut)
             return
         reason: Reason = "failed"
         ran = ""
@@ -246,8 +246,8 @@ class Router:
         conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _unasked(self, inbound: Inbound) -> list[Address]:
-        is_owners = inbound.role == "owner" and not inbound.is_group
-        return self._conversations.unasked() if is_owners else []
+        from_owner = inbound.role == "owner" and not inbound.is_group
+        return self._conversations.unasked() if from_owner else []
 
     def _stop_unkept(self, inbound: Inbound) -> None:
         """What cannot be kept is not accepted, but a full disk keeps nobody from stopping what runs."""

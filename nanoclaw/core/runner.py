@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.compaction import Compaction
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
-from nanoclaw.core.messages import Address, AssistantMessage, Effects, Inbound, Message, Outbound
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, Outbound, Reach
 from nanoclaw.core.model_call import ModelCalls
-from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Draft, Ended, NoteRef, Profile, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
@@ -48,24 +47,24 @@ class Runner:
         builder: ContextBuilder,
         sessions: Sessions,
         inbox: Inbox,
-        calls: ModelCalls,
+        model_calls: ModelCalls,
         parts: TurnParts,
-        places: Places,
+        channels: Channels,
     ) -> None:
         self.builder, self.sessions, self.inbox = builder, sessions, inbox
-        self._calls, self._parts, self._places = calls, parts, places
+        self._model_calls, self._parts, self._channels = model_calls, parts, channels
 
     @property
     def chain(self) -> Chain:
         return self._parts.chain
 
-    def effect(self, name: str) -> Effects:
+    def effect(self, name: str) -> Reach:
         """What a call of a tool changes; of an unknown one the worst is thought."""
         return self._parts.toolbox.effect(name)
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
         """Raises ConfigError when the model of a conversation cannot be asked as things are."""
-        self._calls.models.of(profile_of(inbound).model or session.model)
+        self._model_calls.models.of(profile_of(inbound).model or session.model)
 
     # --- its beginning -----------------------------------------------------------------------------------------------
 
@@ -76,11 +75,11 @@ class Runner:
         session = self.sessions.of(conversation)
         turn = self._turn(self.sessions.next_turn(), inbound, conversation, session)
         profile = turn.profile
-        is_plugins = turn.origin != "person" and self._places.get(inbound.address.channel) is None
-        if (profile.mode in ("minimal", "none") or is_plugins) and session.history:  # it knows nothing of times before
+        from_plugin = turn.origin != "person" and self._channels.get(inbound.address.channel) is None
+        if (profile.mode in ("minimal", "none") or from_plugin) and session.history:  # it knows nothing of times before
             session.reset()
-        before = prompt_snapshot.load(session.memory)
-        snapshot = self.builder.resume(session.memory, inbound.message.text, profile, inbound.address.channel)
+        before = prompt_snapshot.load(session.snapshot_text)
+        snapshot = self.builder.resume(session.snapshot_text, inbound.message.text, profile, inbound.address.channel)
         self._tell_of_cuts(turn, before, snapshot)
         turn.snapshot = snapshot
         messages, notes, snapshot = await self._frames(turn, batch, snapshot)
@@ -89,7 +88,7 @@ class Runner:
         rows = [one.row for one in batch]
         kept = "" if snapshot is before else snapshot.dump()
         turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), kept, turn.begun_changes)
-        turn.model = self._model(turn)
+        turn.model_call = self._model(turn)
         return turn
 
     async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
@@ -98,7 +97,7 @@ class Runner:
         turn = RunningTurn(self._parts, 0, inbound, conversation, profile or profile_of(inbound))
         if turn.profile.mode not in ("minimal", "none"):
             turn.session = session
-        stored = turn.session.memory if turn.session else None
+        stored = turn.session.snapshot_text if turn.session else None
         snapshot = self.builder.resume(stored, inbound.message.text, turn.profile, inbound.address.channel)
         turn.snapshot = snapshot
         messages, notes, snapshot = await self._frames(turn, [Accepted(0, inbound)], snapshot)
@@ -118,7 +117,7 @@ class Runner:
         """Take a turn up again that did not end. Raises ConfigError when its model cannot be asked."""
         session = self.sessions.of(conversation)
         turn = self._turn(cut.id, cut.inbound, conversation, session)
-        turn.snapshot = prompt_snapshot.load(session.memory) or self.builder.begin("", turn.profile)
+        turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
         turn.journal = session.reopen_turn(cut, after_crash=after_crash)
         turn.tried, turn.calls = turn.journal.retries(), turn.journal.calls()
         return turn
@@ -126,12 +125,12 @@ class Runner:
     def _turn(self, id_: int, inbound: Inbound, conversation: Address, session: Session) -> RunningTurn:
         turn = RunningTurn(self._parts, id_, inbound, conversation, profile_of(inbound))
         turn.session = session
-        turn.show = _Shown(self._places, inbound.address)
+        turn.show = _Shown(self._channels, inbound.address)
         return turn
 
     def _model(self, turn: RunningTurn):  # type: ignore[no-untyped-def]
         assert turn.session and turn.journal
-        return self._calls.of(turn.profile.model or turn.session.model, turn.journal, turn)
+        return self._model_calls.of(turn.profile.model or turn.session.model, turn.journal, turn)
 
     async def _frames(
         self, turn: RunningTurn, batch: Sequence[Accepted], snapshot: PromptSnapshot
@@ -162,19 +161,17 @@ class Runner:
     ) -> TurnEnded | Paused:
         """Run a turn until it has an answer, or waits for the owner."""
         turn.show(TurnBegan(turn.external_id))
-        if turn.model is None:
-            turn.model = self._model(turn)
+        if turn.model_call is None:
+            turn.model_call = self._model(turn)
         return await turn.run(steering, waiting)
 
     async def compact(self, conversation: Address, inbound: Inbound, focus: str) -> str:
         """Sum a conversation up by hand; what is to be told. Raises NanoclawError."""
         session = self.sessions.of(conversation)
         turn = self._turn(0, inbound, conversation, session)
-        turn.snapshot = prompt_snapshot.load(session.memory) or self.builder.begin("", turn.profile)
-        turn.model = self._calls.of(session.model, session, turn)
-        room = self._parts.room
-        assert isinstance(room, Compaction)
-        return await room.by_hand(turn, focus)
+        turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
+        turn.model_call = self._model_calls.of(session.model, session, turn)
+        return await self._parts.compaction.by_hand(turn, focus)
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
@@ -193,7 +190,7 @@ class Runner:
         last = turn.journal.end(
             Ended(ended.reason, outbound if has_words else None, answer),
             turn.final,
-            turn.model.model if turn.model else "",
+            turn.model_call.model if turn.model_call else "",
             turn.usage,
             dropped,
             _Hooks(self.chain, turn),
@@ -239,7 +236,7 @@ class Runner:
 
     def _settle(self, turn: RunningTurn) -> None:
         assert turn.session and turn.snapshot
-        snapshot = prompt_snapshot.load(turn.session.memory) or turn.snapshot
+        snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
         try:
             turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
         except StoreError as error:  # it costs a miss of the provider's cache, and the answer is on its way
@@ -251,11 +248,11 @@ class Runner:
 class _Shown:
     """Shows the events of a turn where it was asked for."""
 
-    def __init__(self, places: Places, address: Address) -> None:
-        self._places, self._address = places, address
+    def __init__(self, channels: Channels, address: Address) -> None:
+        self._channels, self._address = channels, address
 
     def __call__(self, event: object) -> None:
-        self._places.show(self._address, event)  # type: ignore[arg-type]
+        self._channels.show(self._address, event)  # type: ignore[arg-type]
 
 
 class _Hooks:

@@ -100,9 +100,6 @@ def of_files(files: Mapping[str, BootstrapFile], mode: Mode) -> list[Section]:
     ]
 
 
-_INSTRUCTIONS = ("AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md")
-
-
 def _of(files: Mapping[str, BootstrapFile], id_: str, title: str, head: str, names: Sequence[str]) -> Section:
     there = [files[name] for name in names if name in files]
     found = [file for file in there if file.text]

@@ -16,9 +16,9 @@ from nanoclaw.core.messages import (
     Address,
     CheckedCall,
     Effect,
-    Effects,
     Image,
     Origin,
+    Reach,
     Role,
     ToolCall,
     ToolExample,
@@ -100,7 +100,7 @@ class Tool:
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    effect: Effects
+    effect: Reach
     wants_context: bool
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
     check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
@@ -116,7 +116,7 @@ class Tool:
 def tool(
     run: Callable[..., Awaitable[str | ToolOutput]],
     *,
-    effect: Effects = "outside",
+    effect: Reach = "outside",
     examples: Iterable[ToolExample] = (),
     open_to: Iterable[str] = OPEN_TO,
 ) -> Tool:
@@ -144,7 +144,7 @@ def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict
 
 
 class Toolbox:
-    """Tools by name, in a fixed order. One of the four places that catch everything."""
+    """Tools by name, in a fixed order. A defect of one becomes the result of its call."""
 
     def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -161,7 +161,7 @@ class Toolbox:
     def find(self, name: str) -> Tool | None:
         return self._tools.get(name.strip().casefold())
 
-    def effect(self, name: str) -> Effects:
+    def effect(self, name: str) -> Reach:
         """What a call of this name changes; of an unknown tool the worst is thought."""
         found = self.find(name)
         return found.effect if found else "outside"

@@ -1,4 +1,4 @@
-"""One turn: ask the model, run the tools it calls, repeat until it answers. Read this first."""
+"""One turn: ask the model, run the tools it calls, repeat until it answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from nanoclaw.core.stream import Stream
 from nanoclaw.core.tool import Toolbox
 
 if TYPE_CHECKING:
-    from nanoclaw.core.compaction import Shrink
+    from nanoclaw.core.compaction import Compaction, Shrink
     from nanoclaw.core.store.sessions import Session
 
 WARN_AT, END_AT = 3, 6
@@ -58,22 +58,14 @@ class Steering(Protocol):
     async def take_in(self, turn: RunningTurn) -> None: ...
 
 
-class Room(Protocol):
-    """Makes a conversation shorter where it is about to outgrow the model's window, or just did."""
-
-    async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
-        """False when nothing could be made shorter."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TurnParts:
-    """What all turns of a run share."""
+    """The parts of the program that all turns share."""
 
     chain: Chain
     toolbox: Toolbox
-    calls: CallRunner
-    room: Room
+    call_runner: CallRunner
+    compaction: Compaction
     clock: Callable[[], datetime]
     limits: Limits
 
@@ -102,7 +94,7 @@ class RunningTurn:
         self.is_down, self.has_begun = False, False
         self.snapshot: PromptSnapshot | None = None
         self.journal: TurnJournal | None = None
-        self.model: ModelCall | None = None
+        self.model_call: ModelCall | None = None
         self.session: Session | None = None
         self.shrink: Shrink | None = None
         self.show: Callable[[Event], None] = silence
@@ -110,7 +102,7 @@ class RunningTurn:
         """Plugins that had the model answer anew."""
         self._begun_changes: list[Callable[[Tx], object]] = []
         self._seen: Counter[tuple[str, str, str]] = Counter()
-        self._is_over = self._rejoins = False
+        self._is_over = self._restarts = False
         self._forgot = 0
         self._request: asyncio.Task[AssistantMessage] | None = None
 
@@ -141,7 +133,7 @@ class RunningTurn:
 
     @property
     def usage(self) -> Usage:
-        return self.model.usage if self.model else Usage()
+        return self.model_call.usage if self.model_call else Usage()
 
     def now(self) -> datetime:
         """The time; of a rehearsal that of its message."""
@@ -161,7 +153,7 @@ class RunningTurn:
     async def run(self, steering: Steering, waiting: AssistantMessage | None = None) -> TurnEnded | Paused:
         """Never raises but for CancelledError; then `final` holds what was said until the stop. `waiting` is an answer
         whose calls the owner has judged meanwhile: the turn goes on with them."""
-        assert self.journal and self.model and self.snapshot
+        assert self.journal and self.model_call and self.snapshot
         stream = Stream(self, self._parts.chain)
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -179,11 +171,11 @@ class RunningTurn:
         finally:
             stream.end()
 
-    def rejoin(self) -> None:
+    def restart_request(self) -> None:
         """Stop the request under way, to be made again with what came meanwhile, unless something of its answer was
         shown or a tool has begun."""
         if self._request and not self.has_begun:
-            self._rejoins = self._request.cancel()
+            self._restarts = self._request.cancel()
 
     async def _rounds(self, stream: Stream, steering: Steering, waiting: AssistantMessage | None) -> TurnEnded | Paused:
         for left in reversed(range(self.limits.rounds)):
@@ -216,30 +208,30 @@ class RunningTurn:
     async def _complete(self, stream: Stream, steering: Steering) -> AssistantMessage:
         """One request with all that was said by now, and a second one where the first was longer than the model's
         window and can be made shorter, or where somebody said more before anything of its answer was shown."""
-        room, is_shorter = self._parts.room, False
+        compaction, is_shorter = self._parts.compaction, False
         while True:
             await steering.take_in(self)
             if not is_shorter:
-                await room.make_room(self, None)
+                await compaction.make_room(self, None)
             try:
                 return await self._requested(stream)
             except ContextTooLong as error:
-                if is_shorter or not await room.make_room(self, error):
+                if is_shorter or not await compaction.make_room(self, error):
                     raise
                 is_shorter = True
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if not self._rejoins or (task and task.cancelling()):
+                if not self._restarts or (task and task.cancelling()):
                     raise
 
     async def _requested(self, stream: Stream) -> AssistantMessage:
-        assert self.model and self.session and self.snapshot
+        assert self.model_call and self.session and self.snapshot
         if self.session.forgot != self._forgot:  # what was forgotten must not be sent again
             self._forgot = self.session.forgot
-            self.snapshot = prompt_snapshot.load(self.session.memory) or self.snapshot
+            self.snapshot = prompt_snapshot.load(self.session.snapshot_text) or self.snapshot
         request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, self.limits)
-        self._rejoins = False
-        self._request = asyncio.create_task(self.model.complete(request, stream))
+        self._restarts = False
+        self._request = asyncio.create_task(self.model_call.complete(request, stream))
         try:
             return await self._request
         except asyncio.CancelledError:
@@ -252,8 +244,8 @@ class RunningTurn:
             stream.end()
 
     def _begun_answer(self) -> tuple[Message, ...]:
-        """What was said of an answer that was cut off."""
-        said = self.model.said if self.model else ""
+        """The text of an answer that was cut off, as far as it came."""
+        said = self.model_call.said if self.model_call else ""
         return (AssistantMessage(said, self.now()),) if said.strip() else ()
 
     # --- an answer with calls ----------------------------------------------------------------------------------------
@@ -268,13 +260,13 @@ class RunningTurn:
             results = [self._parts.toolbox.failed(call, cut) for call in answer.tool_calls]
             effects = CallEffects(self._parts.toolbox, {})
         else:
-            judged = await self._parts.calls.judged(answer.tool_calls, self, was_asked=was_asked)
+            judged = await self._parts.call_runner.judged(answer.tool_calls, self, was_asked=was_asked)
             if asks := tuple((one.checked, one.ask) for one in judged if one.checked and one.ask):
                 return Paused(answer, asks)
             self.has_begun = True
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._parts.toolbox, runnable)
-            self.journal.acting(answer, effects.begun, self._parts.calls.atomic(runnable.values()))
+            self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
             results = await self._results(answer, judged, effects, stream)
         repeats = [self._count(call, result) for call, result in zip(answer.tool_calls, results, strict=True)]
         self.journal.step((answer, *map(_warned, results, repeats)), effects.ended)
@@ -324,7 +316,7 @@ class RunningTurn:
         stream(ToolStarted(call))
         started = time.monotonic()
         try:
-            result = judged.result or await self._parts.calls.run(judged, self, effects.reports(number))
+            result = judged.result or await self._parts.call_runner.run(judged, self, effects.reports(number))
         except asyncio.CancelledError:
             stream(ToolFinished(call, "stopped", True, time.monotonic() - started))
             raise
@@ -346,7 +338,7 @@ class RunningTurn:
     # --- its end -----------------------------------------------------------------------------------------------------
 
     async def _answered(self, answer: AssistantMessage, stream: Stream, *, may_retry: bool) -> TurnEnded | None:
-        """How the turn ends with an answer; None when the model is asked to answer anew."""
+        """End the turn with an answer; None when the model is asked to answer anew."""
         assert self.journal
         if not answer.text.strip():
             return self._ended(
@@ -355,7 +347,7 @@ class RunningTurn:
         text = answer.text
         if answer.finish == "length":
             text += "\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
-        said = await self._parts.chain.before_answer(Answer(text), self, self.tried if may_retry else _EVERYBODY)
+        said = await self._parts.chain.before_answer(Answer(text), self, self.tried, may_retry=may_retry)
         if isinstance(said, Answer):
             self.final = (answer,)
             return TurnEnded(said.text, "answered", self.usage, said.files)
@@ -375,14 +367,6 @@ class RunningTurn:
 
     def _ended(self, text: str, reason: Reason) -> TurnEnded:
         return TurnEnded(text, reason, self.usage)
-
-
-class _Everybody:
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-_EVERYBODY = _Everybody()
 
 
 def _warned(result: ToolResult, repeats: int) -> ToolResult:

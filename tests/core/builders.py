@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.home import make_home, shipped
-from nanoclaw.core.places import Places
 from nanoclaw.core.plugin import Plugin
 from tests.program import FakeChannel, HandClock, config_of
 
@@ -30,7 +30,7 @@ def builder_for(
     limits: PromptLimits | None = None,
 ) -> ContextBuilder:
     now = clock or HandClock()
-    places = Places([FakeChannel(name, hints) for name, hints in (channels or {}).items()], now)
+    places = Channels([FakeChannel(name, hints) for name, hints in (channels or {}).items()], now)
     template = shipped("workspace_template")
     return ContextBuilder(
         new_home(root) / "workspace", template, now, Chain(list(plugins)), places, limits or PromptLimits()

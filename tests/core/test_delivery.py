@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanoclaw.core.channel import Hints
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.delivery import Delivery, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
-from nanoclaw.core.places import Places
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures, insert
@@ -67,7 +67,7 @@ class Office:
         self.outbox = Outbox(self.store, self.clock, lambda: 1.0)
         self.channel = Platform(hints)
         self.flags = LookedAt(self.store, self.clock)
-        self.delivery = Delivery(self.outbox, Places([self.channel], self.clock), self.flags, self.clock, self.root)
+        self.delivery = Delivery(self.outbox, Channels([self.channel], self.clock), self.flags, self.clock, self.root)
 
     def add(self, outbound: Outbound) -> None:
         """Put a message into the outbox."""

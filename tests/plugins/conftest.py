@@ -51,7 +51,7 @@ class Hands:
         app = self.app
         inbound = Inbound(MAIN, "me", "", UserMessage("", NOW, origin), role="owner")
         turn = app.runner._turn(0, inbound, MAIN, app.sessions.of(MAIN))
-        result = await app.calls.call(ToolCall("1", name, arguments), turn)
+        result = await app.call_runner.call(ToolCall("1", name, arguments), turn)
         for change in turn.begun_changes:
             app.transactions.write(change)
         result.text.encode()

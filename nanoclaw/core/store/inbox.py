@@ -46,8 +46,8 @@ class OpenTurn(NamedTuple):
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
     when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
-    often it was taken up after a crash; `told` is True when the person knows that it waits for the model, `is_paused`
-    when none of its newest calls has begun, as the owner was asked first.
+    often it was taken up after a crash; `waits_for_model`: the person was told so; `waits_for_owner`: none of its
+    newest calls has begun, as the owner was asked first.
     """
 
     id: int
@@ -57,8 +57,8 @@ class OpenTurn(NamedTuple):
     calls: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     resumed: int = 0
-    told: bool = False
-    is_paused: bool = False
+    waits_for_model: bool = False
+    waits_for_owner: bool = False
 
     @property
     def address(self) -> Address:

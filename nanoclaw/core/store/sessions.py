@@ -37,7 +37,7 @@ class Session:
         self.transactions, self.id, self.key = transactions, id_, key
         (row,) = self._store.rows("SELECT context, memory, model FROM sessions WHERE id = ?", id_)
         self.context: int = row[0]
-        self.memory: str | None = row[1]
+        self.snapshot_text: str | None = row[1]
         """The prompt snapshot of the context, as text."""
         self.model: str = row[2]
         self.history: list[Message] = [placed.message for placed in history.shown(self._store, id_, self.context)]
@@ -63,7 +63,7 @@ class Session:
 
     def reload(self) -> None:
         """Take up what another hand changed in the store."""
-        ((self.memory,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
+        ((self.snapshot_text,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
         self.placed()
 
     def placed(self) -> list[Placed]:
@@ -115,7 +115,7 @@ class Session:
         tx.after(self._begin_context)
 
     def _begin_context(self) -> None:
-        self.context, self.memory = self.context + 1, None
+        self.context, self.snapshot_text = self.context + 1, None
         self.history.clear()
 
     def use_model(self, model: str) -> None:
@@ -127,13 +127,13 @@ class Session:
 
     def keep_snapshot(self, text: str) -> None:
         """Keep what this context began with, so that the next request begins alike."""
-        if text != self.memory:
+        if text != self.snapshot_text:
             self.transactions.write(lambda tx: self.keep_snapshot_in(tx, text))
 
     def keep_snapshot_in(self, tx: Transaction, text: str) -> None:
-        if text != self.memory:
+        if text != self.snapshot_text:
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (text, self.id))
-            tx.after(lambda: setattr(self, "memory", text))
+            tx.after(lambda: setattr(self, "snapshot_text", text))
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Session:
         of a paused turn wait there for an answer."""
         self._forgetting.clear()
         messages: list[Message] = []
-        if not cut.is_paused:
+        if not cut.waits_for_owner:
             with self.transactions.open() as tx:
                 sql = "SELECT running, took_effect FROM turns WHERE id = ?"
                 ((running, took_effect),) = tx.db.execute(sql, (cut.id,)).fetchall()

@@ -118,7 +118,7 @@ class Media(Plugin):
         if not problems:
             return
         core = self._host.get("core")
-        if core.places.shows_notices(inbound.address):
+        if core.channels.shows_notices(inbound.address):
             for problem in problems:
                 self._host.show(inbound.address, Notice(problem))
             return
@@ -141,7 +141,7 @@ class Media(Plugin):
 
         found = attached(answer.text, self.public.sendable if turn.profile.name in OPEN_TO else _not_sent)
         text, problems = found.text, [f"not attached: {problem}" for problem in found.problems]
-        if self._host.get("core").places.shows_notices(turn.address):
+        if self._host.get("core").channels.shows_notices(turn.address):
             for problem in problems:
                 self._host.show(turn.address, Notice(problem))
         elif problems:

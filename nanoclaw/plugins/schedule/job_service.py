@@ -124,7 +124,7 @@ class JobService:
         name, core = target.channel, self._host.get("core")
         if name == "terminal" or self._host.channel(name) is not None:
             return True
-        return not core.places.all() and core.config.get(f"channels.{name}", None) is not None
+        return not core.channels.all() and core.config.get(f"channels.{name}", None) is not None
 
     @property
     def zone(self) -> str:

@@ -148,7 +148,7 @@ class JobLoop:
         if self._host.channel(target.channel) is None:
             return False
         core = self._host.get("core")
-        return bool(core.takes_up(target) or core.places.reaches(Outbound(target, "")))
+        return bool(core.takes_up(target) or core.channels.reaches(Outbound(target, "")))
 
     # --- firing ------------------------------------------------------------------------------------------------------
 

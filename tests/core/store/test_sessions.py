@@ -106,13 +106,13 @@ def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_c
 
     store = Store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
-    assert (session.memory, session.model) == ("facts", "openai/gpt-5")
+    assert (session.snapshot_text, session.model) == ("facts", "openai/gpt-5")
     session.reset()
     store.close()
 
     store = Store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
-    assert (session.memory, session.model, session.history) == (None, "openai/gpt-5", [])
+    assert (session.snapshot_text, session.model, session.history) == (None, "openai/gpt-5", [])
     store.close()
 
 

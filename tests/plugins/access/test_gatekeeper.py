@@ -856,7 +856,7 @@ async def test_invitations_are_accepted_from_those_who_may_be_let_in(tmp_path: P
 
 async def test_the_owner_may_have_one_conversation_in_chat_and_terminal(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        terminal = chat.home.app.places.get("terminal")
+        terminal = chat.home.app.channels.get("terminal")
         assert isinstance(terminal, FakeChannel)
         assert await chat.ask(OWNER, "I am Anna") == "Hello Anna."
         await chat.home.deliver(Inbound(MAIN, "me", "who am I?", UserMessage("who am I?", chat.clock())))
@@ -888,7 +888,7 @@ async def test_what_the_owner_says_elsewhere_during_a_turn_waits_for_a_turn_of_i
         return "worked"
 
     async def play(chat: Chat) -> None:
-        terminal = chat.home.app.places.get("terminal")
+        terminal = chat.home.app.channels.get("terminal")
         assert isinstance(terminal, FakeChannel)
         await chat.write(OWNER, "one")
         await begun.wait()
@@ -911,7 +911,7 @@ async def test_what_the_owner_says_elsewhere_while_the_model_is_away_waits_too_a
     tmp_path: Path,
 ) -> None:
     async def play(chat: Chat) -> None:
-        terminal = chat.home.app.places.get("terminal")
+        terminal = chat.home.app.channels.get("terminal")
         assert isinstance(terminal, FakeChannel)
         assert "I can't reach the model" in await chat.ask(OWNER, "one")
         await chat.home.deliver(Inbound(MAIN, "me", "two", UserMessage("two", chat.clock())))
@@ -930,7 +930,7 @@ async def test_what_the_owner_says_elsewhere_while_the_model_is_away_waits_too_a
 
 async def test_stop_drops_what_waits_behind_a_turn_that_waits_for_its_model(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        terminal = chat.home.app.places.get("terminal")
+        terminal = chat.home.app.channels.get("terminal")
         assert isinstance(terminal, FakeChannel)
         await chat.ask(OWNER, "one")
         await chat.home.deliver(Inbound(MAIN, "me", "two", UserMessage("two", chat.clock())))

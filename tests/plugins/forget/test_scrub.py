@@ -107,7 +107,7 @@ def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: Path) -
     assert cells
     assert b"ebulo" not in bytes_of(tmp_path)
     assert "Zebulon" not in repr(store.sessions.of(MAIN).history)
-    assert store.sessions.of(MAIN).memory == json.dumps({"shown": ["a [forgotten].", "b"]})
+    assert store.sessions.of(MAIN).snapshot_text == json.dumps({"shown": ["a [forgotten].", "b"]})
     assert len(store.sessions.of(MAIN).history) == 4 + 600
 
 

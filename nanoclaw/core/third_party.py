@@ -1,4 +1,4 @@
-"""Somebody else's plugins: installed packages with an entry point, and single files in the home."""
+"""Third-party plugins: installed packages with an entry point, and single files in the home."""
 
 from __future__ import annotations
 

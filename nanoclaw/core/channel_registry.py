@@ -19,8 +19,8 @@ RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
 
 
-class Places:
-    """The channels by name; `served` may be asked about any address."""
+class Channels:
+    """The channels of this run by name; an address whose channel does not run gets nothing shown."""
 
     def __init__(self, channels: Iterable[Channel], clock: Callable[[], datetime]) -> None:
         self._channels = {channel.name: channel for channel in channels}
