@@ -189,7 +189,9 @@ class Router:
         self.resume(self._is_served)
 
     def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
-        """A message that was accepted by a version that kept no role with it."""
+        """A message that was accepted by a version that kept no role with it; a task may be anybody's."""
+        if inbound.message.origin == "job":
+            return replace(inbound, role="guest")
         if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
             return replace(inbound, role="owner")
         judged, said = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))

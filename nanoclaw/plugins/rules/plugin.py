@@ -38,6 +38,9 @@ class Pin(NamedTuple):
     text: str
     forbids: tuple[Forbidden, ...]
 
+    is_asked: bool = True
+    """False for one of a version that asked no model what it forbids."""
+
     @property
     def how(self) -> str:
         """How it is held to, in words."""
@@ -63,7 +66,8 @@ class Rulebook:
 
     def _made(self, id_: int, text: str, ban: str) -> Pin:
         forbids = load(ban) if ban else None
-        return Pin(id_, text, tuple(from_quotes(text, self.tools()) if forbids is None else forbids))
+        forbidden = from_quotes(text, self.tools()) if forbids is None else forbids
+        return Pin(id_, text, tuple(forbidden), is_asked=bool(ban))
 
     def tools(self) -> frozenset[str]:
         """The names that a rule can forbid."""
@@ -91,6 +95,7 @@ class Rules(Plugin):
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
         self.public = self._rules = Rulebook(host)
+        self._asked_again = False
 
     def reload(self) -> None:
         self._rules.reload()
@@ -102,6 +107,11 @@ class Rules(Plugin):
         return [Section("pins", "Standing rules", text, source="pins")]
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        if not self._asked_again:
+            self._asked_again = True
+            for pin in [one for one in self._rules.all() if not one.is_asked]:
+                if (found := await self._ask(pin.text)) is not None:
+                    await self._host.write(partial(self._keep, pin=pin, forbids=found))
         refusal = self._rules.refusal(call.name, call.arguments, call.effect != "none")
         return Refuse(refusal) if refusal else None
 
@@ -131,20 +141,27 @@ class Rules(Plugin):
         return Reply(f"Pinned as rule {len(known) + 1}, {pin.how}.", data, partial(self._add, pin=pin))
 
     async def _forbids(self, rule: str) -> list[Forbidden]:
-        """Ask a model once what a rule forbids, and check what it says. Where none answers, only what is quoted or a
-        tool's name counts."""
+        """What a rule forbids; where no model answers, only what is quoted or a tool's name counts."""
+        found = await self._ask(rule)
+        return from_quotes(rule, self._rules.tools()) if found is None else found
+
+    async def _ask(self, rule: str) -> list[Forbidden] | None:
+        """Ask a model once what a rule forbids, and check what it says. None where none answers in the form."""
         tools = self._rules.tools()
         asked = UserMessage(WISH.format(rule=rule, tools=", ".join(sorted(tools))), self._host.now())
         try:
             answer = await self._host.complete(ModelRequest(SystemPrompt(""), (asked,)))
         except NanoclawError:  # no model, no key, no answer
-            return from_quotes(rule, tools)
-        found = from_answer(answer.text, rule, tools)
-        return from_quotes(rule, tools) if found is None else found
+            return None
+        return from_answer(answer.text, rule, tools)
 
     def _add(self, tx: Tx, pin: Pin) -> None:
         now = self._host.now().isoformat()
         tx.execute("INSERT INTO pins (at, text, ban) VALUES (?, ?, ?)", now, pin.text, dump(pin.forbids))
+        tx.after(self._rules.reload)
+
+    def _keep(self, tx: Tx, pin: Pin, forbids: list[Forbidden]) -> None:
+        tx.execute("UPDATE pins SET ban = ? WHERE id = ? AND text = ?", dump(forbids), pin.id, pin.text)
         tx.after(self._rules.reload)
 
     def _list(self, said: Said, tx: Tx) -> str:

@@ -131,6 +131,20 @@ async def test_pins_of_a_version_that_kept_their_words_alone_are_enforced_as_far
         ]
 
 
+async def test_a_pin_of_a_version_that_asked_no_model_is_read_before_the_next_call(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        db.execute("INSERT INTO pins (at, text) VALUES ('2026-01-01T00:00:00+00:00', 'Never push to git')")
+    pushes = call("exec", {"command": "git push"})
+    model = ScriptedProvider(pushes, forbids(command="git push"), "I may not.", pushes, "I still may not.")
+    async with running(tmp_path, model) as here:
+        assert await here.ask("push it") == "I may not."
+        assert await here.ask("push it now") == "I still may not."
+        assert await here.ask("/pins") == "1. Never push to git (enforced: commands beginning with `git push`)"
+        assert all(result.is_error for result in results(here.history))
+
+
 async def test_a_pin_is_taken_away_by_number_or_words_and_nothing_else(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(*[NOTHING] * 3)) as here:
         assert "Nothing is pinned" in await here.ask("/pins")
