@@ -41,10 +41,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
+    """All that the store warns of; what an earlier test left behind in this process may warn at any time."""
     from nanoclaw.core.log import logger  # set up now, if an earlier test asked for it
 
     said: list[str] = []
-    sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}")
+    store = "nanoclaw.core.store"
+    sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}", filter=store)
     try:
         yield said
     finally:
