@@ -115,7 +115,7 @@ async def test_what_is_sent_is_taken_back_with_all_that_its_transaction_wrote(tm
                 raise RuntimeError
         except RuntimeError:
             pass
-        assert told(program.history) == []
+        assert list(program.history) == []
         assert program.rows("SELECT * FROM outbox") == []
         send(program)
         assert [message.text for message in program.history][1:] == [NEWS.text]
