@@ -102,7 +102,7 @@ def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
 
 
 def chat_parser() -> _Parser:
-    """What stands before any command: all that talking needs."""
+    """Arguments before any command: all that talking needs."""
     top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
     top.set_defaults(command="chat", without_config=False)
     top.add_argument("-V", "--version", action="store_true", help="print the version")

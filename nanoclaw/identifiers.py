@@ -1,5 +1,5 @@
-"""What must not get lost when a conversation is summed up, as far as code can tell: names that stand for one thing
-only, and lines of an earlier summary."""
+"""Identifiers, which must not get lost when a conversation is summed up: names that stand for one thing only, and
+lines of an earlier summary, as far as code can find them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RULE = re.compile(
     r"|^\W*(?:please |bitte )?(?:always|never|immer|niemals)\b|从现在起|从今以后|以后都",
     re.IGNORECASE,
 )
-"""How a person says what is to hold from then on."""
+"""Words by which a person says that something is to hold from then on."""
 
 _PIECE = re.compile(r"(?:[^\s,;|()\[\]{}<>\"'`“”„«»‘’，。；：、（）]|(?<=\d),(?=\d))+")
 _EDGES = ".:!?*_#=-…"
@@ -91,5 +91,5 @@ def _stands_for_one(piece: str) -> bool:
 
 
 def _has(text: str, piece: str) -> bool:
-    """Whether the piece stands in the text, and not as a part of a longer number or name."""
+    """True where the piece stands in the text, and not as a part of a longer number or name."""
     return re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", text) is not None

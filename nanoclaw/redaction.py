@@ -44,7 +44,7 @@ def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -
 
 
 def smells_of_secret(name: str) -> bool:
-    """Whether a variable or setting of this name holds a secret."""
+    """True where a variable or setting of this name holds a secret."""
     return re.search(_SMELLS, name.upper()) is not None
 
 

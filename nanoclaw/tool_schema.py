@@ -17,7 +17,7 @@ ARGUMENTS_LIMIT = 2_000_000
 
 
 class ArgumentsError(ValueError):
-    """What is wrong with arguments, in words for the model."""
+    """An error in arguments, in words for the model."""
 
 
 def schema_of(run: Callable[..., Any], skipped: int = 0) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What a person can do from the command line, a module for each family; imported when it is asked for."""
+"""The commands of the command line, a module for each family; imported when it is asked for."""

@@ -28,7 +28,7 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
 
 
 def urgent(app: App) -> list[str]:
-    """What the owner has to know at once, a line each: that all is frozen, important reminders without an answer."""
+    """Lines about what the owner has to know at once: that all is frozen, important reminders without an answer."""
     frozen = ["Everything is frozen by /panic; /resume goes on."] if app.router.is_frozen else []
     schedule = app.public("schedule")
     return [*frozen, *(schedule.important() if schedule else ())]

@@ -27,7 +27,7 @@ def cron(config: Config, options: argparse.Namespace) -> int:
 
 
 def _while(options: argparse.Namespace) -> str:
-    """What is to be known where no process runs that would fire a job."""
+    """A remark for where no process runs that would fire a job."""
     fires = options.action in ("add", "resume", "run")
     return "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)" if fires else ""
 

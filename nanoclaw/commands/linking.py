@@ -245,7 +245,7 @@ class _Watch:
         self._write(lambda tx: self._accounts.withdraw(tx, self._channel))
 
     def look(self) -> LinkCode | None:
-        """How it has ended; None while the code is open. Wrong ones are told of as they come."""
+        """The result; None while the code is open. Wrong codes are told of as they come."""
         link = self._accounts.link(self._channel)
         if link and link.wrong > self._wrong:
             _say(f"a wrong code came over {self._channel} ({link.wrong} of 5)")

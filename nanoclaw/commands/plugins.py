@@ -74,7 +74,7 @@ def carry_out(
 
 
 async def reply(app: App, name: str, argument: str, *, as_json: bool) -> str:
-    """What the program says to a command of the owner's that belongs to no conversation. Raises NanoclawError."""
+    """Reply of the program to a command of the owner's that belongs to no conversation. Raises NanoclawError."""
     from nanoclaw.core.app import MAIN
     from nanoclaw.core.plugin import Said
     from nanoclaw.core.profiles import PROFILES

@@ -57,7 +57,7 @@ def as_json(totals: Iterable[Total], by: By, since: date, today: date) -> dict[s
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes on the screen."""
+    """Number of columns that a text takes on the screen."""
     return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 

@@ -135,7 +135,7 @@ class App:
         return self.config.home
 
     def public(self, name: str) -> Any:
-        """What a plugin made public; "core" is the program itself."""
+        """The public object of a plugin; "core" is the program itself."""
         if name == "core":
             return self
         return self._by_name[name].public if name in self._by_name else None
@@ -268,7 +268,7 @@ class App:
         return f"nanoclaw {__version__}\nHome: {self.config.home}\nWorkspace: {self.config.workspace_path}"
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
-        """What plugins say of themselves, each with the plugin's name."""
+        """Lines that plugins say of themselves, each with the plugin's name."""
         found: list[tuple[str, Finding]] = []
         for plugin in self.chain.plugins:
             try:
@@ -279,7 +279,7 @@ class App:
         return found
 
     def status(self) -> dict[str, Any]:
-        """How the process is, for `nanoclaw status`; ages are in seconds."""
+        """The state of the process, for `nanoclaw status`; ages are in seconds."""
         return {
             "role": "gateway" if self.is_gateway else "terminal",
             "seconds": round((self.clock() - self.began).total_seconds()),
@@ -287,7 +287,7 @@ class App:
         }
 
     def in_words(self) -> str:
-        """What a gateway serves, in one line."""
+        """Line about the channels that a gateway serves."""
         names = ", ".join(sorted((channel.name for channel in self.channels.all()), key=lambda name: name != TERMINAL))
         return f"process {os.getpid()} serves {names} with {self.model_name() or 'no model'}"
 
@@ -303,7 +303,7 @@ class App:
 
 
 class _Lessons:
-    """What earlier requests told of how a model counts."""
+    """Lessons of earlier requests about how a model counts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

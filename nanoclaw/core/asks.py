@@ -36,7 +36,7 @@ class Asker(Protocol):
     """Says where and how the owner is asked; a plugin is it."""
 
     def place(self, about: Address) -> Address | None:
-        """Where the owner can be asked now about what goes on at an address; None for nowhere."""
+        """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
         ...
 
     def ask(self, tx: Transaction, number: int, question: str, place: Address, about: Address) -> int:

@@ -101,7 +101,7 @@ def fit(files: Mapping[str, BootstrapFile], file_limit: int, total_limit: int) -
 
 
 def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
-    """How much of each may be kept so that all fit into `total`: the small ones whole, the large ones alike."""
+    """Shares of each that may be kept so that all fit into `total`: the small ones whole, the large ones alike."""
     shares = [0] * len(sizes)
     left = total
     for rank, index in enumerate(sorted(range(len(sizes)), key=lambda index: sizes[index])):
@@ -111,13 +111,13 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def says_something(text: str) -> bool:
-    """Whether there is more than headings, comments and blank lines."""
+    """True where there is more than headings, comments and blank lines."""
     lines = without_comments(text).splitlines()
     return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
 
 
 def without_comments(text: str) -> str:
-    """What is meant for a model: the comments of a Markdown file are for the person who edits it."""
+    """The part that is meant for a model: the comments of a Markdown file are for the person who edits it."""
     kept, position = list[str](), 0
     while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
         kept.append(text[position:start])

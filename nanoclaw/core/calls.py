@@ -33,7 +33,7 @@ class Judged:
 
 
 class CallEffects:
-    """What the calls of one answer change, from their beginning to their end, by the number of each."""
+    """Changes that the calls of one answer make, from their beginning to their end, by the number of each."""
 
     def __init__(self, toolbox: Toolbox, calls: Mapping[int, CheckedCall]) -> None:
         found = ((number, toolbox.audit(call)) for number, call in calls.items())
@@ -60,7 +60,7 @@ class CallEffects:
         return own + others
 
     def reports(self, number: int) -> Callable[[Effect], None]:
-        """Where the call with this number tells what it has changed."""
+        """The function by which the call with this number tells what it has changed."""
         return self._reported.setdefault(number, []).append
 
     def end(self, number: int, result: ToolResult) -> None:

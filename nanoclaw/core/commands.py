@@ -15,7 +15,7 @@ from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 _SAME = {"start": "help", "cron rehearse": "rehearse"}
-"""What chat apps say for somebody who begins, and the one action of /cron that takes time."""
+"""Other names of commands: what chat apps say for somebody who begins, and the one action of /cron that takes time."""
 
 _COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 

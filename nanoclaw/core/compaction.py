@@ -242,7 +242,7 @@ class Shrink:
         return window
 
     def _would_fit(self, upto: int, room: float) -> bool:
-        """Whether shortening the results up to there brings a request below `room`."""
+        """True where shortening the results up to there brings a request below `room`."""
         placed = self._session.placed()
         short = [shortened(one.message) if one.id <= upto else one.message for one in placed]
         changed = any(now is not one.message for now, one in zip(short, placed, strict=True))
@@ -276,7 +276,7 @@ class Shrink:
         most: float = float("inf"),
         least: float = 0,
     ) -> Part | None:
-        """What is to be summed up now, no more than `most` or what a request can hold; None when before the part that
+        """The part to sum up now, no more than `most` or what a request can hold; None when before the part that
         stays there are less than `least` tokens, or too few to be worth it."""
         cut = cut_before(placed, sizes, tail, newest)
         held = window - self._tokens(()) - self._note_tokens() - INSTRUCTION_TOKENS if window else most
@@ -314,7 +314,7 @@ class Shrink:
         return [message.text[:QUOTED] for message in said if is_said(message)]
 
     def _check_nothing_was_forgotten(self, forgot: int) -> None:
-        """What is to be forgotten must neither be sent again nor come back in a summary."""
+        """Give up where something was forgotten meanwhile: it must not come back in a summary. Raises NoSummary."""
         if self._session.forgot != forgot:
             raise NoSummary("something was forgotten meanwhile")
 

@@ -34,7 +34,7 @@ TALK = 4
 
 
 class Capabilities(Protocol):
-    """What plugins bring to the prompt."""
+    """The sections and tools that plugins bring to the prompt."""
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]: ...
 
@@ -185,7 +185,7 @@ class ContextBuilder:
 
 
 def recent_talk(history: Sequence[Message]) -> list[str]:
-    """What was said last by either side, the oldest first: what a short question may refer to."""
+    """Texts said last by either side, the oldest first: a short question may refer to them."""
     said = [
         message.text
         for message in history[-20:]
@@ -211,7 +211,7 @@ def _sha256(text: str) -> str:
 
 
 def _may_have_changed(call: ToolCall, source: str) -> bool:
-    """Whether a call can be the reason that what a section is made of is another thing after the turn."""
+    """True where a call may have changed the source of a section."""
     if call.name == "exec" or (call.name.startswith("memory_") and "MEMORY.md" in source):
         return True
     return any(name in call.arguments for name in source.split(", ") if name)

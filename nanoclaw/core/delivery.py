@@ -44,7 +44,7 @@ class Delivery:
             self._news[channel].set()
 
     def wake_all(self) -> None:
-        """What was frozen may go out."""
+        """Let out what was frozen."""
         for news in self._news.values():
             news.set()
 
@@ -112,7 +112,7 @@ class Delivery:
         return self._channels.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
     async def _send(self, channel: Channel, row: Row) -> bool:
-        """Whether the row is done with: it is out as a whole, or never will be."""
+        """True where the row is done with: it is out as a whole, or never will be."""
         is_known, sent = row.id in self._unnoted, self._unnoted.pop(row.id, list(row.sent))
         try:
             return await self._send_rest(channel, row, sent)
@@ -172,7 +172,7 @@ class Delivery:
 
 
 def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
-    """What a platform is sent for a row, one after the other: the text in pieces, then the files. How many they are
+    """Parts in which a row is sent, one after the other: the text in pieces, then the files. How many they are
     and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
     whole = row.outbound
     text, files = whole.text, whole.files

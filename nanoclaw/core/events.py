@@ -1,4 +1,4 @@
-"""What a turn shows while it runs. Screens listen; the turn knows no screen."""
+"""Events that a turn shows while it runs. Screens listen; the turn knows no screen."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a message of ours asked for is answered, or over: nothing below it is to be pressed any more. `id` is the
+    """The question of a message of ours is answered, or over: its buttons are to go. `id` is the
     platform's. For channels with buttons."""
 
     id: str

@@ -128,7 +128,7 @@ class PluginHost:
         return PROFILES[name]
 
     def owner(self) -> Address | None:
-        """Where the owner spoke last."""
+        """Address at which the owner spoke last."""
         sql = (
             "SELECT channel, chat FROM inbox WHERE CASE json_type(body, '$.role') WHEN 'text' THEN"
             " json_extract(body, '$.role') = 'owner' WHEN 'null' THEN 0 ELSE 1 END"

@@ -1,4 +1,4 @@
-"""Where log lines go: warnings to stderr, everything to a rotating file, secrets to neither.
+"""The log: warnings go to stderr, everything to a rotating file, secrets to neither.
 
 Write `from nanoclaw.core.log import logger` inside the function that logs: loguru and its two sinks cost an eighth of a
 start (180 M instructions), and most runs have nothing to log.
@@ -80,4 +80,4 @@ def _print(line: str) -> None:
 
 
 _set_up: Callable[[], None] | None = partial(_add_sinks, None, str)
-"""What is left to do before the first line; before `start` there is no file."""
+"""Work left to do before the first line; before `start` there is no file."""

@@ -1,4 +1,4 @@
-"""What a request was made of, without its text: stored with each turn, so that an answer can be explained later."""
+"""The parts of a request without their text: stored with each turn, so that an answer can be explained later."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _sha256(text: str) -> str:
 
 
 def _statuses(snapshot: PromptSnapshot) -> dict[str, str]:
-    """What became of each file that a section is made of."""
+    """The state of each file that a section is made of."""
     found: dict[str, str] = {}
     for section in snapshot.sections:
         names = [name for name in section.source.split(", ") if name.endswith(".md")]

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 Origin = str
-"""Who wrote a user message: "person", or the plugin that did ("job", "heartbeat", "delegate" …); "runtime" is the
+"""The author of a user message: "person", or the plugin that did ("job", "heartbeat", "delegate" …); "runtime" is the
 tagged metadata message that goes before each of the others."""
 
 Finish = Literal["stop", "tool_calls", "length", "refusal"]
@@ -21,7 +21,7 @@ Finish = Literal["stop", "tool_calls", "length", "refusal"]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a conversation takes place: routes replies, names the session, owns jobs."""
+    """The chat of a channel in which a message is said: routes replies, names the conversation, owns jobs."""
 
     channel: str
     chat: str
@@ -53,7 +53,7 @@ class ToolCall:
 
 
 Reach = Literal["none", "workspace", "outside"]
-"""What running a tool changes: nothing, only what lies in the workspace (which can be looked at again), or more."""
+"""How far a tool reaches: it changes nothing, only files of the workspace (which can be looked at again), or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What a model answered. `opaque` is JSON text that only the adapter which wrote it reads (thinking blocks)."""
+    """An answer of a model. `opaque` is JSON text that only the adapter which wrote it reads (thinking blocks)."""
 
     text: str
     at: datetime
@@ -118,7 +118,7 @@ EffectState = Literal["begun", "done", "failed", "undone"]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a tool changes or has changed: a line of the ledger, which knows its `id`, `at` and `turn`.
+    """A change that a tool makes or has made: a line of the audit log, which knows its `id`, `at` and `turn`.
 
     `kind` is file, note, fact, command, …; `target` a path in the workspace, or a command; `text` says it in words.
     `before` and `after` are the SHA-256 of a file, '' when there was none, None where nothing can be undone.
@@ -152,7 +152,7 @@ class SystemPrompt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolExample:
-    """What a person might say, and the arguments of the call that answers it (shown to small models)."""
+    """An example of what a person might say, and the arguments of the call that answers it (shown to small models)."""
 
     said: str
     arguments: dict[str, Any]
@@ -160,7 +160,7 @@ class ToolExample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolSpec:
-    """What a model is told of a tool. `parameters` is a JSON schema; `examples` are arguments of good calls."""
+    """The description of a tool for a model. `parameters` is a JSON schema; `examples` are arguments of good calls."""
 
     name: str
     description: str

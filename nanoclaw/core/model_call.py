@@ -79,7 +79,7 @@ class ModelCalls:
 
 
 class ModelCall:
-    """What one conversation asks of its model for one purpose: a turn, or making room by hand.
+    """The requests of one conversation to its model for one purpose: a turn, or compaction by hand.
 
     `model` is the one that answered last; `said` is what came of the answer under way, `usage` the sum of all.
     """

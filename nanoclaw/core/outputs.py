@@ -103,7 +103,7 @@ class Spool:
 
 
 def hint(path: str) -> str:
-    """How to see the rest."""
+    """A hint on how to see the rest."""
     if not path:
         return "[the rest could not be kept: let the command write to a file, or ask for less]"
     return f"[all of it is in {path}: read_file with offset and limit shows more, search_files finds words in it]"

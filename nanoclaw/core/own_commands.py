@@ -22,7 +22,7 @@ EVERYBODY = frozenset({"person", "guest"})
 
 
 class Program(Protocol):
-    """What commands ask of the whole program."""
+    """The parts of the program that commands use."""
 
     def about(self) -> str:
         """Version and folders, a line each."""
@@ -103,7 +103,7 @@ class OwnCommands:
         return Reply(text, change=change)
 
     async def _compact(self, said: Said) -> str:
-        """What was said stays as it is where the model fails or the person stops it."""
+        """Sum the conversation up; it stays as it is where the model fails or the person stops it."""
         message = UserMessage("", self.runner.sessions.transactions.clock())
         inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
         try:
@@ -164,7 +164,7 @@ class OwnCommands:
 
 
 def _length(history: Sequence[Message]) -> str:
-    """How long a conversation is, as the person sees it, and what its answers took."""
+    """Length of a conversation, as the person sees it, and the tokens that its answers took."""
     answers = [message for message in history if isinstance(message, AssistantMessage)]
     said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
     said += sum(bool(answer.text) for answer in answers)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Mode = Literal["full", "minimal", "guest", "none"]
-"""How much of the prompt a profile gets: all of it, what a task needs, what a guest may read, one line."""
+"""The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, one line."""
 
 
 class Tx(Protocol):
@@ -57,7 +57,7 @@ class Tx(Protocol):
 
 
 class Profile(NamedTuple):
-    """What one kind of turn may do. Tools, sections and commands are open to profiles by `name`."""
+    """The rights of one kind of turn. Tools and commands name the profiles that they are open to (`open_to`)."""
 
     name: str
     mode: Mode = "full"
@@ -146,7 +146,7 @@ class Draft(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the person gets; the history keeps the model's own words."""
+    """The answer as the person gets it; the history keeps the model's own words."""
 
     text: str
     files: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class TryAgain(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a turn ends; `outbound` None: nothing goes out, and its address may be another than the message's.
+    """The end of a turn; `outbound` None: nothing goes out, and its address may be another than the message's.
 
     `text` is what the turn came to, also where none of it goes out; `error` is why it failed.
     """
@@ -198,7 +198,7 @@ class Reply(NamedTuple):
 
 
 Done = str | Reply | UserMessage
-"""What a command comes to. A UserMessage: the model is asked this in the command's place."""
+"""The result of a command. A UserMessage: the model is asked this in the command's place."""
 
 
 class Command(NamedTuple):

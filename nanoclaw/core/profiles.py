@@ -31,7 +31,7 @@ _OF: dict[tuple[Role, str], str] = {
 
 
 def profile_of(inbound: Inbound) -> Profile:
-    """What the turn of a message may do. In a group others read the answer, so everybody is a guest there."""
+    """The profile of a message. In a group others read the answer, so everybody is a guest there."""
     if inbound.profile:
         return load(inbound.profile)
     if inbound.is_group or inbound.role != "owner":

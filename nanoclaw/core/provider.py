@@ -1,4 +1,4 @@
-"""What a provider promises, and the chat form that OpenAI-style adapters share."""
+"""The protocol of a provider, and the chat form that OpenAI-style adapters share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnEvent = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Whether a model sees images as far as is known, and whom to tell when it refuses them."""
+    """Eyes of a model: `sees` is False for one known to see no images; `refused` is called when it refuses them."""
 
     sees: bool = True
     refused: Callable[[], None] = lambda: None

@@ -252,7 +252,7 @@ class Router:
         return self._conversations.unasked() if from_owner else []
 
     def _stop_unkept(self, inbound: Inbound) -> None:
-        """What cannot be kept is not accepted, but a full disk keeps nobody from stopping what runs."""
+        """Stop what runs although the message cannot be kept: a full disk keeps nobody from that."""
         command = parse(inbound.message.text)
         if is_stop(inbound.message.text):
             self._conversations.for_message(inbound).halt()

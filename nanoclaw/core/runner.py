@@ -59,7 +59,7 @@ class Runner:
         return self._parts.chain
 
     def effect(self, name: str) -> Reach:
-        """What a call of a tool changes; of an unknown one the worst is thought."""
+        """Reach of a tool by its name; of an unknown one the worst is thought."""
         return self._parts.toolbox.effect(name)
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
@@ -135,7 +135,7 @@ class Runner:
     async def _frames(
         self, turn: RunningTurn, batch: Sequence[Accepted], snapshot: PromptSnapshot
     ) -> tuple[list[Message], list[NoteRef], PromptSnapshot]:
-        """What the model is told of messages: for each its metadata and its content."""
+        """Messages as the model reads them: for each its metadata and its content."""
         messages, notes = list[Message](), list[NoteRef]()
         for one in batch:
             inbound = one.inbound
@@ -226,7 +226,7 @@ class Runner:
         self.end(turn, ended)
 
     def for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
-        """What went wrong is the owner's business: a guest hears that it did."""
+        """The end of a turn as its sender may read it: a guest hears that something went wrong, the owner what."""
         if ended.reason != "failed" or profile_of(inbound).name != "guest":
             return ended
         from nanoclaw.core.log import logger

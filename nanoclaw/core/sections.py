@@ -115,7 +115,7 @@ def _of(files: Mapping[str, BootstrapFile], id_: str, title: str, head: str, nam
 
 
 def channel_line(name: str, hints: Hints | None) -> str:
-    """What the model should know of the place where it talks, '' for one where there is nothing to say."""
+    """The line about the channel where the model talks, '' where there is nothing to say."""
     if hints is None or not (hints.length or hints.remark):
         return ""
     facts = ["Markdown is shown" if hints.markup == "markdown" else "markup is not shown, so write plain text"]

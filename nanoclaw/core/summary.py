@@ -61,7 +61,7 @@ def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked
 
 
 def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
-    """What identifiers are looked for in: the person's words and the earlier summary first, and newer ones first."""
+    """Texts to look for identifiers: the person's words and the earlier summary first, and newer ones first."""
     newest_first = [one.message for one in reversed(older) if one.id]
     yield from (without_documents(message.text) for message in newest_first if is_said(message))
     yield from re.split(r"\n|; ", earlier)
@@ -94,8 +94,8 @@ def room_of(window: int) -> int:
 
 
 def cut_before(placed: Sequence[Placed], sizes: Sequence[float], tail: float, newest: float) -> int:
-    """Where the part begins that stays: at a turn if one fits in `tail`, else at the newest turn if it is no longer
-    than `newest`, else at a step of it, never between a call and its result."""
+    """Index at which the part begins that stays: at a turn if one fits in `tail`, else at the newest turn if it is no
+    longer than `newest`, else at a step of it, never between a call and its result."""
     left = [sum(sizes[at:]) for at in range(len(sizes))]
     turns = [at for at in range(1, len(placed)) if placed[at].turn != placed[at - 1].turn]
     if fitting := [at for at in turns if left[at] <= tail]:
@@ -111,7 +111,7 @@ def is_within_a_turn(placed: Sequence[Placed], cut: int) -> bool:
 
 
 def cut_within(placed: Sequence[Placed], sizes: Sequence[float], room: float) -> int:
-    """Where a first part ends that fits in `room`: before a turn if there is one, else before a step; 0 for nowhere."""
+    """End of a first part that fits in `room`: before a turn if there is one, else before a step; 0 for none."""
     best = {"turn": 0, "step": 0}
     taken = 0.0
     for at in range(1, len(placed)):

@@ -1,4 +1,4 @@
-"""How many tokens a request is: estimated from its bytes, and corrected by what the provider reports."""
+"""Tokens of a request: estimated from its bytes, and corrected by what the provider reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG_SIDE = 1568
 """Pixels; models shrink a larger picture to about this before they look at it."""
 
 LOWEST, HIGHEST = 0.5, 2.0
-"""How far a model's own count can be from ours before it is taken for a mistake."""
+"""The most by which a model's own count can differ from ours before it is taken for a mistake."""
 
 
 def estimate(text: str) -> int:
@@ -53,7 +53,7 @@ def _parts(message: Message, model: str) -> tuple[int, list[str]]:
 
 
 def image_tokens(image: Image, model: str = "") -> int:
-    """What a picture costs: by tiles of 512 pixels for OpenAI's models, by its area for all others."""
+    """Tokens of a picture: by tiles of 512 pixels for OpenAI's models, by its area for all others."""
     width, height = _pixels(image.data) or (LONG_SIDE, LONG_SIDE)
     if model.startswith("openai/"):
         shrink = min(1.0, 2048 / max(width, height), 768 / min(width, height))
@@ -64,7 +64,7 @@ def image_tokens(image: Image, model: str = "") -> int:
 
 
 class Calibration:
-    """How much each model's own count differs from the estimate; the newest requests weigh most."""
+    """The factor between each model's own count and the estimate; the newest requests weigh most."""
 
     def __init__(self, past: Callable[[str], Iterable[tuple[int, int]]] = lambda model: ()) -> None:
         """`past(model)` gives earlier pairs of an estimate and the provider's count, oldest first."""
@@ -72,7 +72,7 @@ class Calibration:
         self._learned: dict[str, tuple[float, int]] = {}
 
     def factor(self, model: str) -> float:
-        """What an estimate is to be multiplied with; 1.0 for a model that never told its count."""
+        """Factor to multiply an estimate with; 1.0 for a model that never told its count."""
         return self._known(model)[0]
 
     def learn(self, model: str, estimated: int, reported: int) -> None:

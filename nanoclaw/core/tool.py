@@ -41,7 +41,7 @@ OPEN_TO = ("person", "job", "heartbeat", "helper")
 
 
 def nobody(effect: Effect) -> None:
-    """Nobody keeps a ledger."""
+    """Takes an effect for nobody: no audit log is kept."""
 
 
 class Writes(Protocol):
@@ -80,7 +80,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool returns when plain text is not enough."""
+    """The result of a tool where plain text is not enough."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -162,7 +162,7 @@ class Toolbox:
         return self._tools.get(name.strip().casefold())
 
     def effect(self, name: str) -> Reach:
-        """What a call of this name changes; of an unknown tool the worst is thought."""
+        """Reach of a call of this name; of an unknown tool the worst is thought."""
         found = self.find(name)
         return found.effect if found else "outside"
 
@@ -179,7 +179,7 @@ class Toolbox:
         return CheckedCall(call.id, found.name, arguments, found.effect)
 
     def audit(self, call: CheckedCall) -> Effect | None:
-        """What a call is about to change, for the audit log; None when it changes nothing."""
+        """Line of the audit log about what a call will change; None when it changes nothing."""
         found = self.find(call.name)
         if found is None or found.effect == "none":
             return None

@@ -12,7 +12,7 @@ from nanoclaw.core.errors import WorkspaceError
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What the assistant remembers and works on. All of it is the person's and may change at any time."""
+    """The folder that the assistant remembers in and works on. All of it is the person's and may change at any time."""
 
     root: Path
 

@@ -29,7 +29,7 @@ FLOOD_BYTES = 64_000_000
 
 
 class Exit(NamedTuple):
-    """How a process ended; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
+    """The end of a process; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
 
     why: _Why
     status: int

@@ -88,7 +88,7 @@ def _readable(expression: str) -> None:
 
 
 def _wrong(expression: str) -> str:
-    """What is wrong with an expression that the library refuses."""
+    """Name the error in an expression that the library refuses."""
     for part, (unit, first, last) in zip(expression.split(), _RANGES, strict=False):
         for text in re.findall(r"(?<![/#\d])\d+", part):
             if not first <= int(text) <= last:

@@ -27,7 +27,7 @@ EARLY = 6
 
 
 def read(words: str, now: datetime, zone: str | tzinfo) -> Result:
-    """What the words mean, said at `now` by a person in `zone`.
+    """Evaluate words about a time, said at `now` by a person in `zone`.
 
     Raises TimeWordsError, with a sentence for the person, for the past, for intervals under a minute, and for words
     that name no time. Where people differ it asks: "next friday" unless it is in the coming week anyway, 03/04/2026,
@@ -78,7 +78,7 @@ def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
 
 
 def _in_any_language(text: str, now: datetime, zone: str | tzinfo) -> Result | str:
-    """What a folded phrase means in the languages that have all of its words; the strange word, if none has.
+    """Evaluate a folded phrase in the languages that have all of its words; the strange word, if none has.
 
     Raises TimeWordsError for the past and for intervals under a minute.
     """
@@ -108,7 +108,7 @@ def _in_any_language(text: str, now: datetime, zone: str | tzinfo) -> Result | s
 
 
 def _place(word: str, text: str) -> int:
-    """Where it stands by itself, or else within another one."""
+    """Position where it stands by itself, or else within another one."""
     place = f" {text}".rfind(f" {word}")
     return place if place >= 0 else text.rfind(word)
 

@@ -50,7 +50,7 @@ _LITTLE = frozenset(["o", "w", "v", "ve", "в", "во", "о", "у", "об", "om"
 
 
 def _follows_now(words: str, when: datetime, now: datetime) -> bool:
-    """Whether the time of the day comes from the clock and not from the words."""
+    """True where the time of the day comes from the clock and not from the words."""
     other = now.replace(hour=(now.hour + 5) % 24, minute=(now.minute + 17) % 60)
     again = _parsed(words, other)
     return again is None or (again.hour, again.minute) != (when.hour, when.minute)

@@ -36,7 +36,7 @@ def date_and_time(when: datetime, zone: str | tzinfo) -> str:
 
 
 def distance(delta: timedelta) -> str:
-    """How far ahead, or how long ago, in the one or two units that matter."""
+    """Distance ahead, or ago, in the one or two units that matter."""
     seconds = delta.total_seconds()
     if seconds >= 0:
         return f"in {_rough(seconds)}" if seconds >= 1 else "now"

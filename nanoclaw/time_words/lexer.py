@@ -111,9 +111,9 @@ _MINUS = re.compile(r"(?<!\S)-\d")
 _SILENT = re.compile(r"(?:[ ;!。、，()?]|[.,](?!\d)|(?<=[^\W\d])[.,]|(?<=[a-z])')+")
 """After a number ' and " are minutes, seconds or inches, and a point before one makes it a fraction."""
 _LEADS_ON = ",a&j"
-"""What cannot be the last word of a phrase."""
+"""Words that cannot be the last one of a phrase."""
 _COUNTS = "uUcp~"
-"""What can be written without a space after a number."""
+"""Words that can follow a number without a space."""
 
 
 def _silent(text: str, at: int) -> int:

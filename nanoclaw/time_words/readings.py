@@ -83,7 +83,7 @@ def apart(later: datetime, earlier: datetime) -> timedelta:
 
 
 def wall(wanted: datetime, zone: tzinfo) -> At:
-    """What a clock in the zone shows: in a gap the first moment after it, of two equal times the first."""
+    """Time that a clock in the zone shows: in a gap the first moment after it, of two equal times the first."""
     at = wanted.replace(tzinfo=zone, fold=0)
     shown = at.astimezone(UTC).astimezone(zone)
     if shown.replace(tzinfo=None) != wanted.replace(tzinfo=None):

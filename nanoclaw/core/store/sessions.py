@@ -37,7 +37,7 @@ class Session:
         self.transactions, self.id, self.key = transactions, id_, key
         (row,) = self._store.rows("SELECT context, memory, model FROM sessions WHERE id = ?", id_)
         self.context: int = row[0]
-        self.snapshot_text: str | None = row[1]
+        self.snapshot_text: str | None = row[1]  # the prompt snapshot as JSON; the column is called memory
         """The prompt snapshot of the context, as text."""
         self.model: str = row[2]
         self.history: list[Message] = [placed.message for placed in history.shown(self._store, id_, self.context)]

@@ -27,7 +27,7 @@ ASKS_AN_HOUR = 10
 
 LinkState = Literal["open", "used", "exposed", "expired", "locked"]
 Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
-"""How a text that may be the code was taken. again: the same account wrote the code that linked it once more. exposed:
+"""The result of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
 the right one, said where others read it, or by nobody knows whom. none: no code is to be typed there, or was of late.
 """
 
@@ -240,7 +240,7 @@ class Accounts:
         return code
 
     def requests(self) -> list[PairingRequest]:
-        """Who waits to be let in, the oldest first."""
+        """Accounts that wait to be let in, the oldest first."""
         since = _stamp(self._now() - ASKING)
         sql = "SELECT code, sender, name, channel, chat, at FROM asking WHERE at > ? ORDER BY at"
         return [

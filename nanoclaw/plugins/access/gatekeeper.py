@@ -59,7 +59,7 @@ class Gatekeeper:
         return linked or ("guest" if sender in self.rules(channel).allow_from else None)
 
     def creator(self, address: Address, sender: str) -> str:
-        """Who speaks, as a job keeps it."""
+        """The sender, as a job keeps them."""
         return creator(address, sender)
 
     def role_for(self, maker: str, target: Address) -> Role:

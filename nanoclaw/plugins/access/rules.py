@@ -1,4 +1,4 @@
-"""How each channel lets people in, as the configuration says."""
+"""Rules by which each channel lets people in, as the configuration says."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ may be told a code; elsewhere: the owner means the assistant in a group that is 
 
 
 class ChannelRules(NamedTuple):
-    """How a channel lets people in. `allow_from` are stable ids of guests, `allow_groups` of groups; an empty list is
-    nobody. `send_to` are chats that messages may be sent to unasked. `per_hour` is how many messages of each guest are
-    answered, 0 for all."""
+    """Rules by which a channel lets people in. `allow_from` are stable ids of guests, `allow_groups` of groups; an
+    empty list is nobody. `send_to` are chats that messages may be sent to unasked. `per_hour` is how many messages of
+    each guest are answered, 0 for all."""
 
     allow_from: tuple[str, ...] = ()
     policy: Policy = "silent"
@@ -41,7 +41,7 @@ def is_sure(sender: str) -> bool:
 
 
 def creator(address: Address, sender: str) -> str:
-    """Who speaks, as a job keeps it: their account, or "owner" at the terminal. An account has a colon in it."""
+    """The sender, as a job keeps them: their account, or "owner" at the terminal. An account has a colon in it."""
     return "owner" if address.channel == TERMINAL else f"{address.channel}:{sender}"
 
 

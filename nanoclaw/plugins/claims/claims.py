@@ -136,7 +136,7 @@ _QUESTION = (
     r"|quando|dove|come|perché|quanto|quem|qual|onde|como|кто|что|где|когда|почему|как|сколько|wat|waar|hoe|kto|co"
     r"|gdzie|jak)\b|什么|谁|哪|怎么|多少|吗|誰|どこ|いつ|なぜ"
 )
-"""How a question begins that has no question mark."""
+"""First words of a question that has no question mark."""
 _TALK = (
     r"\b(?:thank\w*|thx|danke?|merci|gracias|grazie|obrigad\w+|спасибо|bedankt|dzięk\w+|tack|teşekkür\w*|hello|hi|hallo"
     r"|good (?:morning|night|evening)|gute\w? \w+|bonjour|bonne \w+|hola|buen[oa]s \w+|ciao|buon\w+|olá|bo[am] \w+"

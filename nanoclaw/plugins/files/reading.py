@@ -24,7 +24,7 @@ HEAD_BYTES = 65_536
 
 
 class Coding(NamedTuple):
-    """How the bytes of a text file become characters; `said` is what the model is told when it isn't UTF-8."""
+    """The encoding of a text file; `said` is what the model is told when it isn't UTF-8."""
 
     name: str
     bom: bytes = b""

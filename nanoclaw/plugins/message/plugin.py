@@ -31,7 +31,7 @@ _HERE = ("", "here", "this chat", "me")
 
 
 class SendStatus(NamedTuple):
-    """How far a row of the outbox has come: pending, delivered or failed, after so many attempts."""
+    """State of a row of the outbox: pending, delivered or failed, after so many attempts."""
 
     state: str
     attempts: int = 0

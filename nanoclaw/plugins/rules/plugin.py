@@ -43,7 +43,7 @@ class Pin(NamedTuple):
 
     @property
     def how(self) -> str:
-        """How it is held to, in words."""
+        """Words about how it is enforced."""
         return f"enforced: {'; '.join(map(str, self.forbids))}" if self.forbids else "for the model to follow"
 
 

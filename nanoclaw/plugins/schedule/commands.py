@@ -72,7 +72,7 @@ class JobCommands:
 
 
 def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
-    """What the flags say that stand first, and the rest."""
+    """Flags that stand first, and the rest."""
     asked = JobRequest("", "")
     while found := _FLAG.match(rest):
         rest = rest[found.end() :]

@@ -53,8 +53,8 @@ class JobRequest:
 
 
 class JobService:
-    """What the plugin makes public. Methods return a sentence or a table for the person, or raise ScheduleError with
-    one; those that change something are given the transaction."""
+    """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
+    ScheduleError with one; those that change something are given the transaction."""
 
     def __init__(self, host: Host, jobs: Jobs, changed: Callable[[], None]) -> None:
         """`changed` is called when something is due at another time than before."""
@@ -171,7 +171,7 @@ class JobService:
         return find(self._jobs, id_, self._only)
 
     def target_of(self, address: Address) -> Address:
-        """Where the person of a conversation is: for a task's own, the chat that it reports to."""
+        """Chat of the person of a conversation: for a task's own, the chat that it reports to."""
         job = self._jobs.get(int(address.chat)) if address.channel == CHANNEL else None
         return job.target if job else address
 
@@ -231,7 +231,7 @@ class JobService:
 
 
 def creator(host: Host, address: Address, sender: str) -> str:
-    """Who speaks, as a job keeps it."""
+    """The sender, as a job keeps them."""
     access = host.get("access")
     return str(access.creator(address, sender)) if access else "owner"
 
@@ -283,7 +283,7 @@ def upcoming(reading: time_words.Reading, now: datetime, count: int) -> list[dat
 
 
 def _stored(heard: time_words.Reading, zone: str, now: datetime) -> tuple[Repeat, str, str, datetime]:
-    """How a reading is stored: kind of schedule, rule, zone, anchor."""
+    """Columns in which a reading is stored: kind of schedule, rule, zone, anchor."""
     match heard:
         case time_words.At():
             return "at", heard.when.astimezone(UTC).isoformat(timespec="seconds"), zone, now
@@ -356,7 +356,7 @@ def _as_data(job: Job) -> dict[str, Any]:
 
 
 def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:
-    """What a reminder that nobody has answered waits for."""
+    """Words about a reminder that is not answered yet; '' for any other."""
     if opened is None:
         return ""
     one, job = opened

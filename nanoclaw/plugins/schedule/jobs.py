@@ -88,7 +88,7 @@ class Occurrence(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What is to fire: a job's due time with the one after it, or an `occurrence` that comes again."""
+    """An occurrence to fire: a job's due time with the one after it, or an `occurrence` that comes again."""
 
     job: Job
     due: datetime
@@ -115,7 +115,7 @@ class Reads(Protocol):
 
 
 class Jobs:
-    """What the two tables hold. Nothing of them is kept in memory."""
+    """The rows of the two tables. Nothing of them is kept in memory."""
 
     def __init__(self, source: Reads) -> None:
         self._source = source
@@ -193,7 +193,7 @@ class Jobs:
         return [(one, self._job(one.job)) for one in self._occurrences(where, *values)]
 
     def name_in(self, address: Address) -> str:
-        """What the person who talks in a conversation calls themselves; '' where it is not known."""
+        """Name that the person of a conversation goes by; '' where it is not known."""
         sql = "SELECT json_extract(body, '$.name') FROM inbox WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 20"
         return next((name for (name,) in self._source.read(sql, address.channel, address.chat) if name), "")
 
@@ -357,7 +357,7 @@ def snooze(tx: Tx, occurrences: Sequence[Occurrence], until: datetime) -> None:
 
 
 def _close(tx: Tx, job: int) -> None:
-    """What the job sent before is no longer open, and nothing of it comes again."""
+    """Close what the job sent before, so that nothing of it comes again."""
     sql = "UPDATE occurrences SET number = NULL, again = NULL WHERE job = ? AND (number IS NOT NULL OR again <> '')"
     tx.execute(sql, job)
 

@@ -85,7 +85,7 @@ class JobLoop:
             await self._pause(now)
 
     async def _look_for_jump(self, now: datetime) -> None:
-        """What a jump forward skipped is overdue by itself, and what one backward repeats has fired; but it can have
+        """Mend repeats after the clock jumped. Skipped times are overdue by themselves; but a jump backward can have
         left repeats that are due at the dates of a clock that was ahead."""
         monotonic, jump = self.monotonic(), timedelta()
         if self._seen:
@@ -153,7 +153,7 @@ class JobLoop:
     # --- firing ------------------------------------------------------------------------------------------------------
 
     async def _dues(self, target: Address, now: datetime) -> list[Due]:
-        """What fires for a conversation; repeats that were missed are noted, or fire once, as their jobs say."""
+        """Occurrences of a conversation to fire; repeats that were missed are noted, or fire once, as their jobs say."""
         dues = []
         for job in self._jobs.due(now, target):
             try:

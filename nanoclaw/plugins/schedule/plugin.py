@@ -25,7 +25,7 @@ CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a pro
 
 
 class Schedule(Plugin):
-    """What is imported inside is dear, and most answers need none of it."""
+    """Reminders and tasks. Imports stand inside methods: they are dear, and most answers need none of them."""
 
     name = "schedule"
     needs = ("access",)

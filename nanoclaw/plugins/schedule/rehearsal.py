@@ -22,7 +22,7 @@ from nanoclaw.silence_token import spoken
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """How a rehearsed turn ended; `refused` are calls that would have changed something, `cost` is in words."""
+    """The end of a rehearsed turn; `refused` are calls that would have changed something, `cost` is in words."""
 
     ended: Ended
     refused: tuple[str, ...]

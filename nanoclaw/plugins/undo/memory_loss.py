@@ -91,7 +91,7 @@ def _shrinks(old: bytes, new: bytes) -> bool:
 
 
 def _lost(old: bytes, new: bytes) -> tuple[int, int]:
-    """How many lines go, of how many."""
+    """Count of lines that go, and of all."""
     lines, left = (
         [line for line in content.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
         for content in (old, new)
