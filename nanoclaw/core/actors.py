@@ -8,7 +8,7 @@ from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
-from nanoclaw.core.message_queue import Manners, Retries
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import Inbox
@@ -46,13 +46,10 @@ class Actors:
         from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
         return [one for one in self.unasked() if one != here] if from_owner else []
 
-    def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(seconds, conversation.retry)
-
     def answered(self, turn: int) -> None:
         """The owner has answered all that a turn asked: it goes on."""
         if cut := self._inbox.open_turn(turn):
-            self.for_message(cut.inbound).owner_answered(cut)
+            self.for_message(cut.inbound).go_on(cut)
 
     def halt_all(self) -> dict[Address, bool]:
         """Stop every conversation: where something ran."""

@@ -45,9 +45,8 @@ class Conversation:
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
         self._turn: RunningTurn | None = None
-        self._paused: PausedTurn | None = None
+        self.paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
-        self._told_to_wait: set[int] = set()
         self._began: datetime | None = None  # when the last turn's message was taken up
         self.leaves_turn_open = False
         """The process ends; the running turn stays open in the store and the next start resumes it."""
@@ -80,8 +79,8 @@ class Conversation:
     async def close(self) -> None:
         """Cancel what runs and keep what waits for another time."""
         self.is_closing = True
-        if self._paused and self._paused.timer:
-            self._paused.timer.cancel()
+        if self.paused and self.paused.timer:
+            self.paused.timer.cancel()
         self._queue.clear()
         self._cancel()
         await self.idle()
@@ -190,7 +189,7 @@ class Conversation:
     async def _collected(self, first: Accepted, before: datetime | None) -> list[Accepted]:
         """The messages of one thought: what follows the first within a moment; with "followup" also what waits behind
         it when it was said since the last turn began, `before`."""
-        if not is_talk(first.inbound) or first.is_left_over or self._paused:
+        if not is_talk(first.inbound) or first.is_left_over or self.paused:
             return [first]
         if self._channels.collects(first.address):
             await self._queue.calm(self._manners)
@@ -204,7 +203,7 @@ class Conversation:
     async def _resume(self, cut: OpenTurn) -> None:
         """Run a turn again that broke off or was paused."""
         self._began, paused = self._runner.sessions.transactions.clock(), self.take_paused()
-        if cut.waits_for_model and not cut.waits_for_owner and paused is None:  # stopped, or part of a newer turn
+        if paused is None and (cut.waits_for_model or cut.waits_for_owner):  # stopped, or part of a newer turn
             return
         try:
             turn = self._runner.reopen(self.address, cut, after_crash=not cut.waits_for_model)
@@ -256,39 +255,17 @@ class Conversation:
 
     # --- a turn that waits -------------------------------------------------------------------------------------------
 
-    @property
-    def paused(self) -> PausedTurn | None:
-        return self._paused
-
     def _pause_for_model(self, turn: RunningTurn, tries: int) -> None:
         """Keep a turn until its model can be reached; the person is told at the first time."""
         assert turn.journal
-        address = turn.address
-        turn.journal.hold(None if tries else Outbound(address, NO_MODEL, reply_to=turn.external_id))
-        texts = (turn.inbound.message.text,)
-        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, texts, waits_for_model=True)
+        turn.journal.hold(None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id))
         pauses = self._manners.retry_seconds
         seconds = pauses[min(tries, len(pauses) - 1)]
-        self._paused = PausedTurn(cut, tries + 1, timer=self._siblings.retry(self, seconds))
+        if cut := self._runner.inbox.open_turn(turn.id):
+            timer = asyncio.get_running_loop().call_later(seconds, self.go_on, cut)
+            self.paused = PausedTurn(cut, tries + 1, timer)
         turn.show(Notice(f"the model is asked again in {seconds:.0f} s"))
         turn.show(TurnEnded(NO_MODEL, "failed"))
-
-    def retry(self) -> None:
-        """Ask the model again; what came behind follows."""
-        if (paused := self._paused) is None or paused.waits_for_owner:
-            return
-        self._paused = paused._replace(behind=(), timer=None)
-        self.put(Resumed(paused.turn))
-        self._put_all(paused)
-
-    def resume(self, cut: OpenTurn) -> None:
-        """Take up a turn that the end of the process cut off."""
-        self.put(Resumed(cut))
-
-    def wait_for_model(self, cut: OpenTurn) -> None:
-        """Ask again for a turn that an earlier process held."""
-        self._paused = PausedTurn(cut, 1)
-        self.put(Resumed(cut))
 
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
@@ -299,49 +276,50 @@ class Conversation:
                 self._asks.put(tx, turn.id, call, question, turn.address)
 
         turn.journal.pause(paused.answer, ask)
-        cut = OpenTurn(turn.id, turn.journal.inbox, turn.inbound, (turn.inbound.message.text,), waits_for_owner=True)
-        self._paused = PausedTurn(cut, waits_for_owner=True)
+        if cut := self._runner.inbox.open_turn(turn.id):
+            self.paused = PausedTurn(cut)
 
-    def wait_for_owner(self, cut: OpenTurn) -> None:
-        """Keep a turn of an earlier process until its questions are answered, which they may be by now."""
-        self._paused = PausedTurn(cut, waits_for_owner=True)
-        if not self._asks.waits(cut.id):
-            self.owner_answered(cut)
+    def take_up(self, cut: OpenTurn) -> None:
+        """Resume a turn of an earlier process, or wait on where it waits for the owner."""
+        if cut.waits_for_model or cut.waits_for_owner:
+            self.paused = PausedTurn(cut, int(cut.waits_for_model))
+        if not (cut.waits_for_owner and self._asks.waits(cut.id)):
+            self.go_on(cut)
 
-    def owner_answered(self, cut: OpenTurn) -> None:
-        """Resume a paused turn: all that it asked the owner is answered."""
-        paused, self._paused = self._paused, None
+    def go_on(self, cut: OpenTurn) -> None:
+        """Resume a turn; the messages behind it follow."""
+        behind = self.paused.behind if self.paused else ()
+        if self.paused:
+            self.paused = self.paused._replace(behind=(), timer=None)
         self.put(Resumed(cut))
-        self._put_all(paused)
+        for item in behind:
+            self.put(item)
 
     def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
         """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
-        paused = self._paused
-        if paused is None or not (paused.waits_for_owner or paused.turn.address != batch[0].address):
+        paused = self.paused
+        if paused is None or not (paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
             return False
         for one in batch:
-            if one.row not in self._told_to_wait and not paused.waits_for_owner:
-                self._told_to_wait.add(one.row)
-                self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
-            elif paused.waits_for_owner:
+            if paused.turn.waits_for_owner:
                 self._channels.show(one.address, Queued(one.inbound.external_id))
-        self._paused = paused._replace(behind=(*paused.behind, *batch))
+            else:
+                self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
+        self.paused = paused._replace(behind=(*paused.behind, *batch))
         return True
 
     def take_paused(self) -> PausedTurn | None:
         """Take the paused turn out, to go on with it or to end it now; the messages behind it enter the queue."""
-        paused, self._paused = self._paused, None
-        if paused and paused.timer:
+        paused, self.paused = self.paused, None
+        if paused is None:
+            return None
+        if paused.timer:
             paused.timer.cancel()
-        if paused and paused.waits_for_owner:
+        if paused.turn.waits_for_owner:
             self._asks.drop(paused.turn.id)
-        self._put_all(paused)
-        return paused
-
-    def _put_all(self, paused: PausedTurn | None) -> None:
-        """Put the messages behind a paused turn into the queue."""
-        for item in paused.behind if paused else ():
+        for item in paused.behind:
             self.put(item)
+        return paused
 
     # --- stops -------------------------------------------------------------------------------------------------------
 
@@ -353,7 +331,9 @@ class Conversation:
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
         if paused:
-            words = "" if paused.waits_for_owner else "; ".join(paused.turn.texts)  # what waits for a yes was begun
+            words = (
+                "" if paused.turn.waits_for_owner else "; ".join(paused.turn.texts)
+            )  # what waits for a yes was begun
             self._dropped.append((paused.turn.inbox, words))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()

@@ -75,7 +75,6 @@ class PausedTurn(NamedTuple):
 
     turn: OpenTurn
     tries: int = 0
-    waits_for_owner: bool = False
     timer: asyncio.TimerHandle | None = None
     behind: tuple[Accepted, ...] = ()
 
@@ -85,13 +84,6 @@ class Siblings(Protocol):
 
     # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]: ...
-    def retry(self, conversation: Retries, seconds: float) -> asyncio.TimerHandle: ...
-
-
-class Retries(Protocol):
-    """Asks a model again that could not be reached."""
-
-    def retry(self) -> None: ...
 
 
 class MessageQueue:

@@ -205,16 +205,13 @@ class Router:
         workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
         still there."""
         conversation = self._conversations.for_message(cut.inbound)
-        if cut.waits_for_owner:
-            conversation.wait_for_owner(cut)
-            return
-        if cut.waits_for_model:
-            conversation.wait_for_model(cut)
+        if cut.waits_for_owner or cut.waits_for_model:
+            conversation.take_up(cut)
             return
         outside = sorted({name for name in cut.tools if self._runner.effect(name) == "outside"})
         waits = self._channels.stays(cut.address)
         if waits and not (outside or cut.resumed):
-            conversation.resume(cut)
+            conversation.take_up(cut)
             return
         reason: Reason = "failed"
         ran = ""
@@ -237,7 +234,7 @@ class Router:
     def _stop(self, item: Accepted) -> None:
         """End what runs in a conversation, and what waits there; else what runs that nobody asked for."""
         conversation = self._conversations.for_message(item.inbound)
-        asked = conversation.paused is not None and conversation.paused.waits_for_owner
+        asked = conversation.paused is not None and conversation.paused.turn.waits_for_owner
         if conversation.halt(item.row):
             return
         dropped, unasked = conversation.dropped(), self._unasked(item.inbound)

@@ -98,9 +98,10 @@ class Inbox:
         end(tx.db, rows, tx.now)
 
     def tell(self, row: int, outbound: Outbound) -> None:
-        """Say something about a message that waits; it goes on waiting."""
+        """Say something once about a message that waits; it goes on waiting."""
         with self._transactions.open() as tx:
-            tx.send(outbound, inbox=row)
+            if not tx.execute("SELECT 1 FROM outbox WHERE inbox = ? AND text = ?", row, outbound.text):
+                tx.send(outbound, inbox=row)
 
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""
