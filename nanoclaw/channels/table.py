@@ -20,7 +20,7 @@ BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", 
 
 
 def names() -> list[str]:
-    """Names that can stand in [channels.NAME]."""
+    """Names that can stand in [channels.NAME]; a package called like a built-in channel is not used."""
     return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
 
 

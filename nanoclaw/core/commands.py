@@ -147,7 +147,8 @@ class Commands:
         return name, self.said(inbound, argument)
 
     def _refused(self, name: str, inbound: Inbound) -> str:
-        """Why somebody may not say a command there, '' when they may."""
+        """Reason why somebody may not give a command there, '' when they may. The role of the sender counts, not the
+        profile: the owner may command in a group, but for commands that are `private`."""
         found = self.find(name)
         if found is None:
             return self._unknown(name)

@@ -10,15 +10,13 @@ from nanoclaw.core.commands import Commands, history_text, short
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.model_call import Models
-from nanoclaw.core.plugin import Command, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Reply, Said, Tx
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import NOT_NOW, Runner
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Session
 from nanoclaw.core.wording import not_begun
-
-EVERYBODY = frozenset({"person", "guest"})
 
 
 class Program(Protocol):

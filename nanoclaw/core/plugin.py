@@ -1,4 +1,4 @@
-"""The seam: what a plugin is, what it is given and what it may answer. A plugin's author reads this file first.
+"""The contract (“the seam”) between core and plugins: what a plugin is, what it is given and may answer.
 
 A plugin may import this module, `tool`, `channel`, `provider`, `messages`, `events` and `errors` of `nanoclaw.core`,
 and nothing else of nanoclaw. docs/plugins.md has a whole one.
@@ -201,6 +201,10 @@ Done = str | Reply | UserMessage
 """The result of a command. A UserMessage: the model is asked this in the command's place."""
 
 
+EVERYBODY = frozenset({"person", "guest"})
+"""For `open_to` of commands that guests may give too."""
+
+
 class Command(NamedTuple):
     """/name, and `nanoclaw name` with `cli`. A plain function writes in the transaction that ends its message."""
 
@@ -211,7 +215,7 @@ class Command(NamedTuple):
     open_to: frozenset[str] = frozenset({"person"})
     waits: bool = False  # it takes its turn in the conversation's queue
     cli: bool = False
-    private: bool = False  # what it says is not for a group to read
+    private: bool = False  # not in groups, where others read the answer
 
 
 @dataclass(frozen=True, slots=True)

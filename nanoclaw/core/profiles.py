@@ -8,17 +8,19 @@ from dataclasses import asdict
 from nanoclaw.core.messages import Inbound, Limits, Role
 from nanoclaw.core.plugin import Profile
 
-GUEST = Profile("guest", "guest")
+GUEST = Profile("guest", mode="guest")
+"""For guests and groups. Tools and commands say themselves that guests may use them: `open_to`, closed unless it names
+the guest."""
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile("person"),
         GUEST,
-        Profile("job", "minimal", can_ask=True),
-        Profile("heartbeat", "minimal", can_ask=False),
-        Profile("helper", "minimal"),
-        Profile("rehearsal", "minimal", can_ask=False, acts=False, keeps=False),
+        Profile("job", mode="minimal", can_ask=True),
+        Profile("heartbeat", mode="minimal", can_ask=False),
+        Profile("helper", mode="minimal"),
+        Profile("rehearsal", mode="minimal", can_ask=False, acts=False, keeps=False),
     )
 }
 

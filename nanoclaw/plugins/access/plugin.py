@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
 from nanoclaw.plugins.access.rules import ChannelRules
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Access(Plugin):
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
         return [
             Command("pair", pair, self._pair, private=True),
-            Command("link", link, self._link, open_to=frozenset({"person", "guest"}), cli=True),
+            Command("link", link, self._link, open_to=EVERYBODY, cli=True),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:

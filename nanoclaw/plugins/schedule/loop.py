@@ -153,7 +153,7 @@ class JobLoop:
     # --- firing ------------------------------------------------------------------------------------------------------
 
     async def _dues(self, target: Address, now: datetime) -> list[Due]:
-        """Occurrences of a conversation to fire; repeats that were missed are noted, or fire once, as their jobs say."""
+        """Occurrences of a chat to fire; repeats that were missed are noted, or fire once, as their jobs say."""
         dues = []
         for job in self._jobs.due(now, target):
             try:

@@ -7,7 +7,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import (
+    EVERYBODY,
+    Command,
+    Ended,
+    Finding,
+    Host,
+    Plugin,
+    Profile,
+    Reply,
+    Said,
+    Section,
+    Turn,
+    Tx,
+)
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
 from nanoclaw.plugins.schedule.tool import cron_tool
@@ -20,7 +33,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.loop import JobLoop
     from nanoclaw.plugins.schedule.rehearsal import Rehearsals
 
-TO_ALL = frozenset({"person", "guest"})
 CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a promise."
 
 
@@ -75,9 +87,9 @@ class Schedule(Plugin):
         cron = "/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume, run or rehearse ID"
         rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
         return [
-            Command("remind", remind, self._remind, open_to=TO_ALL),
-            Command("jobs", jobs, self._list, open_to=TO_ALL),
-            Command("cron", cron, self._cron, open_to=TO_ALL, cli=True),
+            Command("remind", remind, self._remind, open_to=EVERYBODY),
+            Command("jobs", jobs, self._list, open_to=EVERYBODY),
+            Command("cron", cron, self._cron, open_to=EVERYBODY, cli=True),
             Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True),
         ]
 

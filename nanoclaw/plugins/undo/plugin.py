@@ -104,7 +104,7 @@ class Undo(Plugin):
         outbound = ended.outbound
         if lost := "; ".join(effect.text for effect in effects if effect.kind == LOSS):
             outbound = self._with(outbound, turn, f"(Note from the program: {lost}. /undo brings them back.)")
-        if line := receipt(effects):
+        if line := line_after_turn(effects):
             if self._settings.receipts:
                 tx.after(lambda: self._host.show(turn.address, Receipt(line)))
             if outbound and outbound.text and self._settings.chat_receipts and turn.address.channel != "terminal":
@@ -186,7 +186,7 @@ class Undo(Plugin):
         return str(schedule.remove(tx, int(effect.target.removeprefix("job ")))) if schedule else ""
 
 
-def receipt(effects: Sequence[Effect]) -> str:
+def line_after_turn(effects: Sequence[Effect]) -> str:
     """The line after a turn: its effects in words; '' for none."""
     done = [effect for effect in effects if effect.state == "done" and effect.kind != LOSS]
     kinds = Counter(effect.kind for effect in done)
