@@ -90,22 +90,19 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """Several calls of one reply may run side by side when they have no effect. A call of one that `ends` is the
-    last of its turn, unless it fails; one that is `atomic` does nothing but one `context.write`.
-
-    `audit` says, from a call's arguments, what it is about to change: a line of the audit log, or None for nothing.
-    `check` judges a call as a plugin's `before_tool` does. `open_to` are names of profiles; one that is open to guests
-    keeps by itself to what concerns the conversation of its context.
-    """
+    """A function that the model calls, with its schema, who may use it (`open_to`) and what it changes (`effect`)."""
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    effect: Reach
+    effect: Reach  # calls of one answer whose effect is "none" may run side by side
     wants_context: bool
+    # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
+    # Judges a call as a plugin's `before_tool` does.
     check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
-    ends: bool = False
-    atomic: bool = False
+    ends: bool = False  # a call that succeeds is the last of its turn
+    atomic: bool = False  # a call does nothing but one `context.write`
+    # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
     open_to: frozenset[str] = frozenset(OPEN_TO)
 
     @property
