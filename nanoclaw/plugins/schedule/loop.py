@@ -153,7 +153,7 @@ class JobLoop:
     # --- firing ------------------------------------------------------------------------------------------------------
 
     async def _dues(self, target: Address, now: datetime) -> list[Due]:
-        """Occurrences of a chat to fire; repeats that were missed are noted, or fire once, as their jobs say."""
+        """Occurrences of a conversation to fire; of repeats that were missed, those that their jobs allow."""
         dues = []
         for job in self._jobs.due(now, target):
             try:
