@@ -13,7 +13,6 @@ NanoclawError
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
 ├── SkillError             a skill that is broken, unknown or lacks something
-├── ImageError             a picture that cannot be shown to a model
 ├── ChannelError           a chat platform that cannot be reached, or does not do what it was asked
 │   └── Undeliverable      asking again cannot help: no such chat, blocked by the person
 └── ScheduleError          a time, interval or cron expression that no job can have
@@ -79,10 +78,6 @@ class Refused(ToolError):
 
 
 class SkillError(NanoclawError):
-    pass
-
-
-class ImageError(NanoclawError):
     pass
 
 

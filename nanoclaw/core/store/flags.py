@@ -10,12 +10,6 @@ from nanoclaw.core.store.db import Store
 PANIC = "panic"
 """On while everything is frozen; its value is the last outbox row before it."""
 
-QUESTION = "question"
-"""The number of the newest question to the owner."""
-
-ASKED = "asked"
-"""The messages that ask what the owner has not answered, as JSON."""
-
 
 class Flags:
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:

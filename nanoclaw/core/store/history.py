@@ -54,15 +54,6 @@ def list_sessions(store: Store) -> list[SessionInfo]:
     return [SessionInfo(*row) for row in rows]
 
 
-def session_of(store: Store, key: str) -> tuple[str | None, list[Message]]:
-    """The prompt snapshot and the history of a session; nothing when there is no such session."""
-    found = store.rows("SELECT id, context, memory FROM sessions WHERE key = ?", key)
-    if not found:
-        return None, []
-    id_, context, memory = found[0]
-    return memory, [placed.message for placed in shown(store, id_, context)]
-
-
 def last_turn(store: Store, key: str) -> TurnRecord | None:
     """The newest ended turn of a session's context, or None."""
     found = store.rows(

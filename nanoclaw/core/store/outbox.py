@@ -71,38 +71,17 @@ class Outbox:
         """The number of the newest row, 0 when there is none."""
         return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
 
-    def last_said(self, address: Address) -> tuple[int, int]:
-        """The newest row for an address and the newest turn begun there, by their numbers, 0 for none: while they are
-        the same nothing was said there."""
-        row = "SELECT id FROM outbox WHERE channel = ?1 AND chat = ?2 ORDER BY id DESC LIMIT 1"
-        turn = (
-            "SELECT turns.id FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ?1 AND chat = ?2"
-            " ORDER BY turns.id DESC LIMIT 1"
-        )
-        sql = f"SELECT coalesce(({row}), 0), coalesce(({turn}), 0)"
-        newest_row, newest_turn = self._store.rows(sql, address.channel, address.chat)[0]
-        return int(newest_row), int(newest_turn)
-
     def sent_text(self, address: Address, platform_id: str) -> str:
         """The text sent to a chat under a platform's id, or in part; '' if it is not known."""
-        found = self._sent(address, platform_id)
-        return found[1] if found else ""
-
-    def sent_row(self, address: Address, platform_id: str) -> int | None:
-        """The number of the row with that platform's id."""
-        found = self._sent(address, platform_id)
-        return found[0] if found else None
-
-    def _sent(self, address: Address, platform_id: str) -> tuple[int, str] | None:
         place = address.chat.partition("/")[0]  # whichever thread or person of the chat it was for
         sql = (
-            "SELECT id, text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
+            "SELECT text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
             " AND (chat = ?3 OR substr(chat, 1, ?4) = ?3 || '/')"
             " AND (instr(' ' || platform_id || ' ', ' ' || ?5 || ' ') OR instr(parts, ?6)) ORDER BY id DESC LIMIT 1"
         )
         values = (QUOTABLE, address.channel, place, len(place) + 1, platform_id, json.dumps(platform_id))
         found = self._store.rows(sql, *values) if platform_id else []
-        return (int(found[0][0]), str(found[0][1])) if found else None
+        return str(found[0][0]) if found else ""
 
     def partly(self, row: Row, sent: Sequence[str]) -> Row:
         """Note what went out of a row of several parts; its attempts begin anew."""

@@ -106,19 +106,6 @@ def totals(store: Store, by: By, price: Price, since: date | None = None) -> lis
     return sorted(found.values(), key=lambda total: -total.tokens)
 
 
-def calls_after(store: Store, row: int, since: date) -> list[tuple[int, str, Origin, Call]]:
-    """Row, day, origin and call of all that was written down since a day, without the rows up to `row`."""
-    sql = (
-        "SELECT id, substr(at, 1, 10), origin, model, input_tokens, output_tokens, cached_tokens, is_local FROM usage"
-        " WHERE at >= ? AND id > ? ORDER BY id"
-    )
-    rows = store.rows(sql, since.isoformat(), row)
-    return [
-        (id_, day, origin, Call(model, Usage(*tokens), is_local=bool(is_local)))
-        for id_, day, origin, model, *tokens, is_local in rows
-    ]
-
-
 def _local(store: Store) -> str:
     """The column, where the format has it: an older one is read, too."""
     return "is_local" if store.rows("PRAGMA user_version")[0][0] > 1 else "0"
