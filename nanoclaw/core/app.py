@@ -210,7 +210,7 @@ class App:
 
     def _wakes_for(self, address: Address) -> bool:
         """Actors of plugins, such as tasks and heartbeats, go on where plugins work."""
-        return getattr(self, "_wakes", False) and address.channel not in (TERMINAL,)
+        return getattr(self, "_wakes", False) and address.channel != TERMINAL
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:
         """End soon: what runs is left to the next start, unless nobody waits for it then."""

@@ -31,13 +31,14 @@ _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Abilities of the platform; the prompt, the splitter, delivery, the router and growing answers read them.
+    """Abilities of the platform; the prompt, the splitter, delivery, conversations and growing answers read them.
 
     `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
     that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent; where
     either is 0, none can. An answer grows only where there are `edits`; each of the `threads` of a chat is a
-    conversation of its own. `remark` is what else the model should know, a sentence. `stays` is False where an answer
-    that comes much later finds nobody: one question, one answer.
+    conversation of its own. With `bursts`, messages that follow within a moment are answered as one. `remark` is what
+    else the model should know, a sentence. `stays` is False where an answer that comes much later finds
+    nobody: one question, one answer.
     """
 
     length: int = 0

@@ -16,8 +16,8 @@ from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 
 BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
-"""A burst ends after 0.8 s without a message, and after 5 s in any case. Channels opt out by Hints(bursts=False): the
-terminal, the socket and e-mail do."""
+"""A burst ends after 0.8 s without a message, and after 5 s in any case. Channels opt out by Hints(bursts=False), as
+the terminal does."""
 
 RETRY_SECONDS = (30, 60, 120, 300)
 """Pauses before a model that cannot be reached is asked again; the last one for ever."""
@@ -25,8 +25,8 @@ RETRY_SECONDS = (30, 60, 120, 300)
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """Settings of all conversations. `queue`: messages that come while a turn runs join it ("steer") or wait
-    ("followup")."""
+    """The same for all conversations. `queue` is from config.toml: messages that come while a turn runs join it
+    ("steer") or wait ("followup"). The seconds are changed by tests alone."""
 
     queue: Literal["steer", "followup"] = "steer"
     burst_seconds: float = BURST_SECONDS

@@ -162,7 +162,7 @@ class TryAgain(NamedTuple):
 class Ended(NamedTuple):
     """The end of a turn; `outbound` None: nothing goes out, and its address may be another than the message's.
 
-    `text` is what the turn came to, also where none of it goes out; `error` is why it failed.
+    `text` is what the turn came to, also where none of it goes out; of a turn that failed, why.
     """
 
     reason: Reason

@@ -1,4 +1,5 @@
-"""Profiles: the one table that says what a guest, a task, a heartbeat or a helper gets."""
+"""Profiles: the kinds of turn (a person's, a guest's, a task's …) and how each is treated. What is open to a guest is
+said by `open_to` of each tool and command."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Router:
     # --- in ----------------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Take a message in, or what one says now of which nothing was begun. It is on disk when this returns; its
+        """Take a message in, or an edit of one that is not begun yet. It is on disk when this returns; its
         answer comes through the outbox. One that was accepted before, or is of nobody who is let in, is dropped."""
         if inbound.address.channel == TERMINAL:
             inbound = replace(inbound, role="owner")

@@ -1,4 +1,4 @@
-"""Messages that came in: on disk before anything is done with it, and never answered twice."""
+"""Messages that came in: on disk before anything is done with them, and never answered twice."""
 
 from __future__ import annotations
 
