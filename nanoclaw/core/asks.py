@@ -114,18 +114,13 @@ class Asks:
             for number, turn, call, text, channel, chat, about, outbox, asked, expires in self._store.rows(sql)
         ]  # fmt: skip
 
-    def answer(self, number: int, is_yes: bool) -> bool:
-        """Note the owner's answer; False where there is no such open question."""
-        question = self._transactions.write(lambda tx: self.answer_in(tx, number, is_yes))
-        return question is not None
-
-    def answer_in(self, tx: Transaction, number: int, is_yes: bool) -> Question | None:
-        """The same inside a transaction."""
+    def answer(self, number: int, is_yes: bool) -> Question | None:
+        """Note the owner's answer; None where there is no such open question."""
         question = next((one for one in self.open() if one.number == number), None)
-        if question is None:
-            return None
-        tx.db.execute("UPDATE asks SET answer = ? WHERE id = ?", ("yes" if is_yes else "no", number))
-        tx.after(lambda: self._answered(question, is_yes))
+        if question:
+            with self._transactions.open() as tx:
+                tx.execute("UPDATE asks SET answer = ? WHERE id = ?", "yes" if is_yes else "no", number)
+                tx.after(partial(self._answered, question, is_yes))
         return question
 
     def of_turn(self, turn: int) -> dict[str, tuple[str, str]]:

@@ -240,8 +240,6 @@ class Chain:
         try:
             with tx.part():
                 return step()
-        except NanoclawError as error:
-            self.fault(one, hook, error)
         except Exception as error:
             self.fault(one, hook, error)
         return None

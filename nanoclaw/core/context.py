@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
+from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import (
     Address,
@@ -27,18 +28,9 @@ from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import chat_messages
-from nanoclaw.core.tool import Tool
 
 TALK = 4
 """Texts of recent talk that a short question may refer to."""
-
-
-class Capabilities(Protocol):
-    """The sections and tools that plugins bring to the prompt."""
-
-    def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]: ...
-
-    def tools(self, profile: Profile | None = None, *, anew: bool = False) -> list[Tool]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +51,19 @@ class ContextBuilder:
         workspace: Path,
         template: Path,
         clock: Callable[[], datetime],
-        capabilities: Capabilities,
+        chain: Chain,
         channels: Channels,
         limits: PromptLimits = PromptLimits(),
     ) -> None:
         """A bootstrap file that is as the `template` has it counts as empty."""
         self._workspace, self._template, self._clock = workspace, template, clock
-        self._capabilities, self._channels, self._limits = capabilities, channels, limits
+        self._chain, self._channels, self._limits = chain, channels, limits
 
     # --- what a context begins with ----------------------------------------------------------------------------------
 
     def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
         """A new context, for a first message, which came through a channel."""
-        tools = self._capabilities.tools(profile, anew=True)
+        tools = self._chain.tools(profile, anew=True)
         found = self._found(query, profile)
         line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
         own = [part for _, part in found] + ([Section("capabilities", "Capabilities", line)] if line else [])
@@ -119,7 +111,7 @@ class ContextBuilder:
     def _found(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """All sections of a profile before they are joined, each with the name of whose it is."""
         mode = profile.mode
-        has_tools = bool(self._capabilities.tools(profile))
+        has_tools = bool(self._chain.tools(profile))
         files = bootstrap.read(
             self._workspace,
             self._template,
@@ -128,7 +120,7 @@ class ContextBuilder:
             total_limit=self._limits.total_characters,
         )
         own = [sections.identity(self._workspace, mode, has_tools), *sections.of_files(files, mode)]
-        brought = self._capabilities.sections(query, profile) if mode != "none" else []
+        brought = self._chain.sections(query, profile) if mode != "none" else []
         return [*(("core", part) for part in own), *brought]
 
     # --- what is sent ------------------------------------------------------------------------------------------------

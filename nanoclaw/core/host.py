@@ -51,7 +51,7 @@ class ConversationStore:
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
         if not actor.halt():
-            self._app.inbox.end_rows([row for row, _ in actor.dropped()])
+            self._app.inbox.done([row for row, _ in actor.dropped()])
 
     def reload(self) -> None:
         self._sessions.reload()

@@ -10,7 +10,7 @@ from nanoclaw.core.commands import Commands, history_text, short
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.model_call import Models
-from nanoclaw.core.plugin import EVERYBODY, Command, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Said, Tx
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import NOT_NOW, Runner
 from nanoclaw.core.store.flags import PANIC, Flags
@@ -86,19 +86,13 @@ class OwnCommands:
     def _stop(self, said: Said, tx: Tx) -> str:
         return "Nothing is running."
 
-    async def _new(self, said: Said) -> Reply:
-        dropped, also = "", list[int]()
+    def _new(self, said: Said, tx: Tx) -> str:
+        dropped = ""
         if paused := self.conversations.of(said.conversation).take_paused():
-            also.append(paused.turn.inbox)
+            self.runner.inbox.done((paused.turn.inbox,))
             dropped = f" Not answered: {'; '.join(map(short, paused.turn.texts))}."
-        session = self._session(said)
-
-        def change(tx: Tx) -> None:
-            self.runner.inbox.end_in(tx, also)  # type: ignore[arg-type]
-            session.reset_in(tx)  # type: ignore[arg-type]
-
-        text = f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
-        return Reply(text, change=change)
+        self._session(said).reset()
+        return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 
     async def _compact(self, said: Said) -> str:
         """Sum the conversation up; it stays as it is where the model fails or the person stops it."""
@@ -129,7 +123,7 @@ class OwnCommands:
         name = self._models.of(said.argument).model
         if name == self._model_name(session) and self._models.forget_window(name):
             return f"This conversation uses {name}. The window that was learned from an error is forgotten."
-        session.use_model_in(tx, said.argument)  # type: ignore[arg-type]
+        session.use_model(said.argument)
         return f"This conversation now uses {said.argument}."
 
     def _status(self, said: Said, tx: Tx) -> str:
@@ -149,7 +143,7 @@ class OwnCommands:
                 stopped += 1
             elif dropped := self.conversations.of(address).dropped():
                 rows = [row for row, _ in dropped]
-                self.runner.inbox.done(rows[0], Outbound(address, f"Stopped.{not_begun(dropped)}"), rows[1:])
+                self.runner.inbox.done(rows, Outbound(address, f"Stopped.{not_begun(dropped)}"))
         ran = f" Stopped: {stopped} running." if stopped else ""
         return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
 

@@ -197,7 +197,7 @@ class Router:
         judged, said = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
         if said is None and judged.role:
             return judged
-        self._inbox.done(row)
+        self._inbox.done((row,))
         return None
 
     def _take_up(self, cut: OpenTurn, ended: int) -> None:

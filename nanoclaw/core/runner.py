@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
@@ -110,7 +109,8 @@ class Runner:
         messages, _, snapshot = await self._frames(turn, batch, turn.snapshot)
         if snapshot != turn.snapshot:
             turn.snapshot = snapshot
-            turn.later(partial(turn.session.keep_snapshot_in, text=snapshot.dump()))
+            session, text = turn.session, snapshot.dump()
+            turn.later(lambda tx: session.keep_snapshot(text))
         turn.journal.join([one.row for one in batch], messages)
 
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
@@ -215,9 +215,7 @@ class Runner:
             if item.inbound.message.origin != "person":
                 turn = self._turn(0, item.inbound, conversation, self.sessions.of(conversation))
                 outbound = self.chain.on_end(Ended(reason, outbound, text), turn, tx).outbound
-            self.inbox.end_in(tx, (item.row, *also))
-            if outbound:
-                tx.send(outbound, inbox=item.row)
+            self.inbox.done((item.row, *also), outbound)
 
     def say_instead(self, conversation: Address, cut: OpenTurn, text: str, ended: TurnEnded) -> None:
         """End a turn that is not taken up again with a text by the program."""

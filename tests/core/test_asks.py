@@ -41,7 +41,7 @@ class Asker(Plugin):
         return self._answer(said, tx, False)
 
     def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
-        return "Fine." if self._core.asks.answer_in(tx, int(said.argument), is_yes) else "Nothing is asked."
+        return "Fine." if self._core.asks.answer(int(said.argument), is_yes) else "Nothing is asked."
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None

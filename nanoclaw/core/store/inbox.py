@@ -23,7 +23,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.store import codec
 
 if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transaction, Transactions
+    from nanoclaw.core.store.tx import Transactions
 
 BROKEN_OFF = (
     "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
@@ -81,21 +81,12 @@ class Inbox:
         sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
         return _inbound(*self._store.rows(sql, row)[0])
 
-    def done(self, row: int, outbound: Outbound | None = None, also: Iterable[int] = ()) -> None:
-        """End a row with its reply, and others that it speaks of: one transaction."""
-        with self._transactions.open() as tx:
-            end(tx.db, (row, *also), tx.now)
-            if outbound:
-                tx.send(outbound, inbox=row)
-
-    def end_rows(self, rows: Sequence[int]) -> None:
-        """End rows about which there is nothing to say."""
+    def done(self, rows: Sequence[int], outbound: Outbound | None = None) -> None:
+        """End messages with the reply to the first of them."""
         with self._transactions.open() as tx:
             end(tx.db, rows, tx.now)
-
-    def end_in(self, tx: Transaction, rows: Iterable[int]) -> None:
-        """End rows inside a transaction."""
-        end(tx.db, rows, tx.now)
+            if outbound:
+                tx.send(outbound, inbox=rows[0])
 
     def tell(self, row: int, outbound: Outbound) -> None:
         """Say something once about a message that waits; it goes on waiting."""

@@ -108,30 +108,24 @@ class Session:
 
     def reset(self) -> None:
         """Start a new context; what was said stays in the store."""
-        self.transactions.write(self.reset_in)
-
-    def reset_in(self, tx: Transaction) -> None:
-        tx.db.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", (self.id,))
-        tx.after(self._begin_context)
+        with self.transactions.open() as tx:
+            tx.db.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", (self.id,))
+            tx.after(self._begin_context)
 
     def _begin_context(self) -> None:
         self.context, self.snapshot_text = self.context + 1, None
         self.history.clear()
 
     def use_model(self, model: str) -> None:
-        self.transactions.write(lambda tx: self.use_model_in(tx, model))
-
-    def use_model_in(self, tx: Transaction, model: str) -> None:
-        tx.db.execute("UPDATE sessions SET model = ? WHERE id = ?", (model, self.id))
-        tx.after(lambda: setattr(self, "model", model))
+        with self.transactions.open() as tx:
+            tx.db.execute("UPDATE sessions SET model = ? WHERE id = ?", (model, self.id))
+            tx.after(lambda: setattr(self, "model", model))
 
     def keep_snapshot(self, text: str) -> None:
         """Keep what this context began with, so that the next request begins alike."""
-        if text != self.snapshot_text:
-            self.transactions.write(lambda tx: self.keep_snapshot_in(tx, text))
-
-    def keep_snapshot_in(self, tx: Transaction, text: str) -> None:
-        if text != self.snapshot_text:
+        if text == self.snapshot_text:
+            return
+        with self.transactions.open() as tx:
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (text, self.id))
             tx.after(lambda: setattr(self, "snapshot_text", text))
 
@@ -155,7 +149,7 @@ class Session:
             self.tell_untold(tx, f"before/{id_}")
             self.insert(tx.db, id_, messages)
             if snapshot:
-                self.keep_snapshot_in(tx, snapshot)
+                self.keep_snapshot(snapshot)
             for change in changes:
                 change(tx)
         self.history.extend(messages)

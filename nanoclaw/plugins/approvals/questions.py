@@ -78,7 +78,7 @@ class OwnerQuestions:
 
     def answer(self, tx: Tx, number: int, is_yes: bool) -> str:
         """Note an answer of the owner's; what is said of that."""
-        if self._asks.answer_in(tx, number, is_yes) is None:
+        if self._asks.answer(number, is_yes) is None:
             over = "it was answered, its time is over, or the program was started anew"
             return f"There is no open question {number}: {over}. Ask again if it still matters."
         return "Yes: it goes on." if is_yes else "No: it is not done."

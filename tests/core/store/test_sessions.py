@@ -193,7 +193,7 @@ def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after
     row = accept(store, inbound("hi"))
     assert row
     assert accept(store, inbound("hi again")) is None
-    inbox.done(row, Outbound(MAIN, "hello"))
+    inbox.done((row,), Outbound(MAIN, "hello"))
     store.close()
     store = Store(tmp_path / "state.db")
     assert accept(store, inbound("hi")) is None
