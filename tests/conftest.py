@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,13 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 
 
 def pytest_configure() -> None:
+    """Set what the processes of all tests inherit."""
+    _keep_temporary_folders_in_memory()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell started all this with `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _keep_temporary_folders_in_memory() -> None:
     """Temporary folders are in memory where there is room: what is tested is synced to the disk at every step, which
     takes most of the time of the tests."""
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
