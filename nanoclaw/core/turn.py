@@ -175,7 +175,7 @@ class RunningTurn:
         """Stop the request under way, to be made again with what came meanwhile, unless something of its answer was
         shown or a tool has begun."""
         if self._request and not self.has_begun:
-            self._restarts = self._request.cancel()
+            self._restarts = self._request.cancel() or self._restarts  # a second line may come before it has ended
 
     async def _rounds(self, stream: Stream, steering: Steering, waiting: AssistantMessage | None) -> TurnEnded | Paused:
         for left in reversed(range(self.limits.rounds)):

@@ -201,6 +201,21 @@ async def test_one_line_after_the_other_joins_as_long_as_nothing_was_shown(tmp_p
 
 
 @virtual_time
+@pytest.mark.parametrize("steps", range(5))
+async def test_lines_at_any_moment_of_making_a_request_again_join_and_stop_nothing(tmp_path: Path, steps: int) -> None:
+    hang = Hang()
+    async with bare(tmp_path, ScriptedProvider(hang, "All.", "All.")) as program:
+        await program.say("first")
+        await hang.reached.wait()
+        await program.say("second")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await program.say("third")
+        assert await program.answer() == "All."
+        assert said(program) == ["first", "second", "third"]
+
+
+@virtual_time
 async def test_once_something_was_shown_a_further_line_has_an_answer_of_its_own(tmp_path: Path) -> None:
     hang = Hang("I was going to say")
     with ScriptedProvider(hang, "Second.") as model:
