@@ -294,8 +294,8 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        names = {str: "text in quotes", int: "a whole number", float: "a number"}
-        raise ConfigError(f"{where}: {key!r} must be {names[hint]}, not {value!r}.")
+        names = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+        raise ConfigError(f"{where}: {key!r} must be {names.get(hint, hint.__name__)}, not {value!r}.")
     return value
 
 

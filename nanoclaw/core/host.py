@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, ToolCall, ToolResult
 from nanoclaw.core.plugin import Ask, Command, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
@@ -107,7 +107,12 @@ class PluginHost:
     def home(self) -> Path:
         """A folder of its own, made when it is first asked for."""
         folder = self._app.config.home / "plugins" / self._name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ConfigError(
+                f"the folder {folder} cannot be made: {error.strerror}. Move what is in its place."
+            ) from None
         return folder
 
     def now(self) -> datetime:

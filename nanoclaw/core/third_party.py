@@ -22,7 +22,7 @@ def load(config: Config, name: str) -> type[Plugin]:
     otherwise = f"Correct [plugins] enabled in {config.file}, or start with nanoclaw --without {name}."
     try:
         found = _from_file(config, name) or _from_package(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}"
         raise ConfigError(f"the plugin {name} cannot be loaded: {said}. {otherwise}") from error
     if found is None:
