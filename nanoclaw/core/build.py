@@ -12,7 +12,7 @@ from typing import Any
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
-from nanoclaw.core.chain import unknown_hooks
+from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelTable
 from nanoclaw.core.clock import clock as clock_of
 from nanoclaw.core.config import Config, owned_keys
@@ -127,6 +127,11 @@ def classes(
             raise ConfigError(
                 f"the plugin {one.name} has {name!r}, which Plugin does not have: a misspelt hook would never be "
                 f"called. What is its own begins with “_”. nanoclaw --without {one.name} starts without it."
+            )
+        for name in hooks_of_another_kind(one):
+            raise ConfigError(
+                f"{name!r} of the plugin {one.name} is `def` where Plugin has `async def`, or the other way round, so "
+                f"it would not be heard. nanoclaw --without {one.name} starts without it."
             )
     last = [one for one in found if one.name == LAST]
     return [*(one for one in found if one.name != LAST), *third_party, *last]

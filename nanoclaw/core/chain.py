@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -38,6 +38,7 @@ from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.tool import Tool
 
 T = TypeVar("T")
+Kinds = type | tuple[type, ...]
 Judgement = Inbound | Reply | Literal["ignore"] | None
 
 STEP_SECONDS = 10.0
@@ -69,26 +70,26 @@ class Chain:
         """All tools, or those that are open to a profile. With `anew` plugins are asked again, as when a context
         begins."""
         if anew or not self._tools:
-            self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools)]
+            self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
         if profile is None:
             return self._tools
         only = profile.only
         return [tool for tool in self._tools if profile.name in tool.open_to and (only is None or tool.name in only)]
 
     def commands(self) -> list[Command]:
-        return [command for one in self.plugins for command in self._list(one, "commands", one.commands)]
+        return [command for one in self.plugins for command in self._list(one, "commands", one.commands, Command)]
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """The sections that plugins bring, each with the name of its plugin."""
         return [
             (one.name, section)
             for one in self.plugins
-            for section in self._list(one, "sections", partial(one.sections, query, profile))
+            for section in self._list(one, "sections", partial(one.sections, query, profile), Section)
         ]
 
-    def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]]) -> list[T]:
+    def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]], kind: type[T]) -> list[T]:
         try:
-            return list(make())
+            return [_checked(item, kind) or item for item in make()]
         except Exception as error:
             self.fault(one, hook, error)
             return []
@@ -98,10 +99,12 @@ class Chain:
     def on_message(self, inbound: Inbound, tx: Transaction) -> tuple[Inbound, Reply | Literal["ignore"] | None]:
         """The message as the plugins have it, and what one of them says of it by code."""
         for one in self._of["on_message"]:
-            said: Judgement = self._in_part(one, "on_message", tx, partial(one.on_message, inbound, tx))
+            said: Judgement = self._in_part(
+                one, "on_message", tx, partial(one.on_message, inbound, tx), (Inbound, Reply, str)
+            )
             if isinstance(said, Inbound):
                 inbound = said
-            elif said is not None:
+            elif said == "ignore" or isinstance(said, Reply):
                 return inbound, said
         return inbound, None
 
@@ -114,7 +117,7 @@ class Chain:
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft:
         for one in self._of["before_turn"]:
-            draft = await self._step(one, "before_turn", one.before_turn(draft, turn)) or draft
+            draft = await self._step(one, "before_turn", partial(one.before_turn, draft, turn), Draft) or draft
         return draft
 
     # --- a request ---------------------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ class Chain:
         for one in self._of["before_model"]:
             try:
                 async with asyncio.timeout(_seconds(one)):
-                    limits = await one.before_model(request, turn) or limits
+                    limits = _checked(await one.before_model(request, turn), Limits) or limits
             except ProviderError:
                 raise
             except Exception as error:
@@ -156,18 +159,18 @@ class Chain:
         """The strictest verdict of the tool's own check and of every plugin; one that raises refuses."""
         verdicts: list[Verdict] = []
         if own and own.check:
-            verdicts.append(await self._judged("its own check", own.check(call, turn)))
+            verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
         for one in self._of["before_tool"]:
-            verdicts.append(await self._judged(one, one.before_tool(call, turn)))
+            verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
         for kind in _STRICTNESS:
             if found := next((one for one in verdicts if isinstance(one, kind)), None):
                 return found
         return None
 
-    async def _judged(self, one: Plugin | str, judging: Awaitable[Verdict]) -> Verdict:
+    async def _judged(self, one: Plugin | str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:
         try:
             async with asyncio.timeout(STEP_SECONDS if isinstance(one, str) else _seconds(one)):
-                return await judging
+                return _checked(await judge(), _STRICTNESS)
         except NanoclawError as error:
             return Refuse(str(error))
         except Exception as error:
@@ -180,7 +183,9 @@ class Chain:
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
         for one in self._of["after_tool"]:
-            result = await self._step(one, "after_tool", one.after_tool(call, result, turn)) or result
+            result = (
+                await self._step(one, "after_tool", partial(one.after_tool, call, result, turn), ToolResult) or result
+            )
         return result
 
     # --- an answer ---------------------------------------------------------------------------------------------------
@@ -191,7 +196,7 @@ class Chain:
         """The answer for the person, or the plugin that wants another one. Those in `tried` had theirs, and without
         `may_retry` none gets one: their remark then stands below the answer."""
         for one in self._of["before_answer"]:
-            said = await self._step(one, "before_answer", one.before_answer(answer, turn))
+            said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), (Answer, TryAgain))
             if isinstance(said, Answer):
                 answer = said
             elif isinstance(said, TryAgain):
@@ -203,7 +208,7 @@ class Chain:
 
     def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:
         for one in self._of["on_end"]:
-            ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx)) or ended
+            ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
@@ -227,19 +232,19 @@ class Chain:
 
         logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, hook)
 
-    async def _step(self, one: Plugin, hook: str, step: Awaitable[T | None]) -> T | None:
+    async def _step(self, one: Plugin, hook: str, step: Callable[[], Awaitable[T | None]], kinds: Kinds) -> T | None:
         try:
             async with asyncio.timeout(_seconds(one)):
-                return await step
+                return _checked(await step(), kinds)
         except Exception as error:
             self.fault(one, hook, error)
             return None
 
-    def _in_part(self, one: Plugin, hook: str, tx: Transaction, step: Callable[[], T | None]) -> T | None:
+    def _in_part(self, one: Plugin, hook: str, tx: Transaction, step: Callable[[], T | None], kinds: Kinds) -> T | None:
         """A step inside a transaction: what it wrote is taken back alone when it raises."""
         try:
             with tx.part():
-                return step()
+                return _checked(step(), kinds)
         except Exception as error:
             self.fault(one, hook, error)
         return None
@@ -294,6 +299,29 @@ def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
         if part in (Plugin, object):
             continue
         yield from (name for name in vars(part) if not name.startswith("_") and name not in known)
+
+
+def _checked(given: T, kinds: Kinds) -> T:
+    """What a hook gave, where it is nothing or of these kinds. Raises TypeError."""
+    if given is None or isinstance(given, kinds):
+        return given
+    if isinstance(given, Coroutine):
+        given.close()
+        raise TypeError("it is `async def` and must be `def`")
+    wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    raise TypeError(f"it gave a {type(given).__name__}, not {wanted}")
+
+
+def hooks_of_another_kind(kind: type[Plugin]) -> Iterator[str]:
+    """Methods that are `async def` where Plugin has `def`, or the other way round: they would not be heard."""
+    for name, own in vars(kind).items():
+        expected = vars(Plugin).get(name)
+        if hasattr(own, "__code__") and hasattr(expected, "__code__") and _is_async(own) != _is_async(expected):
+            yield name
+
+
+def _is_async(function: Any) -> bool:
+    return bool(function.__code__.co_flags & 0x80)  # CO_COROUTINE of the module inspect, which is dear to import
 
 
 def _overrides(one: Plugin, hook: str) -> bool:

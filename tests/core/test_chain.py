@@ -520,3 +520,67 @@ async def test_a_command_of_a_plugin_writes_in_the_transaction_that_ends_its_mes
         assert program.rows("SELECT text FROM noting_notes") == [("bread",)]
         assert "went wrong" in await program.ask("/jot break")
         assert program.rows("SELECT text FROM noting_notes") == [("bread",)]
+
+
+class GivesWrongKinds(Plugin):
+    name = "wrong"
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Any:
+        return 5
+
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Any:
+        return 5
+
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> Any:
+        return "x"
+
+    async def before_answer(self, answer: Answer) -> Any:  # type: ignore[override]
+        return answer
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Any:
+        return 5
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Any:
+        return 5
+
+    def tools(self) -> Any:
+        return ["x"]
+
+    def commands(self) -> Any:
+        return [7]
+
+
+async def test_what_a_hook_gives_of_a_wrong_kind_costs_no_answer(tmp_path: Path) -> None:
+    done: list[str] = []
+    model = ScriptedProvider(call("work"), "It is done.")
+    async with bare(tmp_path, model, plugins=[GivesWrongKinds], tools=[worker(done)]) as here:
+        assert await here.ask("hello") == "It is done."
+        assert "wrong" in here.app.chain.faults
+    assert done == [""]
+
+
+@pytest.mark.parametrize("verdict", [False, "no, never", Refuse])
+async def test_a_verdict_of_no_kind_refuses_the_call(tmp_path: Path, verdict: object) -> None:
+    class Judge(Plugin):
+        name = "judge"
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> Any:
+            return verdict
+
+    done: list[str] = []
+    model = ScriptedProvider(call("work"), "I may not.")
+    async with bare(tmp_path, model, plugins=[Judge], tools=[worker(done)]) as here:
+        await here.ask("hello")
+        assert [result.is_error for result in results(here.history)] == [True]
+    assert done == []
+
+
+def test_a_hook_that_is_async_by_mistake_stops_the_start(tmp_path: Path) -> None:
+    class Late(Plugin):
+        name = "late"
+
+        async def on_message(self, inbound: Inbound, tx: Tx) -> Any:  # type: ignore[override]
+            return "ignore"
+
+    with pytest.raises(ConfigError, match="'on_message' of the plugin late is `def`"):
+        build(config_of(tmp_path), plugins=[Late])
