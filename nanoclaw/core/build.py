@@ -112,6 +112,11 @@ def classes(
 ) -> list[type[Plugin]]:
     """The classes of the plugins that run, in the order of their chain."""
     off = without | set(config.plugins.off)
+    for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
+        import difflib
+
+        if near := difflib.get_close_matches(name, BUILT_IN, 1, 0.8):
+            raise ConfigError(f"there is no plugin {name!r} to leave out; did you mean {near[0]!r}?")
     wanted = None if plugins is None else list(plugins)
     names = [name for name in BUILT_IN if wanted is None or name in wanted]
     found = [_built_in(name) for name in names if name not in off]

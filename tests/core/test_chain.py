@@ -575,6 +575,11 @@ async def test_a_verdict_of_no_kind_refuses_the_call(tmp_path: Path, verdict: ob
     assert done == []
 
 
+def test_a_misspelt_plugin_to_leave_out_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no plugin 'hertbeat' to leave out; did you mean 'heartbeat'"):
+        build(config_of(tmp_path), without=["hertbeat"])
+
+
 def test_a_hook_that_is_async_by_mistake_stops_the_start(tmp_path: Path) -> None:
     class Late(Plugin):
         name = "late"
