@@ -134,8 +134,10 @@ def parser() -> _Parser:
         added.set_defaults(command=words)
         return added
 
-    init = command("init", "make the home and the workspace; nothing is ever overwritten")
-    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it into a new config.toml")
+    init = command("init", "make the home and the workspace, and choose a model")
+    init.add_argument(
+        "--model", default="", metavar="PROVIDER/NAME", help="write it into config.toml; the rest of the file stays"
+    )
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     status = command("status", "what is configured, what runs, how much is stored")
     status.add_argument("--json", action="store_true")

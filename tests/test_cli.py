@@ -59,13 +59,56 @@ def test_init_makes_the_workspace_and_never_writes_over_anything(home: Home) -> 
     assert snapshot(home.root) == before
 
 
-def test_init_writes_a_config_once(home: Home) -> None:
+def test_init_writes_the_model_and_said_again_changes_it_and_nothing_else(home: Home) -> None:
     home.run("init", "--model", "ollama/qwen3", "--api-base", "http://127.0.0.1:1/v1")
-    before = snapshot(home.root)
-    assert (home.root / "config.toml").stat().st_mode & 0o077 == 0
-    assert "left as it is" in home.run("init", "--model", "openai/gpt-5", check=2).err
-    assert snapshot(home.root) == before
+    config = home.root / "config.toml"
+    assert config.stat().st_mode & 0o077 == 0
     assert json.loads(home.run("status", "--json").out)["model"] == "ollama/qwen3"
+    config.write_text(config.read_text() + "# mine\ntimeout_seconds = 30  # slow here\n\n[limits]\nrounds = 7\n")
+    before = config.read_text()
+    said = home.run("init", "--model", "anthropic/claude-sonnet-4-5").out
+    assert "ANTHROPIC_API_KEY" in said
+    assert "api_base" in said
+    after = config.read_text()
+    assert "# mine\ntimeout_seconds = 30  # slow here\n\n[limits]\nrounds = 7\n" in after
+    assert 'name = "anthropic/claude-sonnet-4-5"' in after
+    assert "127.0.0.1" not in after
+    assert (home.root / "config.toml.bak").read_text() == before
+    assert (home.root / "config.toml.bak").stat().st_mode & 0o077 == 0
+    home.run("init", "--api-base", "http://127.0.0.1:2/v1")
+    assert json.loads(home.run("status", "--json").out)["model"] == "anthropic/claude-sonnet-4-5"
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("gpt5", "openai/gpt-5"),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("foo", "PROVIDER/MODEL"),
+        ("opnai/gpt-5", "openai"),
+        ("local/qwen-coder", "no local model"),
+        ('a"b\\c\n', "PROVIDER/MODEL"),
+    ],
+)
+def test_init_refuses_what_is_no_model_and_writes_nothing(home: Home, model: str, told: str) -> None:
+    ended = home.run("init", "--model", model, check=2)
+    assert told in ended.err
+    assert not (home.root / "config.toml").exists()
+
+
+def test_init_names_a_key_that_lacks_and_a_model_that_may_be_misspelt(home: Home) -> None:
+    said = home.run("init", "--model", "openai/gpt5").out
+    assert "did you mean openai/gpt-5?" in said
+    assert "OPENAI_API_KEY" in said
+    home.environment["OPENAI_API_KEY"] = KEY
+    said = home.run("init", "--model", "openai/gpt-5").out
+    assert "did you mean" not in said
+    assert "OPENAI_API_KEY" not in said
+    assert KEY not in said
+
+
+def test_init_with_a_model_of_this_machine_says_how_to_fetch_it(home: Home) -> None:
+    assert "local pull qwen2.5-coder-0.5b" in home.run("init", "--model", "local/qwen2.5-coder-0.5b").out
 
 
 def test_init_in_a_place_that_cannot_be_made_is_told(home: Home) -> None:
@@ -112,7 +155,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
         (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
         (("-m", "hi", "--file", "/dev/null/x"), "'/dev/null/x' cannot be attached: Not a directory"),
-        (("memory",), "nanoclaw: say what to do, one of search, add, forget, undo, log: nanoclaw memory --help"),
+        (("memory",), "nanoclaw: say what to do, one of search, add, forget, undo, log: "),
         (("memory", "add"), "required: text"),
         (("sessions", "show", "nope"), "no conversation 'nope'"),
     ],

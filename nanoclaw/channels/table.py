@@ -12,6 +12,7 @@ from typing import Any
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ChannelError, ConfigError
+from nanoclaw.installation import install_command
 
 CHECK_SECONDS = 15.0
 
@@ -91,7 +92,7 @@ def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
 
     name, key = table.name, table.lacks
     if not all(map(find_spec, table.spec.libraries)):
-        raise ConfigError(f"[channels.{name}] needs more libraries: pip install 'nanoclaw-assistant[{name}]'.")
+        raise ConfigError(f"[channels.{name}] needs more libraries: {install_command(name)}")
     if key:
         secret = f", or {secret_variable(name, key)} into secrets.env" if key in table.spec.secrets else ""
         raise ConfigError(f"{config.file}: [channels.{name}] lacks {key}: put it there{secret}.")

@@ -20,6 +20,7 @@ from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.installation import start_command
 
 Check = Callable[[], str]
 """Says what it found, or raises NanoclawError."""
@@ -112,7 +113,7 @@ def _store(config: Config) -> str:
 
 def _running(pid: int | None, live: dict[str, Any] | None) -> str:
     if pid is None:
-        return "no: reminders come while nanoclaw gateway, or a chat, runs"
+        return f"no: reminders come while {start_command()} gateway, or a chat, runs"
     if live is None:
         return f"process {pid}, which nobody can attach to"
     troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]

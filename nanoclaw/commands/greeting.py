@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw import __version__
+from nanoclaw.installation import start_command
 from nanoclaw.providers.choose import LOCAL
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
     if model.startswith(LOCAL) and workspace:
         lines.append(
             "This is a small offline model: good for notes, files and short commands, slow on long ones, and often "
-            "wrong about the world.\nFor a better one: nanoclaw init --model openai/gpt-5 (or anthropic/…, ollama/…; "
-            "see the README)."
+            "wrong about the world.\n"
+            f"For a better one: {start_command()} init --model openai/gpt-5 (or anthropic/…, ollama/…; see the README)."
         )
     return "\n".join([*lines, *urgent])
 

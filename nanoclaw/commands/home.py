@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import __version__
-from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import attach
 from nanoclaw.commands.doctor import doctor
 from nanoclaw.core import bootstrap, home
 from nanoclaw.core import config as configuration
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
+from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.lock import owner
@@ -31,13 +30,18 @@ def init(config: Config, options: argparse.Namespace) -> int:
     made = home.make_home(config)
     Workspace(config.workspace_path).check_writable()
     made += bootstrap.seed(config.workspace_path, home.shipped("workspace_template"))
+    lines = []
     if options.model or options.api_base:
-        if config.file.exists():
-            raise ConfigError(f"{config.file} exists and is left as it is: change [model] there")
-        write_atomically(config.file, configuration.example(options.model, options.api_base), mode=0o600)
-        made.append(str(config.file))
+        from nanoclaw.commands.choosing import choose
+
+        lines = choose(config, options.model, options.api_base)
     print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")
-    print(f"New: {', '.join(made)}" if made else "The workspace is there; nothing was changed.")
+    print(
+        f"New: {', '.join(made)}"
+        if made
+        else f"The workspace is there; nothing {'in it ' if lines else ''}was changed."
+    )
+    print(*map(printable, lines), sep="\n", end="\n" if lines else "")
     return 0
 
 

@@ -12,6 +12,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.home import stored
 from nanoclaw.core.store.db import Store
+from nanoclaw.installation import start_command
 from nanoclaw.plugins.schedule.cli import line
 
 
@@ -19,7 +20,7 @@ def cron(config: Config, options: argparse.Namespace) -> int:
     if options.action == "next":
         return _next(config, options)
     if options.action == "list" and not (config.home / "state.db").exists():
-        print("No jobs yet. nanoclaw cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
+        print(f"No jobs yet. {start_command()} cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
         return 0
     name, _, argument = line(options).partition(" ")
     as_json, rehearses = getattr(options, "json", False), name == "rehearse"
@@ -29,7 +30,7 @@ def cron(config: Config, options: argparse.Namespace) -> int:
 def _while(options: argparse.Namespace) -> str:
     """A remark for where no process runs that would fire a job."""
     fires = options.action in ("add", "resume", "run")
-    return "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)" if fires else ""
+    return f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)" if fires else ""
 
 
 def _next(config: Config, options: argparse.Namespace) -> int:
@@ -38,7 +39,7 @@ def _next(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.plugins.schedule.jobs import Jobs
 
     if bool(options.id) == bool(options.cron) or " " in options.id:
-        raise ConfigError("give the number of a job, or --cron EXPR: nanoclaw cron next --cron '0 9 * * 1-5'")
+        raise ConfigError(f"give the number of a job, or --cron EXPR: {start_command()} cron next --cron '0 9 * * 1-5'")
     now, job = clock(config.person.timezone, config.environment), None
     if options.id:
         with stored(config) as store:

@@ -32,6 +32,7 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.escapes import one_line, printable
+from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import Accounts, LinkCode, shown
 
 LOOK_SECONDS = 0.3
@@ -67,7 +68,7 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
         if served is None:
             raise StoreBusy(
                 f"the {live['role']} that runs (process {owner(config.home / 'state.db')}) does not serve {channel}: "
-                f"end it, and run nanoclaw link {channel} again."
+                f"end it, and run {start_command()} link {channel} again."
             )
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
@@ -150,7 +151,9 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
         try:
             while watch.look() is None:
                 if owner(path) is None:
-                    raise StoreError(f"the gateway has ended: start it, and run nanoclaw link {channel} again.")
+                    raise StoreError(
+                        f"the gateway has ended: start it, and run {start_command()} link {channel} again."
+                    )
                 time.sleep(LOOK_SECONDS)
         finally:
             watch.withdraw()

@@ -8,6 +8,7 @@ import sys
 
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
+from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue
 from nanoclaw.providers.choose import has_model, models_folder
 from nanoclaw.providers.pull import pull as pull_model
@@ -16,7 +17,7 @@ from nanoclaw.providers.pull import pull as pull_model
 def listed(config: Config, options: argparse.Namespace) -> int:
     here = {model.name: model for model in catalogue.installed(models_folder(config))}
     for entry in catalogue.catalogue():
-        state = "on this machine" if here.pop(entry.name, None) else "nanoclaw local pull " + entry.name
+        state = "on this machine" if here.pop(entry.name, None) else f"{start_command()} local pull {entry.name}"
         print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
     for model in here.values():
         print(f"local/{model.path}  {model.size / 1e6:,.0f} MB")

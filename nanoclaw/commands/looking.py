@@ -17,6 +17,7 @@ from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.plugin import Mode, Profile
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_messages, chat_tools
+from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -39,7 +40,7 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
                 if store:
                     copy_database(store.db, state)
             except sqlite3.Error as error:
-                raise StoreError(f"the store cannot be read: {error}. nanoclaw doctor looks at it.") from error
+                raise StoreError(f"the store cannot be read: {error}. {start_command()} doctor looks at it.") from error
         seen = config if config.home.exists() else replace(config, home=Path(folder) / "home")
         app = build(seen, channels=channels, state=state)
         try:

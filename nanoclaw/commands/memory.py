@@ -12,10 +12,11 @@ from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import printable
+from nanoclaw.installation import start_command
 
 
 def without_action(config: Config, options: argparse.Namespace) -> int:
-    raise ConfigError(f"say what to do, one of {options.actions}: nanoclaw memory --help")
+    raise ConfigError(f"say what to do, one of {options.actions}: {start_command()} memory --help")
 
 
 def search(config: Config, options: argparse.Namespace) -> int:
@@ -73,7 +74,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         forgotten = forgetter.forget(query, numbers)
         print(printable(forgotten.told()))
-        print(printable(forgotten.way_back("nanoclaw memory undo")))
+        print(printable(forgotten.way_back(f"{start_command()} memory undo")))
         return 0
 
 

@@ -19,6 +19,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.home import stored
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.escapes import printable
+from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.skills.skills import Skill
@@ -94,7 +95,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
     with stored(config) as store:
         history = whole_history(store, key) if store else None
     if history is None:
-        raise ConfigError(f"there is no conversation {options.name!r}: nanoclaw sessions list")
+        raise ConfigError(f"there is no conversation {options.name!r}: {start_command()} sessions list")
     if options.json:
         print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
         return 0

@@ -184,12 +184,6 @@ def home_of(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("NANOCLAW_HOME") or "~/.nanoclaw").expanduser().absolute()
 
 
-def example(model: str, api_base: str) -> str:
-    """A new config.toml with these values."""
-    quoted = [f"{key} = {_quoted(value)}\n" for key, value in (("name", model), ("api_base", api_base)) if value]
-    return "[model]\n" + "".join(quoted)
-
-
 def _check_positive(path: Path, config: Config) -> None:
     model, limits = config.model, config.limits
     numbers: dict[str, float] = {
@@ -211,12 +205,6 @@ def check_positive(where: str, key: str, value: float) -> None:
     """Raises ConfigError for what is not more than nothing."""
     if not 0 < value < float("inf"):
         raise ConfigError(f"{where}: {key} must be more than 0, not {value}.")
-
-
-def _quoted(text: str) -> str:
-    import json
-
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read(path: Path) -> dict[str, Any]:

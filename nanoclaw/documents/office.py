@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from datetime import datetime, time
 from typing import Any, BinaryIO
 
-from nanoclaw.documents.reader import INSTALL, Say, Text, Unreadable, counted
+from nanoclaw.documents.reader import Say, Text, Unreadable, counted
+from nanoclaw.installation import install_command
 
 UNPACKED_BYTES = 200 * 10**6
 MOST_ENTRIES = 10_000
@@ -29,7 +30,9 @@ def read_office(file: BinaryIO, text: Text, say: Say) -> None:
     try:
         readers[folder](file, text, say)
     except ImportError as error:
-        raise Unreadable(f"is an Office document, and reading one needs {error.name}: {INSTALL}") from None
+        raise Unreadable(
+            f"is an Office document, and reading one needs {error.name}: {install_command('documents')}"
+        ) from None
 
 
 def _checked(file: BinaryIO) -> frozenset[str]:

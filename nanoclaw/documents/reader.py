@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
+from nanoclaw.installation import install_command
+
 MEMORY_BYTES = 384 * 2**20
 """Address space of the child; the interpreter with one library takes a fifth of it."""
 
@@ -234,13 +236,15 @@ def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
         import pypdf
         from pypdf.errors import DependencyError
     except ImportError:
-        raise Unreadable(f"is a PDF, and reading one needs pypdf: {INSTALL}") from None
+        raise Unreadable(f"is a PDF, and reading one needs pypdf: {install_command('documents')}") from None
     try:
         reader = pypdf.PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):  # many need no password to be read, only to be changed
             raise Unreadable("is protected by a password. Save a copy without one.")
     except DependencyError:
-        raise Unreadable(f"is encrypted, and reading it needs the library cryptography: {INSTALL}") from None
+        raise Unreadable(
+            f"is encrypted, and reading it needs the library cryptography: {install_command('documents')}"
+        ) from None
     count = len(reader.pages)
     say({"kind": "PDF", "parts": counted(count, "page")})
     damage = ""
@@ -259,9 +263,6 @@ def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
         raise Unreadable(damage)
     if not text.said:
         raise Unreadable("has no text in it, only pictures of text. Show its pages as pictures.")
-
-
-INSTALL = "pip install 'nanoclaw-assistant[documents]'"
 
 
 def counted(count: int, what: str) -> str:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.installation import start_command
 
 PREFIX = "local/"
 
@@ -79,14 +80,14 @@ def locate(model: str, folder: Path) -> Path:
             if path.is_file():
                 return path
             raise ConfigError(
-                f"the local model {entry.name} is not on this machine yet: nanoclaw local pull {entry.name}"
+                f"the local model {entry.name} is not on this machine yet: {start_command()} local pull {entry.name}"
             )
     path = Path(wanted).expanduser()
     if path.is_file():
         return path
     if "/" not in wanted and not wanted.endswith(".gguf"):
         find(wanted)  # a misspelt name
-    raise ConfigError(f"no model file {path}. Give the path of a GGUF file, or: nanoclaw local pull")
+    raise ConfigError(f"no model file {path}. Give the path of a GGUF file, or: {start_command()} local pull")
 
 
 def installed(folder: Path) -> list[Installed]:

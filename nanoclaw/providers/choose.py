@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import SIGHTED, Provider, Sight
 from nanoclaw.dollars import dollars
+from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.core.config import Config
@@ -173,9 +174,9 @@ def _no_model(config: Config) -> str:
     key = next((name for name in _KEYS if config.environment.get(name)), "")
     return (
         "no model is configured, and none runs on this machine.\n"
-        + (f"  {key} is set, so: nanoclaw init --model {_KEYS[key]}\n" if key else "")
-        + "  With a provider's key: nanoclaw init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
-        "  Without any key, on this machine: nanoclaw local pull"
+        + (f"  {key} is set, so: {start_command()} init --model {_KEYS[key]}\n" if key else "")
+        + f"  With a provider's key: {start_command()} init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
+        f"  Without any key, on this machine: {start_command()} local pull"
     )
 
 

@@ -15,6 +15,7 @@ from nanoclaw.core.errors import ProviderError, ProviderRefused, ProviderUnavail
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
+from nanoclaw.installation import install_command
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
 from nanoclaw.providers.http import RetryPolicy, retried
@@ -75,7 +76,9 @@ class LiteLLM:
             try:
                 self._litellm = await asyncio.to_thread(load_litellm)
             except ImportError as error:
-                raise ProviderError(f"{self._model} needs litellm, which cannot be imported ({error}).") from None
+                raise ProviderError(
+                    f"{self._model} needs litellm, which cannot be imported ({error}): {install_command()}"
+                ) from None
 
     async def _once(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         answer = ChatAnswer(on_event, request)

@@ -23,6 +23,7 @@ from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused,
 from nanoclaw.core.events import Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
 from nanoclaw.core.provider import OnEvent, legal
+from nanoclaw.installation import install_command, start_command
 from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
     Chat,
@@ -44,7 +45,6 @@ OUTPUT_TOKENS = 768
 KEPT_STATES = 4
 BATCH_TOKENS = 128  # between two batches the server looks whether somebody still listens
 READ_AHEAD = 1 << 26
-INSTALL_HINT = "pip install 'nanoclaw-assistant[local]'"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -177,7 +177,7 @@ def start_engine(path: Path, state: Path, threads: int) -> Engine:
     try:
         import xllamacpp
     except ImportError as error:
-        raise ProviderRefused(f"the local model needs an extra package: {INSTALL_HINT}") from error
+        raise ProviderRefused(f"the local model needs an extra package: {install_command('local')}") from error
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = tempfile.mkdtemp(prefix="nanoclaw-")  # 0700; a Unix socket's path must be short
     key = token_hex(16)
@@ -367,7 +367,7 @@ def _check_gguf(path: Path) -> None:
         with path.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
-        raise ProviderRefused(f"no local model at {path}; get one: nanoclaw local pull") from error
+        raise ProviderRefused(f"no local model at {path}; get one: {start_command()} local pull") from error
     if magic != b"GGUF":
         raise ProviderRefused(f"{path} is not a GGUF model file")
 

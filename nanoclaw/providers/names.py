@@ -78,15 +78,39 @@ def provider_for(
     return OpenAICompatible(endpoint, dialect=dialect, retries=retries, sight=sight)
 
 
+def check(model: str, api_base: str) -> tuple[str, str, str]:
+    """The variable that holds a model's key ('' where none is needed), its provider and its name there. Raises
+    ConfigError for a name without a provider, an unknown provider and an address that is none."""
+    prefix, name = _split(model, api_base)
+    if prefix == "local":
+        raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
+    if prefix == "anthropic":
+        keys: Sequence[str] = ("ANTHROPIC_API_KEY",)
+    elif service := services().get(prefix):
+        keys = service.keys
+    elif _checked(api_base):
+        keys = ()
+    else:
+        _check_prefix(prefix)
+        keys = _data()["litellm_keys"].get(prefix, ())
+    return keys[0] if keys and not is_loopback(_checked(api_base)) else "", prefix, name
+
+
 def transcription_for(
     model: str, api_base: str = "", api_key: str = "", env: Mapping[str, str] | None = None
 ) -> Transcription:
-    """Writes down voice notes with that model; raises ConfigError when the name or the key is missing or wrong."""
+    """Writes down voice notes with that model; raises ConfigError when the name or the key is missing or wrong, and for
+    a service that isn't OpenAI-style."""
     from nanoclaw.providers.transcription import Transcription
 
     prefix, name = _split(model, api_base)
     endpoint, service = _endpoint(model, prefix, name, api_base, api_key, env or {})
-    return Transcription(replace(endpoint, wire_model=f"openai/{name}" if service else model))
+    if service is None:
+        raise ConfigError(
+            f"media.transcription {model!r}: voice notes are written down by OpenAI-style services, such as "
+            "openai/whisper-1 or groq/whisper-large-v3."
+        )
+    return Transcription(endpoint)
 
 
 def _endpoint(
@@ -145,7 +169,9 @@ def _suggestion(name: str) -> str:
     families = _data()["families"]
     family = next((prefix for start, prefix in families.items() if name.lower().startswith(start)), "")
     if family:
-        return f"write {family + '/' + name!r}."
+        from nanoclaw.providers import prices
+
+        return f"write {family + '/' + (prices.near(family, name) or name)!r}."
     if near := _near(name.lower(), 0.6):
         return f"write it as '{near[0]}/MODEL'."
     return f"write it as PROVIDER/MODEL, with one of {', '.join(_prefixes())} or any litellm prefix."

@@ -55,6 +55,25 @@ def window(model: str) -> int | None:
     return found.window if found else None
 
 
+def near(provider: str, name: str) -> str:
+    """The known model of a provider whose name is nearest to this unknown one, '' where it is known or none is near."""
+    from difflib import get_close_matches
+
+    if provider in FREE:  # one's own server has what one has put there
+        return ""
+    provider = _LITELLM_NAMES.get(provider, provider)
+    try:
+        table = json.loads(_table())
+    except ValueError:
+        return ""
+    known = {
+        model.removeprefix(f"{provider}/")
+        for model, entry in table.items()
+        if isinstance(entry, dict) and entry.get("litellm_provider") == provider
+    }
+    return "" if name in known else next(iter(get_close_matches(name, sorted(known), 1, 0.6)), "")
+
+
 def in_words(model: str, usage: Usage) -> str:
     price = cost(model, usage)
     return "price unknown" if price is None else dollars(price)

@@ -1,55 +1,62 @@
-"""Writes down what is said in a voice note, through litellm, which is imported when the first one comes."""
+"""Writes down what is said in a voice note: the endpoint /audio/transcriptions that OpenAI-style services have
+(https://platform.openai.com/docs/api-reference/audio/createTranscription)."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
-from nanoclaw.core.errors import ProviderError, ProviderUnavailable
-from nanoclaw.providers.failures import Endpoint, failure
-from nanoclaw.providers.litellm_provider import load_litellm
+import httpx
+
+from nanoclaw.core.errors import ProviderError
+from nanoclaw.core.events import Event
+from nanoclaw.providers.failures import Endpoint
+from nanoclaw.providers.http import HttpReply, ModelClient
 
 SECONDS = 100.0
 """For one voice note."""
+_ANSWER_BYTES = 4_000_000
 
 
 class Transcription:
-    """One model; `endpoint.wire_model` is its name for litellm."""
+    """One model at one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._model = endpoint.model
-        access = {"api_base": endpoint.api_base, "api_key": endpoint.key or ("none" if endpoint.api_base else "")}
-        self._access = {name: value for name, value in access.items() if value}
-        self._endpoint = replace(endpoint, hint="check the spelling of media.transcription in config.toml")
+        self._endpoint = replace(
+            endpoint,
+            path="/audio/transcriptions",
+            hint="check the spelling of media.transcription in config.toml",
+        )
 
     async def __call__(self, path: Path) -> str:
         """The words that are said in a sound file. Raises ProviderError."""
-        data = await asyncio.to_thread(path.read_bytes)
+        file = (path.name, await asyncio.to_thread(path.read_bytes))
+        form = {"model": self._endpoint.wire_model, "response_format": "json"}
         try:
-            litellm = await asyncio.to_thread(load_litellm)
-        except ImportError as error:
-            raise ProviderError(f"{self._model} needs litellm, which cannot be imported ({error}).") from None
+            sent = httpx.Request("POST", self._endpoint.url, data=form, files={"file": file})
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ProviderError(f"{self._endpoint.url!r} is no address ({error}). Check model.api_base.") from None
+        headers = {"accept": "application/json", "content-type": sent.headers["content-type"]}
+        if self._endpoint.key:
+            headers["authorization"] = f"Bearer {self._endpoint.key}"
+        client = ModelClient(self._endpoint, headers, None)
         try:
-            async with asyncio.timeout(SECONDS):
-                heard = await litellm.atranscription(
-                    model=self._endpoint.wire_model,
-                    file=(path.name, data),
-                    timeout=SECONDS,
-                    max_retries=1,
-                    **self._access,
-                )
-        except TimeoutError:
-            raise ProviderUnavailable(f"{self._model} took more than {SECONDS:.0f} s. Try again later.") from None
-        except Exception as error:  # litellm raises its own, openai's, httpx's and plain errors
-            raise self._failed(error) from None
-        text = getattr(heard, "text", None)
+            return await client.ask(sent.read(), SECONDS, self._words, _unseen)
+        finally:
+            await client.aclose()
+
+    async def _words(self, reply: HttpReply, on_event: object) -> str:
+        try:
+            text = json.loads(await reply.head(_ANSWER_BYTES))["text"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            text = None
         if not isinstance(text, str):
-            raise ProviderError(f"{self._model} sent an answer without a text. Is it a model for transcription?")
+            model = self._endpoint.model
+            raise ProviderError(f"{model} sent an answer without a text. Is it a model for transcription?")
         return text
 
-    def _failed(self, error: Exception) -> ProviderError:
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int):
-            return failure(self._endpoint, status, str(error).encode("utf-8", "replace"), None)
-        return ProviderError(f"{self._model} failed ({type(error).__name__}): is it a model for transcription?")
+
+def _unseen(event: Event) -> None:
+    """Nobody watches a voice note being written down."""

@@ -299,7 +299,7 @@ def test_without_the_library_the_way_to_get_it_is_said(tmp_path: Path, monkeypat
     ]
     monkeypatch.setattr(sys, "path", [path for path in sys.path if "site-packages" not in path])
     for path in made:
-        assert "pip install 'nanoclaw-assistant[documents]'" in refusal(path)
+        assert "pip install '.[documents]'" in refusal(path)
 
 
 def test_entities_and_deep_nesting_are_refused(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.installation import start_command
 from tests.journeys.command import SECONDS, Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, says
 
-OFF = "(Jobs fire while `nanoclaw gateway`, or a chat, runs.)"
+OFF = f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)"
 
 
 @pytest.fixture(autouse=True)

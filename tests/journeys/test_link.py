@@ -293,5 +293,5 @@ def test_doctor_looks_at_the_login_of_each_chat_app(home: Home, server: ModelSer
 
 def test_a_token_is_not_taken_from_a_pipe(home: Home) -> None:
     ended = home.run("link", "telegram", stdin=f"12345:{'x' * 35}\n", check=2)
-    assert "Run nanoclaw link telegram in a terminal" in ended.err
+    assert "Run this in a terminal" in ended.err
     assert not (home.root / "secrets.env").exists()

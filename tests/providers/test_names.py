@@ -82,7 +82,7 @@ def test_other_adapters_name_their_variable_too() -> None:
     ("model", "advice"),
     [
         ("gpt-5", "write 'openai/gpt-5'."),
-        ("claude-opus", "write 'anthropic/claude-opus'."),
+        ("claude-opus", "write 'anthropic/claude-opus-"),
         ("llama3.2", "write 'ollama/llama3.2'."),
         ("olama", "write it as 'ollama/MODEL'."),
         ("", "write it as PROVIDER/MODEL"),

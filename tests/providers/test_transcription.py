@@ -1,4 +1,4 @@
-"""Voice notes are written down by litellm, here through a loopback server."""
+"""Voice notes are written down over HTTP, here by a loopback server."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def test_a_refused_key_is_told_without_the_key(server: ModelServer, voice: Path)
     with pytest.raises(ProviderError, match="refused the key") as raised:
         asyncio.run(hear(voice))
     assert "k-secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("reply", [{"words": "x"}, {"text": 7}, [], "no"])
+def test_an_answer_without_words_is_told(server: ModelServer, voice: Path, reply: object) -> None:
+    server.script(json_reply(reply))
+    with pytest.raises(ProviderError, match="without a text"):
+        asyncio.run(transcription_for("openai/whisper-1", server.base, "k-secret")(voice))
+
+
+def test_a_service_of_another_kind_is_refused_with_ones_that_work() -> None:
+    with pytest.raises(ConfigError, match="openai/whisper-1"):
+        transcription_for("gemini/gemini-2.5-flash", env={"GEMINI_API_KEY": "k"})
 
 
 def test_a_model_without_a_key_says_which_one_it_needs() -> None:

@@ -39,7 +39,7 @@ email is not configured yet. Make a mailbox for the assistant alone, then put in
   imap_host = "imap.example.org"
   smtp_host = "smtp.example.org"
   trusts = "mx.example.org"      # how its own server signs Authentication-Results
-and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link email again.""",
+and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run this again.""",
     where="{address}, by mail",
     needed={
         "trusts": "the name by which your mail server signs Authentication-Results (look into a mail that it has "

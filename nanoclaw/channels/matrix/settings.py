@@ -27,7 +27,7 @@ matrix is not configured yet. Make an account for the assistant on your homeserv
   [channels.matrix]
   homeserver = "https://matrix.example.org"
   user = "@assistant:example.org"
-and NANOCLAW_MATRIX_PASSWORD=… into secrets.env (chmod 600), and run nanoclaw link matrix again.""",
+and NANOCLAW_MATRIX_PASSWORD=… into secrets.env (chmod 600), and run this again.""",
     where="{user}, which you invite to a room where you two are alone",
 )
 

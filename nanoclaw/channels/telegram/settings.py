@@ -22,7 +22,7 @@ def make(settings: TelegramSettings, host: ChannelHost) -> Channel:
 
 
 LINK = LinkHelp(
-    missing="telegram has no token yet. Run nanoclaw link telegram in a terminal, which says how to get one, or put "
+    missing="telegram has no token yet. Run this in a terminal, which says how to get one, or put "
     "NANOCLAW_TELEGRAM_TOKEN=… into secrets.env (chmod 600).",
     where="{who} in Telegram",
     steps="""\

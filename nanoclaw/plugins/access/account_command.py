@@ -6,6 +6,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.escapes import one_line, printable
+from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import code_in, shown
 from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 
@@ -22,7 +23,7 @@ class AccountCommand:
         action, _, rest = argument.partition(" ")
         match action:
             case "--list":
-                return "\n".join(self._listed()) or "Nobody yet: nanoclaw link CHANNEL links you."
+                return "\n".join(self._listed()) or f"Nobody yet: {start_command()} link CHANNEL links you."
             case "--approve":
                 code, _, channel = rest.rpartition(" ") if code_in(rest) == "" else (rest, "", "")
                 return self._approve(tx, code, channel)
@@ -40,7 +41,7 @@ class AccountCommand:
             guests = sorted(self._gatekeeper.rules(channel).allow_from)
             lines += [_line(channel, one, "guest", "allow_from in config.toml") for one in guests]
         for one in self._accounts.requests():
-            how = f"nanoclaw link {one.address.channel} --approve {shown(one.code)}"
+            how = f"{start_command()} link {one.address.channel} --approve {shown(one.code)}"
             lines.append(_line(one.address.channel, one.sender, "asks", f"{one.name or 'no name'}: {how}"))
         return lines
 
@@ -50,7 +51,9 @@ class AccountCommand:
         found = self._accounts.approve(tx, code, channel) if code else None
         if found is None:
             where = f" on {channel}" if channel else ""
-            raise ConfigError(f"nobody waits by the code {text[:40]!r}{where}; nanoclaw link --list shows who does.")
+            raise ConfigError(
+                f"nobody waits by the code {text[:40]!r}{where}; {start_command()} link --list shows who does."
+            )
         whom = f"{printable(found.name) or 'they'} (id {printable(found.sender)})"
         return f"{whom} may talk to the assistant on {found.address.channel} now, as a guest: tell them so."
 
@@ -59,7 +62,7 @@ class AccountCommand:
         channel, colon, sender = account.partition(":")
         if not colon or not sender:
             raise ConfigError(
-                f"write the account as nanoclaw link --list shows it, such as telegram:555, not {account!r}."
+                f"write the account as {start_command()} link --list shows it, such as telegram:555, not {account!r}."
             )
         was_linked, schedule = self._accounts.remove(tx, channel, sender), self._host.get("schedule")
         jobs = schedule.remove_all_of(tx, self._gatekeeper.creator(Address(channel, ""), sender)) if schedule else 0
@@ -67,7 +70,7 @@ class AccountCommand:
             file = self._host.get("core").config.file
             raise ConfigError(f"{account} is in allow_from of [channels.{channel}] in {file}: take it out there.")
         if not was_linked:
-            raise ConfigError(f"{account} is not linked; nanoclaw link --list shows who is.")
+            raise ConfigError(f"{account} is not linked; {start_command()} link --list shows who is.")
         return f"{account} is not linked any more.{f' Jobs that were removed with it: {jobs}.' if jobs else ''}"
 
 

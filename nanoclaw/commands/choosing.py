@@ -1,0 +1,68 @@
+"""`nanoclaw init --model`: the model that config.toml names."""
+
+from __future__ import annotations
+
+from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.installation import start_command
+from nanoclaw.providers import catalogue, names, prices
+from nanoclaw.providers.choose import LOCAL, models_folder
+
+_BELONGS = ("api_base", "api_key")
+"""Keys of [model] that hold for one service only."""
+
+
+def choose(config: Config, model: str, api_base: str) -> list[str]:
+    """Write the model into config.toml, where all else stays as it is, and return lines about what was done and what
+    is lacking. The file before is kept as config.toml.bak. Raises ConfigError for what can't be a model's name."""
+    model = model.strip() or config.model.name
+    if not model:
+        raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
+    lacking = _lacking(config, model, api_base)
+    taken_out = _write(config, model, api_base)
+    return [f"Model: {model}{', at ' + api_base if api_base else ''}", *taken_out, *lacking]
+
+
+def _lacking(config: Config, model: str, api_base: str) -> list[str]:
+    """Lines about a key or a file that isn't here yet, or a name that may be misspelt."""
+    if model.startswith(LOCAL):
+        if "/" not in model.removeprefix(LOCAL):
+            catalogue.find(model)  # a name of the catalogue, or none
+        try:
+            catalogue.locate(model, models_folder(config))
+        except ConfigError as error:
+            return [f"Still to do: {error}"]
+        return []
+    key, prefix, name = names.check(model, api_base)
+    lines = []
+    if not api_base and (near := prices.near(prefix, name)):
+        lines.append(f"{model} is not among the models known here; did you mean {prefix}/{near}?")
+    if key and not config.environment.get(key, "").strip():
+        lines.append(f"Still to do: put {key}=… into {config.home / 'secrets.env'} (chmod 600), or set it.")
+    return [*lines, f"{start_command()} doctor asks it for one word."]
+
+
+def _write(config: Config, model: str, api_base: str) -> list[str]:
+    import tomlkit
+    from tomlkit.items import Table
+
+    before = config.file.read_text(encoding="utf-8") if config.file.exists() else ""
+    document = tomlkit.parse(before)
+    if not isinstance(document.get("model"), Table):
+        document["model"] = {**document.get("model", {})} or tomlkit.table()
+    table = document["model"]
+    is_other = model.partition("/")[0] != config.model.name.partition("/")[0]
+    gone = [key for key in _BELONGS if is_other and table.pop(key, None)]
+    table["name"] = model
+    if api_base:
+        table["api_base"] = api_base
+    try:
+        if before:
+            write_atomically(config.file.with_name("config.toml.bak"), before, mode=0o600)
+        write_atomically(config.file, tomlkit.dumps(document), mode=0o600)
+    except NotSaved as error:
+        raise ConfigError(str(error)) from None
+    kept = [f"The file before is {config.file}.bak."] if before else []
+    belonged = f"Taken out, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
+    return [*filter(None, [belonged]), *kept]

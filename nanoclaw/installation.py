@@ -1,0 +1,95 @@
+"""This installation: the words that start the program here, and the command that installs more of it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+PACKAGE = "nanoclaw-assistant"
+
+
+def start_command() -> str:
+    """The command that starts this installation, as a person types it in the current folder: `nanoclaw` where the PATH
+    finds it, else the path of the launcher beside this interpreter, or `PYTHON -m nanoclaw` without a launcher."""
+    launcher = Path(sys.executable).with_name("nanoclaw")
+    if not launcher.is_file():
+        return f"{shlex.quote(sys.executable)} -m nanoclaw"
+    found = shutil.which("nanoclaw")
+    return "nanoclaw" if found and launcher.samefile(found) else _typed(launcher)
+
+
+def install_command(extra: str = "") -> str:
+    """The command that installs this program again, with one extra beside those it has, from where it came: pip, pipx
+    and uv note that in direct_url.json (PEP 610), which is only absent for a package from an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        installed = distribution(PACKAGE)
+    except PackageNotFoundError:  # a source tree that merely lies on the path
+        return f"pip install '.[{extra}]' in the folder of nanoclaw's source"
+    extras = ",".join(sorted({extra, *_extras(installed)} - {""}))
+    extras = f"[{extras}]" if extras else ""
+    origin = _origin(installed)
+    url = str(origin.get("url", ""))
+    if url.startswith("file:"):
+        from urllib.request import url2pathname
+
+        wanted = url2pathname(url.removeprefix("file://")) + extras
+    else:
+        vcs = (origin.get("vcs_info") or {}).get("vcs")
+        wanted = f"{PACKAGE}{extras}" + (f" @ {vcs + '+' if vcs else ''}{url}" if url else "")
+    editable = ["--editable"] if (origin.get("dir_info") or {}).get("editable") else []
+    return " ".join([*_installer(), *editable, shlex.quote(wanted)])
+
+
+def _installer() -> list[str]:
+    if Path(sys.prefix, "uv-receipt.toml").is_file():
+        return ["uv tool install"]
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        return ["pipx install --force"]
+    pip = Path(sys.executable).with_name("pip")
+    if pip.is_file():
+        return [_typed(pip), "install"]
+    return ["uv pip install --python", shlex.quote(sys.executable)]
+
+
+def _extras(installed: Distribution) -> list[str]:
+    """The extras whose libraries are all here."""
+    import re
+    from importlib.metadata import PackageNotFoundError, version
+
+    lacking: set[str] = set()
+    for requirement in installed.requires or ():
+        extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", requirement)
+        name = re.match(r"[\w.-]+", requirement)
+        if extra and name and extra[1] not in lacking:
+            try:
+                version(name[0])
+            except PackageNotFoundError:
+                lacking.add(extra[1])
+    return [one for one in installed.metadata.get_all("Provides-Extra") or () if one not in lacking]
+
+
+def _origin(installed: Distribution) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(installed.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _typed(path: Path) -> str:
+    """A program's path, from the current folder where it lies in it."""
+    try:
+        path = path.relative_to(Path.cwd())
+    except (ValueError, OSError):  # OSError: the current folder is gone
+        return shlex.quote(str(path))
+    return shlex.quote(str(path) if path.parent != Path() else f"./{path}")
