@@ -419,14 +419,29 @@ def test_a_folder_of_skills_that_is_itself_a_link_is_read(tmp_path: Path) -> Non
     assert names(discover([tmp_path / "link"])) == ["good"]
 
 
-def test_ten_thousand_files_in_a_skill_cost_nothing(tmp_path: Path) -> None:
+SECOND_LOOK = """
+import sys
+from pathlib import Path
+from nanoclaw.plugins.skills.skills import discover
+folders, seen = [Path(sys.argv[1])], []
+first = discover(folders)
+watched = ("open", "os.scandir", "os.listdir")
+sys.addaudithook(lambda event, args: seen.append((event, str(args[0]))) if event in watched else None)
+assert discover(folders) == first
+print(len(first), sorted(seen), "yaml" in sys.modules)
+"""
+
+
+def second_look(folder: Path) -> str:
+    """How many skills are found, the files opened and folders listed for that when they are known, and yaml."""
+    command = [sys.executable, "-c", SECOND_LOOK, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_files_in_a_skill_are_not_listed(tmp_path: Path) -> None:
     skill(tmp_path, "big")
-    for number in range(10_000):
-        (tmp_path / "big" / f"{number}.txt").touch()
-    discover([tmp_path])
-    before = time.process_time()
-    assert names(discover([tmp_path])) == ["big"]
-    assert time.process_time() - before < 0.01
+    (tmp_path / "big" / "1.txt").touch()
+    assert second_look(tmp_path) == f"1 [('os.scandir', {str(tmp_path)!r})] False"
 
 
 def test_ten_thousand_files_or_folders_beside_the_skills_are_bounded_and_told_once(
@@ -562,24 +577,8 @@ def test_a_skill_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 # -- cost
 
 
-def test_fifty_skills_cost_two_milliseconds_at_each_message_and_no_yaml(tmp_path: Path) -> None:
+def test_fifty_known_skills_are_not_read_again_at_each_message_and_need_no_yaml(tmp_path: Path) -> None:
     for number in range(50):
         wanted = {"bins": ["sh", f"no-such-{number}"], "env": ["HOME"]}
         skill(tmp_path, f"skill-{number}", requires(**wanted), description=f"Use when: it is {number}.")
-    code = f"""
-import sys, time
-from pathlib import Path
-from nanoclaw.plugins.skills.skills import discover
-folders = [Path({str(tmp_path)!r})]
-assert len(discover(folders)) == 50
-times = []
-for _ in range(20):
-    before = time.process_time()
-    discover(folders)
-    times.append(time.process_time() - before)
-print(min(times), "yaml" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, yaml = done.stdout.split()
-    assert float(seconds) < 0.002
-    assert yaml == "False"
+    assert second_look(tmp_path) == f"50 [('os.scandir', {str(tmp_path)!r})] False"
