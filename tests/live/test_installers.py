@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-LIGHT = "uv tool install . --excludes <(echo litellm)"
+INSTALLS = re.findall(r"^((?:uv|pipx) .*?)(?:  |$)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+INSTALLS += [INSTALLS[0].replace("uv tool", "pipx")]
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("install", ["uv tool install .", "pipx install .", LIGHT])
+@pytest.mark.parametrize("install", INSTALLS)
 def test_one_command_leaves_nanoclaw_on_the_path_of_every_folder(install: str, tmp_path: Path) -> None:
     if not shutil.which(install.split()[0]):
         pytest.skip(f"{install.split()[0]} is not here")
@@ -35,11 +37,7 @@ def test_one_command_leaves_nanoclaw_on_the_path_of_every_folder(install: str, t
     assert {path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")} <= {skill["name"] for skill in skills}
     assert "SOUL.md" in run("init").stdout
     assert "  With a provider's key: nanoclaw init" in run("-m", "hi").stderr
-    extra = run("--model", f"local/{_gguf(home)}", "-m", "hi").stderr
-    assert f"{'pipx install --force' if 'pipx' in install else 'uv tool install'} '{checkout}[local]'" in extra
-
-
-def _gguf(folder: Path) -> Path:
-    path = folder / "model.gguf"
-    path.write_bytes(b"GGUF")
-    return path
+    if "local" not in install:
+        (home / "model.gguf").write_bytes(b"GGUF")
+        told = run("--model", f"local/{home / 'model.gguf'}", "-m", "hi").stderr
+        assert f"uv tool install '{checkout}[local]'" in told
