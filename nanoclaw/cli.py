@@ -65,8 +65,10 @@ def _of_plugin(argv: Sequence[str]) -> int:
     config = configuration.load(os.environ)
     if not config.plugins.enabled:
         parser().parse_args(list(argv))  # says which command is near
-    from nanoclaw.commands.plugins import carry_out
+    from nanoclaw.commands.plugins import carry_out, explain
 
+    if _asks_for_help(words):
+        return explain(config, words[0])
     return carry_out(config, words[0], " ".join(words[1:]), as_json=as_json)
 
 

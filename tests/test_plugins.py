@@ -17,6 +17,7 @@ import pytest
 from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.journeys.command import Home
 from tests.program import NOON, REPOSITORY, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -137,6 +138,16 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
         await app.aclose()
 
 
+def test_help_of_a_command_in_a_shell_tells_what_it_does_and_does_nothing(tmp_path: Path) -> None:
+    put(tmp_path, "weather", WEATHER)
+    (tmp_path / "config.toml").write_text('[plugins]\nenabled = ["weather"]\n')
+    home = Home(tmp_path)
+    for arguments in (["frost", "--help"], ["frost", "Berlin", "-h"]):
+        assert home.run(*arguments).out == "nanoclaw frost: /frost Berlin: say when it freezes there\n"
+    assert not (tmp_path / "state.db").exists()
+    assert "there is no command 'frist'" in home.run("frist", "--help", check=2).err
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -145,7 +156,7 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
             "before_tol",
         ),
         ("import no_such_module", "no_such_module"),
-        ("x = 1", "there is no plugin 'p'"),
+        ("x = 1", "defines no class that is a subclass of nanoclaw.core.plugin.Plugin"),
         ("from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'q'", "calls itself 'q'"),
         (
             "from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'p'\n"

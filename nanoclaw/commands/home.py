@@ -79,6 +79,9 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
 
 def status(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.core.build import checked
+
+    checked(config)
     now = clock(config.person.timezone, config.environment)
     pid = owner(config.home / "state.db")
     live = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from nanoclaw.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
+    from nanoclaw.core.plugin import Command
 
 
 def show(config: Config, options: argparse.Namespace) -> int:
@@ -73,18 +75,37 @@ def carry_out(
     return there_or_here(config, "command", there, here)
 
 
+def explain(config: Config, name: str) -> int:
+    """Print the help of a plugin's command, which is not carried out."""
+    from nanoclaw.commands.looking import looked_at
+
+    async def help_text() -> str:
+        async with looked_at(config) as app:
+            return _of_the_shell(app, name).help
+
+    print(f"nanoclaw {name}: {asyncio.run(help_text())}")
+    return 0
+
+
 async def reply(app: App, name: str, argument: str, *, as_json: bool) -> str:
     """Reply of the program to a command of the owner's that belongs to no conversation. Raises NanoclawError."""
     from nanoclaw.core.app import MAIN
     from nanoclaw.core.plugin import Said
+
+    _of_the_shell(app, name)
+    said = await app.carry_out(name, Said(argument, MAIN, MAIN, "owner", "owner"))
+    return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
+
+
+def _of_the_shell(app: App, name: str) -> Command:
+    """A plugin's command that can be said in a shell. Raises ConfigError."""
     from nanoclaw.core.profiles import PROFILES
 
     found = app.commands.of(PROFILES["person"]).get(name)
     if found is None or not found.cli:
         known = ", ".join(one.name for one in app.commands if one.cli) or "none"
         raise ConfigError(f"there is no command {name!r}; commands of plugins: {known}. nanoclaw --help has all.")
-    said = await app.carry_out(name, Said(argument, MAIN, MAIN, "owner", "owner"))
-    return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
+    return found
 
 
 COMMANDS = {"plugins": show}

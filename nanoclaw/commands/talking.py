@@ -93,6 +93,15 @@ async def _model(config: Config, wanted: str = "") -> tuple[str, str]:
         return "", str(error)
 
 
+def _check_settings(config: Config, model: str = "") -> None:
+    """Raises ConfigError for settings that are wrong, before a model is looked for: a misspelt model.name is why none
+    is found. Where one is named, the program checks them as it is built."""
+    if not (model or config.model.name):
+        from nanoclaw.core.build import checked
+
+        checked(config)
+
+
 def _attachment(path: Path) -> Attachment:
     import mimetypes
 
@@ -178,6 +187,7 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 def gateway(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.channels import table as channels
 
+    _check_settings(config)
     _give_memory_back()
 
     async def serve() -> None:
@@ -236,6 +246,7 @@ def there_or_here(
     while True:
         if link := _attached(config, want, session, model):
             return there(link)
+        _check_settings(config, model)
         try:
             return run(here())
         except StoreBusy:

@@ -77,10 +77,9 @@ def build(
     `state` is a copy of the store to work on, so that nothing is changed and a running process is not disturbed. Raises
     NanoclawError for what cannot start.
     """
+    kinds = checked(config, plugins, without)
     homes.make_home(config)
     clock = clock or clock_of(config.person.timezone, config.environment)
-    kinds = classes(config, plugins, frozenset(without))
-    _check_keys(config, kinds)
     store = Store(state or config.home / "state.db")
     try:
         app = App(config, store, clock)
@@ -152,17 +151,56 @@ def prefix_of(one: type[Plugin]) -> str:
     return one.name if one.name in BUILT_IN else f"plugins.{one.name}"
 
 
+def checked(
+    config: Config, plugins: Iterable[str | type[Plugin]] | None = None, without: Collection[str] = ()
+) -> list[type[Plugin]]:
+    """The classes of the plugins that run, once all that is set is known to somebody and can be meant. Raises
+    ConfigError."""
+    kinds = classes(config, plugins, frozenset(without))
+    clock_of(config.person.timezone, config.environment)
+    if config.table:
+        _check_keys(config, kinds)
+    for one in kinds:
+        if one.settings:
+            _check(config, _settings(config, one))
+    for table in chat_apps.tables(config).values():
+        for one in kinds:
+            if one.channel_settings:
+                _check(config, config.settings(one.channel_settings, f"channels.{table.name}"), table)
+    return kinds
+
+
+def _settings(config: Config, one: type[Plugin]) -> Any:
+    return config.settings(one.settings, prefix_of(one), one.keys) if one.settings else None
+
+
+def _check(config: Config, settings: Any, *about: ChannelTable) -> None:
+    """Let settings that have a `check` say what is wrong with them."""
+    try:
+        if check := getattr(settings, "check", None):
+            check(*about)
+    except ConfigError as error:
+        raise ConfigError(f"{config.file}: {error}") from error
+
+
 def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
     """Raises ConfigError for a key that nobody owns."""
-    if not config.table:
-        return
+    for name in config.idle_plugins:
+        import difflib
+
+        if name in BUILT_IN:
+            raise ConfigError(f"{config.file}: {name} is a built-in plugin: its settings stand in [{name}].")
+        if near := difflib.get_close_matches(name, config.plugins.enabled, 1, 0.7):
+            raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{near[0]}'?")
     off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in kinds}]
     owned = [key for one in (*kinds, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
     for table in chat_apps.tables(config).values():
         owned += chat_apps.keys_of(table)
         shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
         owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
-    config.check([*owned, *(f"plugins.{name}.*" for name in config.plugins.enabled)])
+    running = {one.name for one in kinds}
+    idle = [*config.idle_plugins, *(name for name in config.plugins.enabled if name not in running)]
+    config.check([*owned, *(f"plugins.{name}.*" for name in idle)])
 
 
 def _check_sections(app: App) -> None:
@@ -180,14 +218,8 @@ def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
     made: dict[str, Plugin] = {}
     for one in _by_need(kinds):
         _migrate(app.store, one)
-        settings: Any = None
-        if one.settings:
-            settings = app.config.settings(one.settings, prefix_of(one), one.keys)
         try:
-            made[one.name] = one(PluginHost(app, one.name), settings)
-        except ConfigError as error:
-            file = str(app.config.file)
-            raise error if file in str(error) else ConfigError(f"{file}: {error}") from error
+            made[one.name] = one(PluginHost(app, one.name), _settings(app.config, one))
         except NanoclawError:
             raise
         except Exception as error:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from nanoclaw.core.events import Event, Queued, Settled
@@ -22,6 +22,9 @@ def is_stop(text: str) -> bool:
     """True for a message that asks to stop: read before the queue, so that it need not wait for what it is to end."""
     return _STOP.fullmatch(text.strip().lower()) is not None
 
+
+Ids = Annotated[tuple[str, ...], int]
+"""A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
 UNVERIFIED = "unverified:"
 """Before an id for which its platform does not vouch, such as the sender of a mail that anybody may have written."""

@@ -5,10 +5,10 @@ The core owns the tables below; every other key has a plugin or a channel as its
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -92,6 +92,12 @@ class Config:
         return self.home / "config.toml"
 
     @property
+    def idle_plugins(self) -> list[str]:
+        """Names that have a table [plugins.NAME] and are not enabled."""
+        given = self.table.get("plugins", {})
+        return [name for name, value in given.items() if isinstance(value, dict) and name not in self.plugins.enabled]
+
+    @property
     def workspace_path(self) -> Path:
         chosen = self.workspace.path
         return self.home / Path(chosen).expanduser() if chosen else self.home / "workspace"
@@ -99,7 +105,7 @@ class Config:
     def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
         """The settings of a plugin or channel: a NamedTuple whose fields stand in the table `prefix`, or where `keys`
         says. Raises ConfigError for values that do not fit."""
-        hints, places = get_type_hints(kind), _keys_of(kind, prefix, keys or {})
+        hints, places = get_type_hints(kind, include_extras=True), _keys_of(kind, prefix, keys or {})
         given = {name: value for name, place in places.items() if (value := self.get(place, MISSING)) is not MISSING}
         return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
 
@@ -117,7 +123,7 @@ class Config:
         known = {*owned, *_own_keys()}
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
         empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
-        for key in (*empty, *_leaves(self.table)):
+        for key in (*empty, *dict(_leaves(self.table))):
             if key in known or key.startswith(whole) or f"{key}.*" in known or key in RETIRED:
                 continue
             table, _, _ = key.rpartition(".")
@@ -133,6 +139,8 @@ class Config:
 
 MISSING = object()
 
+SECRETS = "secrets.env"
+
 RETIRED = {
     "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
 }
@@ -142,14 +150,14 @@ RETIRED = {
 def load(environ: Mapping[str, str]) -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
     home = home_of(environ)
-    environment = {**_secrets(home / "secrets.env"), **environ}
+    environment = {**_secrets(home / SECRETS), **environ}
     path = home / "config.toml"
     table = _read(path)
     own = {item.name: item for item in fields(Config) if is_dataclass(_TYPES.get(item.name))}
     made = {name: _fill(_TYPES[name], table.get(name, {}), str(path), f"{name}.") for name in own}
-    config = Config(home, **made, table=table, environment=environment, warnings=tuple(_warnings(path, table)))
+    config = Config(home, **made, table=table, environment=environment)
     _check_positive(path, config)
-    return config
+    return replace(config, warnings=tuple(_warnings(config)))
 
 
 def _keys_of(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
@@ -172,12 +180,13 @@ def _tables(known: Collection[str]) -> list[str]:
     return sorted({key.partition(".")[0] for key in known})
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of a table with their values."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}"
+            yield f"{prefix}{name}", value
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
@@ -225,11 +234,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _secrets(path: Path) -> dict[str, str]:
-    """NAME=value lines of a file that only its owner can read."""
+    """NAME=value lines of a file that nobody but its owner should read."""
     try:
         with path.open(encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(f"{path} can be read by others: run chmod 600 {path}")
             lines = file.read().splitlines()
     except FileNotFoundError:
         return {}
@@ -250,11 +257,25 @@ def _secrets(path: Path) -> dict[str, str]:
     return secrets
 
 
-def _warnings(path: Path, table: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"{path}: {said}" for key, said in RETIRED.items() if key in set(_leaves(table)))
-    model = table.get("model")
-    if isinstance(model, dict) and model.get("api_key") and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        yield f"{path} holds a key and can be read by others: run chmod 600 {path}"
+def _warnings(config: Config) -> Iterator[str]:
+    yield from (f"{config.file}: {said}" for key, said in RETIRED.items() if key in dict(_leaves(config.table)))
+    for name in config.idle_plugins:
+        yield (
+            f"{config.file}: [plugins.{name}] has no effect, as {name} is not enabled: add it to enabled in [plugins], "
+            "or take the table out."
+        )
+    for path in (config.home / SECRETS, config.file):
+        with suppress(OSError):  # there is none
+            is_open = path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+            if is_open and (path != config.file or _has_secret(config.table)):
+                yield f"{path} holds keys and can be read by others: run chmod 600 {path}"
+
+
+def _has_secret(table: Mapping[str, Any]) -> bool:
+    """Tells by the names of the keys whether the file holds a secret."""
+    from nanoclaw.redaction import smells_of_secret
+
+    return any(isinstance(value, str) and value and smells_of_secret(key) for key, value in _leaves(table))
 
 
 def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
@@ -267,24 +288,34 @@ def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
 
 
 def _value(hint: Any, value: Any, where: str, key: str) -> Any:
+    """A value as its setting has it. Raises ConfigError for one of another type."""
+    kind, also = type(value), getattr(hint, "__metadata__", ())  # `also` are further types of a list's items
+    hint = hint.__origin__ if also else hint
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ConfigError(f"{where}: {key!r} must be one of {', '.join(get_args(hint))}, not {value!r}.")
-        return value
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise ConfigError(f'{where}: {key!r} must be a list such as ["a", "b"], not {value!r}.')
-        return tuple(str(item) for item in value)
-    if get_origin(hint) is dict:
-        if not isinstance(value, dict) or not all(isinstance(item, bool) for item in value.values()):
-            raise ConfigError(f"{where}: {key!r} must be a table of names with true or false, not {value!r}.")
-        return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        names = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
-        raise ConfigError(f"{where}: {key!r} must be {names.get(hint, hint.__name__)}, not {value!r}.")
-    return value
+        if value in get_args(hint):
+            return value
+        wanted = f"one of {', '.join(get_args(hint))}"
+    elif get_origin(hint) is tuple:
+        if kind is list and all(type(item) in (str, *also) for item in value):
+            return tuple(map(str, value))
+        wanted = 'a list of texts in quotes, such as ["a", "b"]'
+    elif get_origin(hint) is dict:
+        if kind is dict and all(type(item) is bool for item in value.values()):
+            return value
+        wanted = "a table of names with true or false"
+    else:
+        if kind is hint or (hint is float and kind is int):
+            return hint(value)
+        wanted = _WANTED[hint]
+    from nanoclaw.escapes import one_line
+    from nanoclaw.redaction import smells_of_secret
+
+    given = "" if hint is str and smells_of_secret(key) else f", not {one_line(repr(value), 100)}"
+    raise ConfigError(f"{where}: {key!r} must be {wanted}{given}.")
+
+
+_WANTED = {str: "text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
+"""Types that a single value may have, in words."""
 
 
 _TYPES: dict[str, Any] = {

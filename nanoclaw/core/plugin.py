@@ -306,7 +306,8 @@ class Plugin:
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()  # made before it, where they are there at all
-    settings: ClassVar[type | None] = None  # a NamedTuple with defaults, read from its table of config.toml
+    # A NamedTuple with defaults, read from its table of config.toml. Its `check()`, if it has one, raises ConfigError.
+    settings: ClassVar[type | None] = None
     secrets: ClassVar[tuple[str, ...]] = ()  # those of the settings that must never show
     keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd"}
     channel_settings: ClassVar[type | None] = None  # a NamedTuple of settings that it has in the table of every channel

@@ -23,11 +23,12 @@ def load(config: Config, name: str) -> type[Plugin]:
     try:
         found = _from_file(config, name) or _from_package(name)
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"the plugin {name} cannot be loaded: {said}. {otherwise}") from error
     if found is None:
-        known = ", ".join(sorted({one for one, _ in available(config)})) or "none is installed"
-        raise ConfigError(f"there is no plugin {name!r} ({known}). {otherwise}")
+        known = ", ".join(sorted({one for one, _ in available(config)}))
+        there = f"there are {known}" if known else f"none is installed or in {folder(config)}"
+        raise ConfigError(f"there is no plugin {name!r}; {there}. {otherwise}")
     if not (inspect.isclass(found) and issubclass(found, Plugin)):
         raise ConfigError(f"the plugin {name} is no subclass of nanoclaw.core.plugin.Plugin. {otherwise}")
     if getattr(found, "name", "") != name:
@@ -65,10 +66,12 @@ def _from_file(config: Config, name: str) -> type[Plugin] | None:
     return _class_in(module)
 
 
-def _class_in(module: ModuleType) -> type[Plugin] | None:
+def _class_in(module: ModuleType) -> type[Plugin]:
     """The plugin class that a module itself defines."""
-    own = (one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__)
-    return next((one for one in own if issubclass(one, Plugin)), None)
+    for one in vars(module).values():
+        if inspect.isclass(one) and one.__module__ == module.__name__ and issubclass(one, Plugin):
+            return one
+    raise ImportError(f"{module.__file__} defines no class that is a subclass of nanoclaw.core.plugin.Plugin")
 
 
 def _from_package(name: str) -> type[Plugin] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
 from nanoclaw.plugins.access.rules import ChannelRules
@@ -75,7 +75,7 @@ class Access(Plugin):
     def __init__(self, host: Host, settings: AccessSettings) -> None:
         self._host, self._shared = host, MAIN if settings.owner == "shared" else None
         core = host.get("core")
-        self._rules = {name: _rules(core.config, name, table.spec.ids) for name, table in core.chat_apps.items()}
+        self._rules = {name: _rules(core.config, table) for name, table in core.chat_apps.items()}
 
     @cached_property
     def public(self) -> Gatekeeper:
@@ -131,23 +131,8 @@ class Access(Plugin):
         )
 
 
-def _rules(config: Any, channel: str, ids: Literal["any", "numbers", "addresses"]) -> ChannelRules:
-    """The rules of a channel. Raises ConfigError for names in place of stable ids, or other values that cannot be
-    meant."""
-    where = f"channels.{channel}"
-    rules: ChannelRules = config.settings(ChannelRules, where)
-    if rules.per_hour < 0:
-        raise ConfigError(f"{config.file}: {where}.per_hour must be a number of messages, 0 for no limit.")
-    if ids == "addresses":  # they are the same in capitals
+def _rules(config: Any, table: ChannelTable) -> ChannelRules:
+    rules: ChannelRules = config.settings(ChannelRules, f"channels.{table.name}")
+    if table.spec.ids == "addresses":  # they are the same in capitals
         return rules._replace(allow_from=tuple(map(str.lower, rules.allow_from)))
-    if ids == "numbers":
-        for one in (*rules.allow_from, *rules.allow_groups):
-            if not one.removeprefix("-").isdecimal():
-                raise ConfigError(
-                    f"{config.file}: {where}.allow_from and allow_groups take numbers such as 555, not {one!r}: a name "
-                    "can be taken over by somebody else. nanoclaw's log shows the id of who writes."
-                )
-        for one in rules.send_to:
-            if not one.partition("/")[0].removeprefix("-").isdecimal():
-                raise ConfigError(f"{config.file}: {where}.send_to takes chats such as 555 or -100200, not {one!r}.")
     return rules

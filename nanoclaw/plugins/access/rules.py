@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from nanoclaw.core.channel import UNVERIFIED
+from nanoclaw.core.channel import UNVERIFIED, ChannelTable, Ids
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address
 
 TERMINAL = "terminal"
@@ -24,12 +25,29 @@ class ChannelRules(NamedTuple):
     empty list is nobody. `send_to` are chats that messages may be sent to unasked. `per_hour` is how many messages of
     each guest are answered, 0 for all."""
 
-    allow_from: tuple[str, ...] = ()
+    allow_from: Ids = ()
     policy: Policy = "silent"
     groups: Groups = "mention"
-    allow_groups: tuple[str, ...] = ()
-    send_to: tuple[str, ...] = ()
+    allow_groups: Ids = ()
+    send_to: Ids = ()
     per_hour: int = 60
+
+    def check(self, table: ChannelTable) -> None:
+        """Raises ConfigError for names in place of stable ids, or other values that cannot be meant."""
+        where = f"channels.{table.name}"
+        if self.per_hour < 0:
+            raise ConfigError(f"{where}.per_hour must be a number of messages, 0 for no limit.")
+        if table.spec.ids != "numbers":
+            return
+        for one in (*self.allow_from, *self.allow_groups):
+            if not one.removeprefix("-").isdecimal():
+                raise ConfigError(
+                    f"{where}.allow_from and allow_groups take numbers such as 555, not {one!r}: a name can be taken "
+                    "over by somebody else. nanoclaw's log shows the id of who writes."
+                )
+        for one in self.send_to:
+            if not one.partition("/")[0].removeprefix("-").isdecimal():
+                raise ConfigError(f"{where}.send_to takes chats such as 555 or -100200, not {one!r}.")
 
 
 def is_sure(sender: str) -> bool:

@@ -43,7 +43,6 @@ class Budget(Plugin):
     marks = ("reservations.at", "reservations.origin", "budget_marks.name", "budget_marks.value")
 
     def __init__(self, host: Host, settings: BudgetSettings) -> None:
-        settings.check()
         self._host, self._settings = host, settings
         self._held: dict[int, list[Reservation]] = {}  # of requests under way, by the identity of their history
 

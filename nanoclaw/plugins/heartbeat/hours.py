@@ -55,7 +55,7 @@ def times_of(every: str, active: str, timezone: str = "", target: str = "") -> H
     channel, _, chat = target.partition(":")
     if target and not (channel and chat):
         raise ConfigError(
-            f"heartbeat.target in config.toml is {target!r}: write channel:chat, such as 'terminal:main', or leave it "
+            f"heartbeat.target is {target!r}: write channel:chat, such as 'terminal:main', or leave it "
             "out for the conversation that was used last."
         )
     return HeartbeatTimes(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
@@ -68,11 +68,11 @@ def _every(text: str) -> timedelta | None:
     found = re.fullmatch(r"(\d{1,5})\s*(m|min|h|d)?", text.strip().lower())
     advice = "write a time such as '30m' or '2h', or '0' for no heartbeats"
     if not found or (found[2] is None and int(found[1])):
-        raise ConfigError(f"heartbeat.every in config.toml is {text!r}: {advice}.")
+        raise ConfigError(f"heartbeat.every is {text!r}: {advice}.")
     span = int(found[1]) * _UNITS[(found[2] or "m")[0]]
     if span > timedelta(days=1):
         raise ConfigError(
-            f"heartbeat.every in config.toml is {text!r}, more than a day: {advice}. Lines of HEARTBEAT.md may say "
+            f"heartbeat.every is {text!r}, more than a day: {advice}. Lines of HEARTBEAT.md may say "
             "'every 2d' themselves."
         )
     return span or None
@@ -85,6 +85,6 @@ def _hours(text: str) -> Hours:
         if int(found[2]) < 60 and int(found[4]) < 60 and start < 1440 and end <= 1440 and start != end:
             return Hours(start, end)
     raise ConfigError(
-        f"heartbeat.active in config.toml is {text!r}: write two different times such as '08:00-22:00', also over "
+        f"heartbeat.active is {text!r}: write two different times such as '08:00-22:00', also over "
         "midnight ('22:00-06:00'), or '00:00-24:00' for always."
     )

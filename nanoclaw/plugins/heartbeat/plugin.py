@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.plugin import Command, Ended, Host, Plugin, Profile, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, tool
-from nanoclaw.plugins.heartbeat.hours import times_of
+from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes, times_of
 from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class HeartbeatSettings(NamedTuple):
     target: str = ""
     loopback: bool = False
 
+    def check(self) -> None:
+        self.times()
+
+    def times(self) -> HeartbeatTimes:
+        return times_of(self.every, self.active, self.timezone, self.target)
+
 
 class Heartbeat(Plugin):
     name = "heartbeat"
@@ -46,7 +52,7 @@ class Heartbeat(Plugin):
 
     def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
         self._host, self._settings = host, settings
-        self._times = times_of(settings.every, settings.active, settings.timezone, settings.target)
+        self._times = settings.times()
 
     @cached_property
     def public(self) -> Beats:

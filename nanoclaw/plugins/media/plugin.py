@@ -29,6 +29,11 @@ class MediaSettings(NamedTuple):
     megabytes: int = 20
     document_characters: int = 12_000
 
+    def check(self) -> None:
+        for key, value in (("media.megabytes", self.megabytes), ("context.document_characters", self[2])):
+            if value <= 0:
+                raise ConfigError(f"{key} must be more than 0, not {value}.")
+
 
 class MediaFiles:
     """Files that may be taken in and sent, for other plugins and for channels."""
@@ -52,9 +57,6 @@ class Media(Plugin):
     """Files may take long to come."""
 
     def __init__(self, host: Host, settings: MediaSettings) -> None:
-        for key, value in (("media.megabytes", settings.megabytes), ("context.document_characters", settings[2])):
-            if value <= 0:
-                raise ConfigError(f"{key} must be more than 0, not {value}.")
         self._host, self._settings = host, settings
         self.public = MediaFiles(host.workspace, host.get("core").home, settings.megabytes * 1_000_000)
 

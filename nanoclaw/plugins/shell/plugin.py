@@ -33,6 +33,10 @@ class ShellSettings(NamedTuple):
 
     exec_seconds: int = 60
 
+    def check(self) -> None:
+        if self.exec_seconds <= 0:
+            raise ConfigError(f"limits.exec_seconds must be more than 0, not {self.exec_seconds}.")
+
 
 class Shell(Plugin):
     name = "shell"
@@ -40,8 +44,6 @@ class Shell(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"exec_seconds": "limits.exec_seconds"}
 
     def __init__(self, host: Host, settings: ShellSettings) -> None:
-        if settings.exec_seconds <= 0:
-            raise ConfigError(f"limits.exec_seconds must be more than 0, not {settings.exec_seconds}.")
         self._host, self._settings = host, settings
         self.public = Environment(host)
 

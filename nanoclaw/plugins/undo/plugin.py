@@ -34,6 +34,11 @@ class UndoSettings(NamedTuple):
     receipts: bool = True
     chat_receipts: bool = False
 
+    def check(self) -> None:
+        for name in ("days", "megabytes"):
+            if (value := getattr(self, name)) <= 0:
+                raise ConfigError(f"undo.{name} must be more than 0, not {value}.")
+
 
 class Undo(Plugin):
     name = "undo"
@@ -41,9 +46,6 @@ class Undo(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
-        for name in ("days", "megabytes"):
-            if (value := getattr(settings, name)) <= 0:
-                raise ConfigError(f"undo.{name} must be more than 0, not {value}.")
         self._host, self._settings, self._log = host, settings, AuditLog(host)
         self._copies: Path = host.get("core").home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone

@@ -655,17 +655,17 @@ async def test_the_command_looks_and_asks_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (("soon", "08:00-22:00"), "heartbeat.every in config.toml is 'soon': write a time such as '30m'"),
+        (("soon", "08:00-22:00"), "heartbeat.every is 'soon': write a time such as '30m'"),
         (("30", "08:00-22:00"), "heartbeat.every"),
         (("-5m", "08:00-22:00"), "heartbeat.every"),
         (("2d", "08:00-22:00"), "more than a day"),
-        (("30m", "8-22"), "heartbeat.active in config.toml is '8-22': write two different times"),
+        (("30m", "8-22"), "heartbeat.active is '8-22': write two different times"),
         (("30m", "08:00-25:00"), "heartbeat.active"),
         (("30m", "24:00-08:00"), "heartbeat.active"),
         (("30m", "08:60-22:00"), "heartbeat.active"),
         (("30m", "08:00-08:00"), "'00:00-24:00' for always"),
         (("30m", "08:00-22:00", "Europe/Berln"), "(heartbeat.timezone in config.toml). Did you mean 'Europe/Berlin'"),
-        (("30m", "08:00-22:00", "", "terminal"), "heartbeat.target in config.toml is 'terminal': write channel:chat"),
+        (("30m", "08:00-22:00", "", "terminal"), "heartbeat.target is 'terminal': write channel:chat"),
     ],
 )
 def test_a_bad_setting_is_refused_with_what_to_write(values: tuple[str, ...], said: str) -> None:

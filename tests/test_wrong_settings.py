@@ -1,0 +1,172 @@
+"""Each setting of a wrong type: one sentence with the file, the key and what to write, before anything runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_origin, get_type_hints
+
+import pytest
+
+from nanoclaw import cli
+from nanoclaw.channels import table as channels
+from nanoclaw.core import config
+from nanoclaw.core.build import classes, prefix_of
+from nanoclaw.core.channel import Ids
+from tests.journeys.command import Home
+from tests.program import REPOSITORY
+from tests.test_plugins import ENABLED, WEATHER, put
+
+WRONG: dict[Any, tuple[str, ...]] = {
+    str: ("5", "true", '["a"]', "2026-03-06"),
+    int: ('"3"', "1.5", "true", "[3]"),
+    float: ('"3"', "true"),
+    bool: ('"yes"', "1"),
+    tuple: ('"a"', "[1]", '[["a"]]', "true"),
+    Ids: ('"a"', "555", "[1.5]", "[true]"),
+    dict: ("5", '{ soul = "no" }', "{ soul = 1 }"),
+    "one of": ('"xyzzy"', "5", "[]"),
+}
+
+
+def kinds_of(settings: Any, prefix: str, places: Any = ()) -> Iterator[tuple[str, Any]]:
+    """The dotted keys of settings, each with its type."""
+    hints = get_type_hints(settings, include_extras=True)
+    for name, hint in hints.items():
+        kind = hint if hint in WRONG else {tuple: tuple, dict: dict}.get(get_origin(hint), "one of")
+        yield dict(places).get(name, f"{prefix}.{name}"), kind
+
+
+def settings_of_the_program() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("model", "person", "workspace", "context", "limits", "session", "plugins"):
+        found |= kinds_of(config._TYPES[name], name)
+    plugins = classes(config.Config(Path("/nowhere")))
+    for one in plugins:
+        if one.settings:
+            found |= {key: kind for key, kind in kinds_of(one.settings, prefix_of(one), one.keys) if key not in found}
+    for name in channels.BUILT_IN:
+        spec = channels.find(name)
+        assert spec
+        found |= kinds_of(spec.settings, f"channels.{name}")
+        for one in plugins:
+            if one.channel_settings:
+                found |= kinds_of(one.channel_settings, f"channels.{name}")
+    return found
+
+
+SETTINGS = settings_of_the_program()
+
+
+def as_toml(key: str, value: str) -> str:
+    table, _, name = key.rpartition(".")
+    return f"[{table}]\n{name} = {value}\n"
+
+
+def said_of(
+    home: Path, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    monkeypatch.setenv("NANOCLAW_HOME", str(home))
+    (home / "config.toml").write_text(text)
+    (home / "config.toml").chmod(0o600)
+    status = cli.run(["status"])
+    return status, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_value_of_another_type_is_told_in_a_sentence(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in WRONG[SETTINGS[key]]:
+        status, told = said_of(tmp_path, as_toml(key, value), monkeypatch, capsys)
+        assert status == 2, (value, told)
+        assert re.fullmatch(rf"nanoclaw: {re.escape(str(tmp_path))}/config\.toml: '{key}' must be [^\n]+\.\n", told), (
+            told
+        )
+
+
+def test_a_plugin_of_somebody_else_is_given_no_value_of_another_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, "weather", WEATHER)
+    wrong = '[plugins]\nenabled = ["weather"]\n[plugins.weather]\nevery = "often"\n'
+    status, told = said_of(tmp_path, wrong, monkeypatch, capsys)
+    said = f"nanoclaw: {tmp_path}/config.toml: 'plugins.weather.every' must be a number, not 'often'.\n"
+    assert (status, told) == (2, said)
+    status, told = said_of(tmp_path, wrong.replace("every", "evry"), monkeypatch, capsys)
+    assert (status, "did you mean 'plugins.weather.every'?" in told) == (2, True)
+
+
+def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, dict) and f"{prefix}{name}" not in SETTINGS:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_setting_of_the_readme_is_among_them() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    (rules,) = re.findall(r"^```\n(allow_from.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    tables = re.findall(r"^(\[channels\.\w+\]\n.*?)^END$", readme, re.DOTALL | re.MULTILINE)
+    assert len(tables) == 2
+    for text in (block, f"[channels.telegram]\n{rules}", *tables):
+        assert {*leaves(tomllib.loads(text))} <= {*SETTINGS}
+
+
+def test_a_list_of_ids_takes_numbers(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[channels.telegram]\nallow_from = ["anna", 42]\n')
+    loaded = config.load({"NANOCLAW_HOME": str(tmp_path)})
+    (access,) = (one for one in classes(loaded) if one.name == "access")
+    assert access.channel_settings
+    assert loaded.settings(access.channel_settings, "channels.telegram").allow_from == ("anna", "42")
+
+
+# --- before the model ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[model]\nnmae = "openai/gpt-5"\n', "unknown key 'model.nmae'; did you mean 'model.name'?"),
+        ("[limits]\nexec_seconds = 0\n", "limits.exec_seconds must be more than 0, not 0."),
+        ('[heartbeat]\nevery = "soon"\n', "heartbeat.every is 'soon': write a time such as '30m' or '2h'"),
+        (
+            '[channels.telegram]\nallow_from = ["@ann"]\n',
+            "channels.telegram.allow_from and allow_groups take numbers such",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_before_a_model_is_looked_for(tmp_path: Path, text: str, said: str) -> None:
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    (home.root / "config.toml").write_text(text)
+    for command in (("-m", "hi"), ("status",), ("gateway",), ()):
+        ended = home.run(*command, check=2)
+        assert ended.err.startswith(f"nanoclaw: {home.root}/config.toml: {said}"), ended
+        assert "no model" not in ended.err
+    assert [path.name for path in home.root.iterdir()] == ["config.toml"]
+
+
+# --- plugins that do not run -----------------------------------------------------------------------------------------
+
+
+def test_the_table_of_a_plugin_that_does_not_run_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path, "weather", WEATHER)
+    table = "[plugins.weather]\nevery = 600.0\n"
+    status, told = said_of(tmp_path, table, monkeypatch, capsys)
+    assert status == 0
+    assert told == (
+        f"nanoclaw: {tmp_path}/config.toml: [plugins.weather] has no effect, as weather is not enabled: add it to "
+        "enabled in [plugins], or take the table out.\n"
+    )
+    status, told = said_of(tmp_path, ENABLED.replace("plugins.weather", "plugins.wether"), monkeypatch, capsys)
+    assert (status, told.splitlines()[-1]) == (
+        2,
+        f"nanoclaw: {tmp_path}/config.toml: unknown key 'plugins.wether'; did you mean 'plugins.weather'?",
+    )
