@@ -33,6 +33,12 @@ LONGEST_SLEEP = 300.0
 OLD = timedelta(hours=1)
 """An alert that waited longer says when it was noticed."""
 
+UNWATCHED = (
+    "I cannot watch what this line of HEARTBEAT.md names, so the model looks at it now and then: “{}”. To be woken by "
+    "a change alone, let it name a file, a page or a command: watch notes/inbox.md, watch https://…, watch $ COMMAND."
+)
+"""Told once of each such line."""
+
 Silent = Literal["frozen", "running", "idle"]
 """Why a beat does not ask a model: everything is frozen, the last beat still runs, or there is nothing to ask."""
 
@@ -159,6 +165,9 @@ class Beats:
         if notify and (said := spoken(text).strip()):
             reports.append((said, urgency))
 
+    def has_reported(self, turn: int) -> bool:
+        return turn in self._reports
+
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
         """Keep what a beat came to; none of it goes out now. After a failure its items are due again."""
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
@@ -170,6 +179,9 @@ class Beats:
         worked = ended.reason not in ("failed", "cancelled")
         self.trouble = "" if worked else ended.text or "It was stopped."
         if worked and found:
+            for one in found:
+                if one.is_new and one.item.is_unwatched:
+                    tables.add_alert(tx, UNWATCHED.format(one.item.text), "low", now)
             states = {one.item.key: one.state for one in found if one.is_due and one.state}
             tables.keep_states(tx, states, {one.item.key for one in found})
         if not worked:

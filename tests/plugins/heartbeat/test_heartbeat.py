@@ -385,12 +385,47 @@ async def test_news_reaches_the_person_and_the_history_so_that_yes_means_somethi
         ("The door is open.", ["The door is open."]),
     ],
 )
-async def test_an_answer_in_words_is_understood_as_well(tmp_path: Path, answer: str, told: list[str]) -> None:
+async def test_an_answer_in_words_that_is_kept_up_is_understood_as_well(
+    tmp_path: Path, answer: str, told: list[str]
+) -> None:
     dial = Dial()
-    async with beating(tmp_path, dial, ScriptedProvider(answer), checklist="- [ ] Look") as home:
+    async with beating(tmp_path, dial, ScriptedProvider(*[answer] * (1 + len(told))), checklist="- [ ] Look") as home:
         await dial.pass_(minutes=31)
         assert sent(home) == told
         assert bool(home.history) == bool(told)
+
+
+@pytest.mark.parametrize("second", [quiet(), "HEARTBEAT_OK"])
+@pytest.mark.parametrize(
+    "answer", ["Nothing to report, all is well.", "Alles in Ordnung, nichts Neues.", "RAS, tout va bien.", "一切正常。"]
+)
+async def test_plain_words_without_a_report_are_asked_about_and_not_told(
+    tmp_path: Path, answer: str, second: Say | str
+) -> None:
+    dial, model = Dial(), ScriptedProvider(answer, second)
+    async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
+        await dial.pass_(minutes=31)
+        assert sent(home) == [] and home.history == () and model.left == 0
+    assert "Call report: notify true" in model.requests[1].history[-1].text
+
+
+async def test_a_wish_in_words_to_hear_of_a_change_wakes_the_model_by_a_change_only(tmp_path: Path) -> None:
+    dial, model = Dial(), ScriptedProvider(news("todo.txt has a new line."))
+    async with beating(tmp_path, dial, model, checklist="- tell me when todo.txt changes") as home:
+        await dial.pass_(hours=5)
+        assert model.requests == []
+        write(home, "todo.txt", "bread\n")
+        await dial.pass_(minutes=31)
+        assert "+bread" in asked(model)[0] and sent(home) == ["todo.txt has a new line."]
+
+
+async def test_a_line_that_asks_for_a_watch_of_nothing_in_particular_is_told_of_once(tmp_path: Path) -> None:
+    dial, model = Dial(MIDNIGHT), ScriptedProvider(*[quiet()] * 8)
+    async with beating(tmp_path, dial, model, checklist="- tell me when the weather changes") as home:
+        await dial.pass_(hours=47)
+        (told,) = sent(home)
+        assert told.startswith("I cannot watch what this line of HEARTBEAT.md names")
+        assert "“tell me when the weather changes”" in told and "watch notes/inbox.md" in told
 
 
 @pytest.mark.parametrize("step", [quiet(), news("HEARTBEAT_OK"), call("report", {"notify": False, "text": "All well"})])
