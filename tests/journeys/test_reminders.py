@@ -241,6 +241,54 @@ async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path) -> 
         assert "nothing to undo" in await heard(home, dial, "/undo")
 
 
+@NEEDS_UNDO
+async def test_undo_brings_back_a_job_that_the_model_removed(tmp_path: Path) -> None:
+    dial = Dial()
+    model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
+    async with ticking(tmp_path, dial, model) as home:
+        await heard(home, dial, "/remind tomorrow at 9: call Anna")
+        await heard(home, dial, "forget about the call")
+        assert home.jobs.all() == []
+        assert await heard(home, dial, "/undo") == (
+            "Back again: reminder 1 “call Anna”, Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours."
+        )
+        await dial.pass_(hours=22)
+        assert firsts(home) == ["Reminder 1: call Anna"]
+
+
+@NEEDS_UNDO
+async def test_undo_takes_back_what_the_person_told_the_schedule_by_commands(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        await heard(home, dial, "/cron add every day at 9: pills")
+        await heard(home, dial, "/cron pause 1")
+        await heard(home, dial, "/cron remove 1")
+        assert await heard(home, dial, "/undo") == "Back again: reminder 1 “pills”, paused."
+        assert "paused" in await heard(home, dial, "/jobs")  # as it was when it was removed
+        assert await heard(home, dial, "/undo") == "Removed: reminder 1 “pills”."
+        assert home.jobs.all() == []
+
+
+@NEEDS_UNDO
+async def test_a_reminder_that_was_stopped_or_removed_after_it_came_comes_again_after_undo(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        await heard(home, dial, "/remind in 5 minutes: take the pizza out nag 10m x3")
+        await heard(home, dial, "/cron add every 6 minutes: water")
+        await dial.pass_(minutes=6)
+        home.sent()
+        await heard(home, dial, "/cron remove 1")
+        assert await heard(home, dial, "stop 2") == "Stopped: water. It does not come again."
+        assert await heard(home, dial, "/undo 2") == (
+            "Back again: reminder 2 “water”, every 6 minutes, "
+            "next: Fri 6 Mar 2026, 12:12 Europe/Berlin, in 6 minutes.\n"
+            "Back again: reminder 1 “take the pizza out”, not answered yet."
+        )
+        await dial.pass_(minutes=11)
+        assert firsts(home) == ["Reminder 2: water", "Reminder 1 again: take the pizza out"]
+        assert await heard(home, dial, "done 1") == "Done: take the pizza out."
+
+
 async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path) -> None:
     dial = Dial()
     model = ScriptedProvider(call("cron", {"action": "remove"}), call("cron", {"action": "remove", "id": 9}), "Sorry.")

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 from nanoclaw.core.errors import ScheduleError
-from nanoclaw.core.messages import Address
+from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.plugins.schedule.job_service import NO_TEXT, JobRequest, JobService, creator
-from nanoclaw.plugins.schedule.tables import EVERYWHERE
+from nanoclaw.plugins.schedule.tables import EVERYWHERE, REMOVED
 
 
 class JobCommands:
@@ -37,7 +37,9 @@ class JobCommands:
                 what, _, count = rest.partition(" -n ")
                 return service.upcoming(number(what), min(50, number(count or "5")))
             case "remove":
-                return service.remove(tx, number(rest))
+                told = service.remove(tx, number(rest))
+                self.record(tx, Effect("/cron", REMOVED, f"job {number(rest)}", told), said.conversation)
+                return told
             case "pause":
                 return service.pause(tx, number(rest))
             case "resume":
@@ -68,7 +70,15 @@ class JobCommands:
         if not asked.nag and (nag := _NAG_AT_END.search(text)):
             asked, text = replace(asked, nag=nag[1]), text[: nag.start()].strip()
         maker = creator(self._host, said.address, said.sender)
-        return service.add(tx, replace(asked, when=when, text=text), target, maker)[1]
+        made, told = service.add(tx, replace(asked, when=when, text=text), target, maker)
+        effect = Effect("/cron", "job", f"job {made.id}", f"set {service.in_short(made)}")
+        self.record(tx, effect, said.conversation)
+        return told
+
+    def record(self, tx: Tx, effect: Effect, conversation: Address) -> None:
+        """Let /undo know of a change that the person made."""
+        if undo := self._host.get("undo"):
+            undo.record(tx, effect, conversation)
 
 
 def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:

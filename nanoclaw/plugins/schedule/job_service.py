@@ -185,14 +185,28 @@ class JobService:
         """Also one that has fired, and waits for an answer."""
         answerable = {job.id: job for _, job in self._jobs.open() if self._is_shown(job)}
         job = answerable.get(id_) or self.job(id_)
-        self._set(tx, job, "removed", None)
+        rows.remove(tx, job.id)
+        tx.after(self._changed)
         return f"Removed: {_name(job)}."
+
+    def bring_back(self, tx: Tx, id_: int) -> str:
+        """Undo `remove`. What was due meanwhile of a job that comes again is left out."""
+        now, job = self._host.now(), self._jobs.removed(id_)
+        if job is None:
+            raise ScheduleError(f"There is no job {id_} that was removed.")
+        with time_refusals():
+            reading = job.reading
+            due = reading.when if isinstance(reading, time_words.At) else time_words.upcoming(reading, now)
+        state = rows.bring_back(tx, job, due, now)
+        tx.after(self._changed)
+        when = {"done": "not answered yet", "paused": "paused"}.get(state) or _when(job, now)
+        return f"Back again: {_name(job)}, {when}."
 
     def remove_all_of(self, tx: Tx, creator: str) -> int:
         """End the jobs of somebody who is not let in any more; how many."""
         theirs = [job for job in self._jobs.all() if job.creator == creator]
         for job in theirs:
-            self._set(tx, job, "removed", None)
+            rows.remove(tx, job.id)
         return len(theirs)
 
     def pause(self, tx: Tx, id_: int) -> str:

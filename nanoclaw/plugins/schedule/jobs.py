@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from nanoclaw import time_words
 from nanoclaw.core.messages import Address
@@ -125,6 +125,11 @@ class Jobs:
         found = self._jobs("id = ? AND state <> 'removed'", id_)
         return found[0] if found else None
 
+    def removed(self, id_: int) -> Job | None:
+        """One that was removed and can be brought back."""
+        found = self._jobs("id = ? AND state = 'removed' AND removed_from IS NOT NULL", id_)
+        return found[0] if found else None
+
     def all(self, limit: int = -1, target: Address | None = None) -> list[Job]:
         """Those that are not over, of one conversation or of all, the next one first."""
         where, values = _going_on(target)
@@ -240,6 +245,29 @@ def set_state(tx: Tx, id_: int, state: JobState, next_due: datetime | None) -> N
         _close(tx, id_)
 
 
+def remove(tx: Tx, id_: int) -> None:
+    """End a job for good, but for `bring_back`."""
+    sql = "UPDATE jobs SET removed_from = state, state = 'removed', next_due = NULL, failures = 0 WHERE id = ?"
+    tx.execute(sql, id_)
+    _close(tx, id_)
+
+
+def bring_back(tx: Tx, job: Job, next_due: datetime, now: datetime) -> JobState:
+    """Put a removed job back as it was, due then; its state. A reminder that had come for the last time can be answered
+    again."""
+    ((state,),) = tx.execute("UPDATE jobs SET state = removed_from WHERE id = ? RETURNING state", job.id)
+    if state != "done":
+        tx.execute("UPDATE jobs SET next_due = ? WHERE id = ?", stamp(next_due), job.id)
+        return cast(JobState, state)
+    nag = stamp(now + timedelta(seconds=job.nag_seconds))
+    sql = (
+        "UPDATE occurrences SET number = job, again = CASE WHEN nags_left > 0 THEN ? END WHERE id ="
+        " (SELECT max(id) FROM occurrences WHERE job = ? AND state = 'sent')"
+    )
+    tx.execute(sql, nag, job.id)
+    return "done"
+
+
 def put_forward(tx: Tx, id_: int, next_due: datetime) -> None:
     """Let it be due earlier than was thought."""
     tx.execute("UPDATE jobs SET next_due = ? WHERE id = ? AND state = 'active'", stamp(next_due), id_)
@@ -339,14 +367,11 @@ def end_task(
     tx.execute(sql, job.failures + 1 if error else 0, state, job.id)
 
 
-def acknowledge(tx: Tx, occurrences: Sequence[Occurrence], *, stop: bool = False) -> None:
-    """Close reminders; with `stop` their jobs do not fire again."""
+def acknowledge(tx: Tx, occurrences: Sequence[Occurrence]) -> None:
+    """Close reminders."""
     for one in occurrences:
         sql = "UPDATE occurrences SET state = 'acknowledged', number = NULL, again = NULL, nags_left = 0 WHERE id = ?"
         tx.execute(sql, one.id)
-        if stop:
-            sql = "UPDATE jobs SET state = 'removed', next_due = NULL WHERE id = ? AND state <> 'done'"
-            tx.execute(sql, one.job)
 
 
 def snooze(tx: Tx, occurrences: Sequence[Occurrence], until: datetime) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.messages import Address, Effect, Inbound, Outbound
 from nanoclaw.core.plugin import (
     EVERYBODY,
     Command,
@@ -22,7 +22,7 @@ from nanoclaw.core.plugin import (
     Tx,
 )
 from nanoclaw.core.tool import Tool
-from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL
+from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
 from nanoclaw.plugins.schedule.tool import cron_tool
 from nanoclaw.silence_token import spoken
 
@@ -135,8 +135,11 @@ class Schedule(Plugin):
         said = answer(inbound, tx, self._jobs, self._host.now())
         if said is None:
             return None
+        for job in said.stopped:
+            effect = Effect("stop", REMOVED, f"job {job.id}", f"Stopped: {job.name} “{job.short}”")
+            self._said.record(tx, effect, inbound.conversation or inbound.address)
         tx.after(self._loop.changed)
-        return Reply(said)
+        return Reply(said.text)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if turn.address.channel not in (CHANNEL, REHEARSAL):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from nanoclaw import time_words
 from nanoclaw.core.channel import Place
@@ -84,8 +85,15 @@ def length(text: str) -> timedelta | None:
     return timedelta(seconds=int(found[1]) * _UNITS[found[2][0].lower()]) if found else None
 
 
-def answer(inbound: Inbound, tx: Tx, jobs: Jobs, now: datetime) -> str | None:
-    """Do what a message says to a reminder: what is answered; None for anything else, which is for the model."""
+class Answered(NamedTuple):
+    """What is said to somebody who answered a reminder, and the jobs that do not come again."""
+
+    text: str
+    stopped: tuple[Job, ...] = ()
+
+
+def answer(inbound: Inbound, tx: Tx, jobs: Jobs, now: datetime) -> Answered | None:
+    """Do what a message says to a reminder; None for anything else, which is for the model."""
     found = _ANSWER.fullmatch(inbound.message.text.strip().rstrip(".!"))
     if found is None:
         return None
@@ -96,12 +104,12 @@ def answer(inbound: Inbound, tx: Tx, jobs: Jobs, now: datetime) -> str | None:
         number, rest = None, f"{number} {rest}"
     chosen = _meant(jobs, inbound, number, bool(found["all"]), now)
     if not chosen:
-        return _not_theirs(jobs, number, inbound.address) if number else None
+        return Answered(_not_theirs(jobs, number, inbound.address)) if number else None
     if len(chosen) > 1 and not found["all"]:
         listed = ", ".join(f"{one.number} ({job.short})" for one, job in chosen)
-        return f"Which one? {listed}. Say “{verb} {chosen[0][0].number}{' ' + rest if rest else ''}”."
+        return Answered(f"Which one? {listed}. Say “{verb} {chosen[0][0].number}{' ' + rest if rest else ''}”.")
     if verb == "snooze":
-        return _snooze(tx, chosen, rest, now)
+        return Answered(_snooze(tx, chosen, rest, now))
     return _acknowledge(tx, chosen, stop=verb == "stop")
 
 
@@ -149,13 +157,15 @@ def _snooze(tx: Tx, chosen: list[tuple[Occurrence, Job]], rest: str, now: dateti
     return f"Again {time_words.in_words(until, now, zone)}: {said}"
 
 
-def _acknowledge(tx: Tx, chosen: list[tuple[Occurrence, Job]], *, stop: bool) -> str:
-    rows.acknowledge(tx, [one for one, _ in chosen], stop=stop)
+def _acknowledge(tx: Tx, chosen: list[tuple[Occurrence, Job]], *, stop: bool) -> Answered:
+    rows.acknowledge(tx, [one for one, _ in chosen])
     said = "; ".join(job.short for _, job in chosen)
     if not stop:
-        return f"Done: {said}."
-    repeats = any(job.state in ("active", "paused") for _, job in chosen)
-    return f"Stopped: {said}.{' It does not come again.' if repeats else ''}"
+        return Answered(f"Done: {said}.")
+    stopped = tuple(job for _, job in chosen if job.state in ("active", "paused"))
+    for job in stopped:
+        rows.remove(tx, job.id)
+    return Answered(f"Stopped: {said}.{' It does not come again.' if stopped else ''}", stopped)
 
 
 def _person(address: Address) -> tuple[str, str, str]:

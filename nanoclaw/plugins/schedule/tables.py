@@ -11,6 +11,9 @@ REHEARSAL = "rehearsal"
 EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})
 """Profiles that see the jobs of all conversations; any other has those of its own."""
 
+CHANGED, REMOVED = "job change", "job removal"
+"""Kinds of effects that made no job; one that did is a "job". Jobs made and removed can be undone."""
+
 MIGRATIONS = (
     """
     CREATE TABLE IF NOT EXISTS jobs (           -- what is to happen later; times are UTC
@@ -55,10 +58,11 @@ MIGRATIONS = (
     CREATE INDEX IF NOT EXISTS occurrences_of_inbox ON occurrences (inbox) WHERE inbox IS NOT NULL;
     CREATE INDEX IF NOT EXISTS occurrences_firing ON occurrences (job) WHERE state = 'firing';
     """,
+    "ALTER TABLE jobs ADD COLUMN removed_from TEXT",  # its state before it was removed
 )
 
 MARKS = (
     *("jobs.kind", "jobs.schedule", "jobs.rule", "jobs.zone", "jobs.anchor", "jobs.channel", "jobs.chat"),
-    *("jobs.creator", "jobs.on_miss", "jobs.state", "jobs.next_due"),
+    *("jobs.creator", "jobs.on_miss", "jobs.state", "jobs.next_due", "jobs.removed_from"),
     *("occurrences.due", "occurrences.state", "occurrences.fired", "occurrences.again"),
 )

@@ -10,14 +10,11 @@ from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.core.tool import OPEN_TO, Tool, ToolContext, tool
-from nanoclaw.plugins.schedule.tables import CHANNEL, EVERYWHERE
+from nanoclaw.plugins.schedule.tables import CHANGED, CHANNEL, EVERYWHERE, REMOVED
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.job_service import JobService
     from nanoclaw.plugins.schedule.jobs import Job
-
-CHANGED = "job change"
-"""The kind of an effect that made no job; one that did is a "job", and can be undone."""
 
 
 def cron_tool(host: Host) -> Tool:
@@ -60,7 +57,7 @@ def cron_tool(host: Host) -> Tool:
         number, acts = id, {"remove": service.remove, "pause": service.pause, "resume": service.resume}
         act: Callable[[Tx, int], str] = acts.get(action, service.run)
         said = await context.write(lambda tx: act(tx, number))
-        context.report(Effect("cron", CHANGED, f"job {number}", said))
+        context.report(Effect("cron", _kind(action), f"job {number}", said))
         return said
 
     example = ToolExample(
@@ -83,4 +80,8 @@ def _effect(named: dict[str, Any]) -> Effect | None:
         return None
     if named["action"] == "add":
         return Effect("cron", "job", "", f"set a {named.get('kind', 'reminder')}")
-    return Effect("cron", CHANGED, "", f"{named['action']} a job")
+    return Effect("cron", _kind(named["action"]), "", f"{named['action']} a job")
+
+
+def _kind(action: str) -> str:
+    return REMOVED if action == "remove" else CHANGED

@@ -106,6 +106,10 @@ class FileVersions:
             if done.before != done.after:
                 self._write(tx, partial(self._log.add, effect=replace(done, state="done"), conversation=conversation))
 
+    def record(self, tx: Tx, effect: Effect, conversation: Address) -> None:
+        """Write a change of something else that no turn made into the audit log."""
+        self._log.add(tx, replace(effect, state="done"), conversation)
+
     # --- taking back -------------------------------------------------------------------------------------------------
 
     def take_back(self, effect: Effect, tx: Tx | None = None) -> None:

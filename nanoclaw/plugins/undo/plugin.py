@@ -165,7 +165,7 @@ class Undo(Plugin):
 
         Raises WorkspaceError when it could be, but not as things are.
         """
-        if effect.state == "done" and effect.kind in ("forgetting", "job"):
+        if effect.state == "done" and effect.kind in ("forgetting", "job", "job removal"):
             try:
                 said = self._by_others(tx, effect)
             except NanoclawError:  # the ten minutes are over, or the job is
@@ -184,8 +184,10 @@ class Undo(Plugin):
         if effect.kind == "forgetting":
             forget = self._host.get("forget")
             return str(forget.undo(tx)) if forget else ""
-        schedule = self._host.get("schedule")
-        return str(schedule.remove(tx, int(effect.target.removeprefix("job ")))) if schedule else ""
+        schedule, number = self._host.get("schedule"), int(effect.target.removeprefix("job "))
+        if schedule is None:
+            return ""
+        return str(schedule.remove(tx, number) if effect.kind == "job" else schedule.bring_back(tx, number))
 
 
 def line_after_turn(effects: Sequence[Effect]) -> str:
