@@ -1,61 +1,111 @@
-"""Fill a conversation through the store's own door, then time it in a process that has all imports behind it.
+"""CPU of a turn in conversations of any length, in a process that has all imports behind it and one model on loopback.
 
-Usage: NANOCLAW_HOME=FOLDER long_session.py MESSAGES. Prints two CPU times in milliseconds: how much more an answer
-takes in the long conversation than in a new one, and how much of it is loading.
+Usage: NANOCLAW_HOME=FOLDER long_session.py turns MESSAGES | grown TURNS | one_shot MESSAGES. Prints JSON, times in
+milliseconds: `turns` the median of a turn in a conversation that is in memory, and of the first one, which loads it;
+`grown` the medians of the first and of the last 50 turns of a new conversation; `one_shot` how much more `-m` takes in
+the long conversation than in a new one, and how much of it is loading.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import json
 import os
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parent))
+from durability import Crowd, clock, live
 
 from nanoclaw.cli import run
-from nanoclaw.core.events import TurnEnded
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.tx import Transactions
 
-ADDRESS = Address("terminal", "long")
 MESSAGES_A_TURN = 5
+MODEL = "openai/bench"
 
 
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-def fill(store: Store, turns: int) -> None:
+def fill(address: Address, messages: int) -> None:
     """Turns as they happen: metadata, a question, a call with its result, an answer."""
-    inbox, session = Inbox(store, clock), Sessions(store, clock).of(ADDRESS)
-    for number in range(turns):
+    store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
+    store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
+    transactions = Transactions(store, clock)
+    sessions = Sessions(transactions)
+    session = sessions.of(address)
+    for number in range(messages // MESSAGES_A_TURN):
         said = UserMessage(f"Question {number}: what does line {number} of the plan say?", clock())
-        row = inbox.accept(Inbound(ADDRESS, "owner", f"bench-{number}", said))
+        inbound = Inbound(address, "owner", f"bench-{number}", said, role="owner")
+        with transactions.open() as tx:
+            row = tx.deliver(inbound)
         assert row is not None
-        journal = session.begin_turn([row], (UserMessage(f"[metadata {number}]", clock(), "runtime"), said))
+        framed = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
+        journal = session.begin_turn(sessions.next_turn(), [row], framed)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan.md", "offset": {number}, "limit": 1}}')
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
-        journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model="openai/gpt-5"), result))
+        journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage(f"Line {number} says to water the plants and to call back.", clock())
-        journal.end(TurnEnded(answer.text, "answered"), (answer,), None, "openai/gpt-5")
+        journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
+    store.close()
 
 
-def loading(store: Store, messages: int) -> float:
+def turns(messages: str) -> dict[str, float]:
+    fill(Address(Crowd.name, "long"), int(messages))
+
+    async def measured() -> list[float]:
+        async with live() as life:
+            return [await _turn(life) for _ in range(25)]
+
+    first, *others = asyncio.run(measured())
+    return {"first": first, "median": median(others)}
+
+
+def grown(turns: str) -> dict[str, float]:
+    async def measured() -> list[float]:
+        async with live() as life:
+            return [await _turn(life) for _ in range(int(turns))]
+
+    times = asyncio.run(measured())
+    return {"first": median(times[:50]), "last": median(times[-50:])}
+
+
+async def _turn(life) -> float:  # type: ignore[no-untyped-def]
+    started = time.process_time()
+    await life.ask("long", "Any news?")
+    await life.app.conversations.idle()
+    return (time.process_time() - started) * 1000
+
+
+def one_shot(messages: str) -> dict[str, float]:
+    address = Address("terminal", "long")
+    fill(address, int(messages))
+    load = _loading(address, int(messages))
+    _answering("warm")
+    pairs = [(_answering(address.chat), _answering(f"new-{number}")) for number in range(15)]
+    more = min(one for one, _ in pairs) - min(other for _, other in pairs)
+    return {"more": more * 1000, "loading": load * 1000}
+
+
+def _loading(address: Address, messages: int) -> float:
     """The best of several: noise only adds."""
     times = []
+    store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
     for _ in range(9):
         started = time.process_time()
-        session = Sessions(store, clock).of(ADDRESS)
-        times.append(time.process_time() - started)
+        session = Sessions(Transactions(store, clock)).of(address)
         assert len(session.history) == messages
+        times.append(time.process_time() - started)
+    store.close()
     return min(times)
 
 
-def answering(session: str) -> float:
+def _answering(session: str) -> float:
     """One `nanoclaw -m hi`, without the start of the process."""
     started = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -64,16 +114,9 @@ def answering(session: str) -> float:
 
 
 def main() -> None:
-    messages = int(sys.argv[1])
-    store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
-    store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
-    fill(store, messages // MESSAGES_A_TURN)
-    load = loading(store, messages)
-    store.close()
-    answering("warm")
-    pairs = [(answering(ADDRESS.chat), answering(f"new-{number}")) for number in range(15)]
-    more = min(one for one, _ in pairs) - min(other for _, other in pairs)
-    print(f"{more * 1000:.0f} {load * 1000:.0f}")
+    name, argument = sys.argv[1:]
+    measure = {"turns": turns, "grown": grown, "one_shot": one_shot}[name]
+    print(json.dumps(measure(argument)))
 
 
 if __name__ == "__main__":

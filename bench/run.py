@@ -164,7 +164,7 @@ def long_session(bench: Bench) -> Iterator[Row]:
     bench.server.script()
     bench.ask(env, "--session", "warm")
     bench.server.script()
-    timed = run([PYTHON, str(HERE / "long_session.py"), str(STORED)], env).output.split()
+    timed = _timed(env, "one_shot", STORED)
     sent = next(body["messages"] for body in bench.server.bodies if len(body["messages"]) > STORED)
     said = [message for message in sent if message["role"] != "system"]
     lost = STORED + 2 - len(said)  # the new message and its metadata come on top
@@ -179,9 +179,22 @@ def long_session(bench: Bench) -> Iterator[Row]:
     yield (
         f"a session of {STORED:,} stored messages next to a new one",
         "≤ 30 ms CPU more, nothing lost",
-        f"{timed[0]} ms more ({timed[1]} of them loading){by_count}; as whole commands {whole:.0f} ms, which is noisy; "
+        f"{timed['more']:.0f} ms more ({timed['loading']:.0f} of them loading){by_count}; as whole commands {whole:.0f} ms, which is noisy; "
         f"{lost} messages lost, {complete} of {STORED // 5} questions sent",
         "nanobot classic 1.0 s; nanobot 0.3.5 drops the history",
+    )
+
+
+def lengths(bench: Bench) -> Iterator[Row]:
+    bench.server.script()
+    found = {length: _timed(bench.home(f"length-{length}"), "turns", length) for length in (0, 500, 20_000)}
+    grown = _timed(bench.home("grown"), "grown", 500)
+    each = ", ".join(f"{times['median']:.1f} ms at {length:,}" for length, times in found.items())
+    yield (
+        "a turn in a conversation of so many messages, in a running process",
+        "≤ 20 ms CPU, flat",
+        f"{each}; {grown['first']:.1f} ms in the first and {grown['last']:.1f} in the last 50 of 500 turns",
+        "",
     )
 
 
@@ -212,6 +225,11 @@ def lasting(bench: Bench) -> Iterator[Row]:
 
 
 # --- what they are made of -------------------------------------------------------------------------------------------
+
+
+def _timed(env: dict[str, str], what: str, number: int) -> dict[str, float]:
+    output = run([PYTHON, str(HERE / "long_session.py"), what, str(number)], env).output
+    return json.loads(output.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def _rounds(bench: Bench, env: dict[str, str], tool: str, arguments: Callable[[int], dict[str, Any]]) -> list[float]:
@@ -278,6 +296,7 @@ def main() -> None:
         "rounds": rounds,
         "bodies": bodies,
         "long_session": long_session,
+        "lengths": lengths,
         "prompt": prompt,
         "durability": lasting,
     }

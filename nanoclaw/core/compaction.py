@@ -15,7 +15,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.context import ContextBuilder, recent_talk
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.events import Event, Notice
-from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, ToolSpec, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.metadata import escape
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.store.compactions import shortened
@@ -39,7 +39,7 @@ from nanoclaw.core.summary import (
     why_nothing,
     with_what_was_lost,
 )
-from nanoclaw.core.token_estimate import MESSAGE, estimate, estimate_message, estimate_request
+from nanoclaw.core.token_estimate import estimate, estimate_message, estimate_request
 from nanoclaw.core.turn import RunningTurn
 
 SUMMARY_TOKENS = 4_000
@@ -104,21 +104,16 @@ class Shrink:
         self._means, self._turn, self._model_call = means, turn, turn.model_call
         self._session: Session = turn.session
         self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
-        self._counted: tuple[int, float] = (0, 0)  # messages, and the tokens of a request with them
-        self._fixed = 0  # tokens of what stands before the messages
 
     async def __call__(self, error: ContextTooLong | None = None) -> bool:
         """Make room if a request would be too long, or was with this `error`. Whether it became shorter."""
         window = self._learn(error, self._session.history) if error else self._window
         if window is None:
             return False
-        if not error and (self._surely_fits(room_of(window)) or self._count() <= room_of(window)):
-            return False
         before = self._tokens()
-        try:
-            await self._make_room(window, error is not None)
-        finally:
-            self._counted = (0, 0)
+        if not error and before <= room_of(window):
+            return False
+        await self._make_room(window, error is not None)
         return self._tokens() < before
 
     async def by_hand(self, focus: str) -> str:
@@ -154,33 +149,13 @@ class Shrink:
     def _factor(self) -> float:
         return self._model_call.factor() * self._scale
 
-    def _surely_fits(self, room: int) -> bool:
-        """A quick look, by characters: hardly any text has two tokens to each."""
-        self._fixed = self._fixed or self._tokens(())
-        characters = 0
-        for message in self._session.history:
-            characters += len(message.text)
-            if isinstance(message, AssistantMessage):
-                characters += sum(len(call.arguments) for call in message.tool_calls)
-            elif message.images:
-                return False
-        return self._fixed + 2 * characters * self._factor + MESSAGE * len(self._session.history) < room
-
-    def _count(self) -> float:
-        """The tokens of a request now; of a history that grew only what is new is counted."""
-        history = self._session.history
-        messages, tokens = self._counted
-        if 0 < messages <= len(history):
-            tokens += sum(map(self._size, history[messages:]))
-        else:
-            tokens = self._tokens()
-        self._counted = (len(history), tokens)
-        return tokens
-
     def _tokens(self, history: Sequence[Message] | None = None) -> int:
-        messages = self._session.history if history is None else history
-        system, tools = self._turn.system, self._specs
-        return round(estimate_request(system, tools, messages, self._model) * self._factor)
+        """The tokens of a request now, or of one with another history."""
+        session, system = self._session, SystemPrompt(self._turn.system)
+        messages = session.history if history is None else history
+        memo = session.memo if history is None else None
+        request = ModelRequest(system, tuple(messages), self._specs, memo=memo)
+        return round(estimate_request(request, self._model) * self._factor)
 
     def _size(self, message: Message) -> float:
         return estimate_message(message, self._model) * self._factor

@@ -9,7 +9,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from nanoclaw.core.provider import HistoryMemo
 
 Origin = str
 """The author of a user message: "person", or the plugin that did ("job", "heartbeat", "delegate" …); "runtime" is the
@@ -183,7 +186,7 @@ class Limits:
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelRequest:
     """`model` is filled in for those who judge a request, with the `factor` by which its count of tokens differs from
-    an estimate."""
+    an estimate. `memo` is that of the conversation whose `history` this is, if there is one."""
 
     system: SystemPrompt
     history: tuple[Message, ...]
@@ -191,6 +194,7 @@ class ModelRequest:
     limits: Limits = Limits()
     model: str = ""
     factor: float = 1.0
+    memo: HistoryMemo | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.system, str):  # a plugin's plain text

@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
@@ -16,6 +16,7 @@ from nanoclaw.core.messages import (
     Image,
     Message,
     ModelRequest,
+    SystemPrompt,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -23,6 +24,7 @@ from nanoclaw.core.messages import (
 )
 
 OnEvent = Callable[[Event], None]
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,32 @@ class Provider(Protocol):
     async def aclose(self) -> None: ...
 
 
+class HistoryMemo:
+    """What follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so each is
+    worked on once; all goes when the conversation leaves memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[object, tuple[object, ...], Any]] = {}
+
+    def state(
+        self,
+        key: Hashable,
+        about: object,
+        messages: tuple[object, ...],
+        count: int,
+        begin: Callable[[], State],
+        add: Callable[[State, Sequence[Any], range], None],
+    ) -> State:
+        """The state after the first `count` messages. `add` takes in what is new of them; all is taken in anew, after
+        `begin`, where they do not go on from those of the last time, or it was `about` something else."""
+        was_about, known, state = self._kept.pop(key, (about, (), None))
+        if state is None or was_about != about or len(known) > count or known != messages[: len(known)]:
+            known, state = (), begin()
+        add(state, messages, range(len(known), count))
+        self._kept[key] = (about, messages[:count], state)
+        return state  # type: ignore[no-any-return]
+
+
 AddOpaque = Callable[[dict[str, Any], AssistantMessage], None]
 
 
@@ -66,25 +94,57 @@ def chat_messages(
 
     `add_opaque` is given each answer in this form, and the answer itself, whose `opaque` it may add.
     """
-    messages: list[dict[str, Any]] = []
-    if request.system.text:
-        messages.append({"role": "system", "content": whole(request.system.text)})
-    shown: list[Image] = []  # pictures of tool results: only a user message may hold them in this form
-    for message in legal(request.history):
-        if shown and not isinstance(message, ToolResult):
-            messages.append(_shown_by_tools(shown))
-            shown = []
-        wire = chat_message(message, vision=vision)
-        messages.append(wire)
-        if add_opaque and isinstance(message, AssistantMessage):
-            add_opaque(wire, message)
-        if vision and isinstance(message, ToolResult):
-            shown += message.images
-    if shown:
-        messages.append(_shown_by_tools(shown))
-    if not messages or messages[-1]["role"] not in ("user", "tool"):
-        messages.append({"role": "user", "content": GO_ON})  # an answer at the end would be taken for a begun one
-    return messages
+    form, history = ChatForm(vision, add_opaque), request.history
+    messages = system_message(request.system)
+    for position in range(len(history)):
+        messages += form.of(history, position)
+    return messages + form.end()
+
+
+def system_message(system: SystemPrompt) -> list[dict[str, Any]]:
+    """None where there is no text."""
+    return [{"role": "system", "content": whole(system.text)}] if system.text else []
+
+
+class ChatForm:
+    """Puts one message of a history after the other into the OpenAI chat form."""
+
+    def __init__(self, vision: bool = True, add_opaque: AddOpaque | None = None) -> None:
+        self._vision, self._add_opaque = vision, add_opaque
+        self._legal = LegalForm()
+        self._shown: tuple[Image, ...] = ()  # of tool results: only a user message may hold pictures in this form
+        self._last_role = ""
+
+    def copy(self) -> ChatForm:
+        other = ChatForm(self._vision, self._add_opaque)
+        other._legal, other._shown, other._last_role = self._legal.copy(), self._shown, self._last_role
+        return other
+
+    def of(self, history: Sequence[Message], position: int) -> list[dict[str, Any]]:
+        """What stands for the message at that position, after all before it."""
+        messages: list[dict[str, Any]] = []
+        for message in self._legal.of(history, position):
+            if not isinstance(message, ToolResult):
+                messages += self._pictures()
+            wire = chat_message(message, vision=self._vision)
+            messages.append(wire)
+            if self._add_opaque and isinstance(message, AssistantMessage):
+                self._add_opaque(wire, message)
+            if self._vision and isinstance(message, ToolResult):
+                self._shown += message.images
+        if messages:
+            self._last_role = messages[-1]["role"]
+        return messages
+
+    def end(self) -> list[dict[str, Any]]:
+        """What is still to stand at the end of a request: an answer there would be taken for a begun one."""
+        if self._shown or self._last_role in ("user", "tool"):
+            return self._pictures()
+        return [{"role": "user", "content": GO_ON}]
+
+    def _pictures(self) -> list[dict[str, Any]]:
+        shown, self._shown = self._shown, ()
+        return [_shown_by_tools(shown)] if shown else []
 
 
 def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
@@ -122,29 +182,47 @@ def image_url(image: Image) -> str:
     return f"data:{image.mime};base64,{b64encode(image.data).decode('ascii')}"
 
 
-def legal(history: tuple[Message, ...]) -> tuple[Message, ...]:
+def legal(history: Sequence[Message]) -> tuple[Message, ...]:
     """The history in a form that every provider accepts; what is legal already stays the same object.
 
     It begins with a user; each call has an id of its own and is followed by its result, in the order of the calls; no
     result stands alone, nothing is empty, arguments are JSON objects and text is Unicode. Only what stands before a
     message decides its form, so that a longer history begins with the same messages.
     """
-    repaired: list[Message] = []
-    used: set[str] = set()
-    for position, message in enumerate(history):
+    form = LegalForm()
+    return tuple(message for position in range(len(history)) for message in form.of(history, position))
+
+
+class LegalForm:
+    """Puts one message of a history after the other into its legal form. Results follow their answer at once, so that
+    all before the newest answer is settled."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._has_begun = False
+
+    def copy(self) -> LegalForm:
+        other = LegalForm()
+        other._used, other._has_begun = set(self._used), self._has_begun
+        return other
+
+    def of(self, history: Sequence[Message], position: int) -> list[Message]:
+        """What stands for the message at that position, after all before it."""
+        message, legal = history[position], list[Message]()
         match message:
             case UserMessage():
-                repaired.append(_legal_user(message))
+                legal.append(_legal_user(message))
             case AssistantMessage():
-                if not repaired:
-                    repaired.append(UserMessage("(what was said before is left out)", message.at, "runtime"))
+                if not self._has_begun:
+                    legal.append(UserMessage("(what was said before is left out)", message.at, "runtime"))
                 for part in _parts_of(message):
-                    answer = _legal_answer(part, used)
-                    repaired.append(answer)
-                    repaired += _results_of(part, answer, history, position + 1)
+                    answer = _legal_answer(part, self._used)
+                    legal.append(answer)
+                    legal += _results_of(part, answer, history, position + 1)
             case ToolResult():
                 pass  # stands with its call, or alone and then nowhere
-    return tuple(repaired)
+        self._has_begun = self._has_begun or bool(legal)
+        return legal
 
 
 def plain_id(identity: str, longest: int = 40) -> str:
@@ -241,7 +319,7 @@ def _legal_arguments(text: str) -> str:
 
 
 def _results_of(
-    asked: AssistantMessage, answer: AssistantMessage, history: tuple[Message, ...], start: int
+    asked: AssistantMessage, answer: AssistantMessage, history: Sequence[Message], start: int
 ) -> list[ToolResult]:
     """One result for each call of `answer`, found by the ids of `asked` from `start` on, until the next answer."""
     if not asked.tool_calls:
@@ -276,5 +354,5 @@ def _with_notes(text: str, images: tuple[Image, ...], note: str) -> str:
     return "\n".join([*notes, text]) if notes else text
 
 
-def _shown_by_tools(images: list[Image]) -> dict[str, Any]:
-    return {"role": "user", "content": _content("(the images of the results above)", tuple(images), vision=True)}
+def _shown_by_tools(images: tuple[Image, ...]) -> dict[str, Any]:
+    return {"role": "user", "content": _content("(the images of the results above)", images, vision=True)}

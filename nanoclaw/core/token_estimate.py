@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolSpec, Usage
-from nanoclaw.core.provider import chat_tools
+from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, Usage
+from nanoclaw.core.provider import HistoryMemo, chat_tools
 from nanoclaw.core.store.usage import Call
 
 MESSAGE, CALL = 4, 8
@@ -21,22 +22,41 @@ LOWEST, HIGHEST = 0.5, 2.0
 
 def estimate(text: str) -> int:
     """Tokens of a text as o200k has them, 5 % off on average and up to 35 % for 3,000 characters of an odd kind."""
+    return max(1, round(_weight(text))) if text else 0
+
+
+def _weight(text: str) -> float:
     classes = (" " + text).encode("utf-8", "surrogatepass").translate(_CLASSES)
     tokens = sum(weight * classes.count(pattern) for pattern, weight in _ASCII)
     if not text.isascii():
         tokens += sum(weight * classes.count(pattern) for pattern, weight in _BEYOND)
-    return max(1, round(tokens)) if text else 0
+    return tokens
 
 
-def estimate_request(system: str, tools: Sequence[ToolSpec], messages: Iterable[Message], model: str = "") -> int:
+def estimate_request(request: ModelRequest, model: str = "") -> int:
     """Tokens of a whole request; the model's name says how its provider counts pictures."""
-    around, texts = 0, [json.dumps(chat_tools(tuple(tools)), ensure_ascii=False)] if tools else []
-    texts.append(system)
-    for message in messages:
-        frame, own = _parts(message, model)
-        around += frame
-        texts += own
-    return around + estimate(" ".join(filter(None, texts)))  # one text of a long history, as each costs 20 look-ups
+    tools = json.dumps(chat_tools(request.tools), ensure_ascii=False) if request.tools else ""
+    before = " ".join(filter(None, (tools, request.system.text)))
+    memo, history = request.memo or HistoryMemo(), request.history
+    by_tiles = model.startswith("openai/")
+    counted = memo.state("tokens", by_tiles, history, len(history), partial(_Counted, model), _Counted.add)
+    return counted.around + max(0, round(counted.tokens + (_weight(before) if before else 0)))
+
+
+class _Counted:
+    """Tokens of the texts of some messages, and of all around them."""
+
+    def __init__(self, model: str) -> None:
+        self._model, self.around, self.tokens = model, 0, 0.0
+
+    def add(self, messages: Sequence[Message], positions: range) -> None:
+        texts: list[str] = []
+        for position in positions:
+            around, own = _parts(messages[position], self._model)
+            self.around += around
+            texts += own
+        if text := " ".join(filter(None, texts)):  # one text of many, as each costs 20 look-ups
+            self.tokens += _weight(text)
 
 
 def estimate_message(message: Message, model: str = "") -> int:
@@ -84,7 +104,7 @@ class Calibration:
         usage = answer.usage if answer else None
         if usage and not first:
             return Call(model, usage)
-        estimated = estimate_request(request.system.text, request.tools, request.history, model)
+        estimated = estimate_request(request, model)
         if usage:
             self.learn(model, estimated, usage.input_tokens)
             return Call(model, usage, estimated)

@@ -229,7 +229,8 @@ class RunningTurn:
         if self.session.forgot != self._forgot:  # what was forgotten must not be sent again
             self._forgot = self.session.forgot
             self.snapshot = prompt_snapshot.load(self.session.snapshot_text) or self.snapshot
-        request = ModelRequest(self.snapshot.system, self.history, self.snapshot.tools, self.limits)
+        snapshot, memo = self.snapshot, self.session.memo
+        request = ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=memo)
         self._restarts = False
         self._request = asyncio.create_task(self.model_call.complete(request, stream))
         try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
@@ -15,6 +17,7 @@ from nanoclaw.core.messages import (
     AssistantMessage,
     Finish,
     Image,
+    Message,
     ModelRequest,
     SystemPrompt,
     ToolCall,
@@ -23,10 +26,11 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.provider import GO_ON, SIGHTED, OnEvent, Sight, has_images, legal, plain_id, whole
+from nanoclaw.core.provider import GO_ON, SIGHTED, LegalForm, OnEvent, Sight, has_images, plain_id, whole
 from nanoclaw.providers.chat_answer import distinct, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.wire import messages_json, object_json
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -114,17 +118,18 @@ class Anthropic:
             body["tools"] = [_wire_tool(tool) for tool in request.tools]
         if system := wire_system(request.system):
             body["system"] = system
-        body["messages"] = wire_messages(request, vision=habits.vision, echo=habits.echo)
+        after: dict[str, Any] = {}
         limit = request.limits.output_tokens
         if habits.thinking == "enabled":
-            body["thinking"] = {"type": "enabled", "budget_tokens": self._thinking_tokens}
+            after["thinking"] = {"type": "enabled", "budget_tokens": self._thinking_tokens}
             limit += self._thinking_tokens  # the budget counts as output
         elif habits.thinking == "adaptive":
-            body["thinking"] = {"type": "adaptive", "display": "summarized"}
+            after["thinking"] = {"type": "adaptive", "display": "summarized"}
             limit += self._thinking_tokens
-        body["max_tokens"] = min(limit, habits.output_tokens)
-        body["stream"] = True
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        after["max_tokens"] = min(limit, habits.output_tokens)
+        after["stream"] = True
+        about = (habits.vision, habits.echo)
+        return object_json(body, messages_json(request, self, about, partial(Turns, *about)), after)
 
 
 def wire_system(system: SystemPrompt) -> list[dict[str, Any]]:
@@ -138,25 +143,32 @@ def wire_system(system: SystemPrompt) -> list[dict[str, Any]]:
     return blocks
 
 
-def wire_messages(request: ModelRequest, *, vision: bool = True, echo: bool = True) -> list[dict[str, Any]]:
+class Turns:
     """Turns of the two sides alternating, all results of one answer in one turn, a breakpoint at the end."""
-    turns: list[dict[str, Any]] = []
-    for message in legal(request.history):
-        if isinstance(message, AssistantMessage):
-            role, blocks = "assistant", _answer_blocks(message, echo)
-        elif isinstance(message, ToolResult):
-            role, blocks = "user", [_result_block(message, vision)]
-        else:
-            role, blocks = "user", _user_blocks(message, vision)
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        else:
-            turns.append({"role": role, "content": blocks})
-    if not turns or turns[-1]["role"] == "assistant":
-        turns.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
-    last = turns[-1]["content"]
-    last[-1] = {**last[-1], "cache_control": _CACHE}
-    return turns
+
+    def __init__(self, vision: bool, echo: bool, legal: LegalForm | None = None) -> None:
+        self._vision, self._echo, self._legal = vision, echo, legal or LegalForm()
+
+    def copy(self) -> Turns:
+        return Turns(self._vision, self._echo, self._legal.copy())
+
+    def add(self, open: list[dict[str, Any]], history: Sequence[Message], position: int) -> None:
+        for message in self._legal.of(history, position):
+            if isinstance(message, AssistantMessage):
+                role, blocks = "assistant", _answer_blocks(message, self._echo)
+            elif isinstance(message, ToolResult):
+                role, blocks = "user", [_result_block(message, self._vision)]
+            else:
+                role, blocks = "user", _user_blocks(message, self._vision)
+            if open and open[-1]["role"] == role:
+                blocks = [*open.pop()["content"], *blocks]
+            open.append({"role": role, "content": blocks})
+
+    def end(self, open: list[dict[str, Any]]) -> None:
+        if not open or open[-1]["role"] == "assistant":
+            open.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+        *others, last = open[-1]["content"]
+        open[-1] = {"role": "user", "content": [*others, {**last, "cache_control": _CACHE}]}
 
 
 def _user_blocks(message: UserMessage, vision: bool) -> list[dict[str, Any]]:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
-from nanoclaw.core.messages import AssistantMessage, ModelRequest
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.provider import (
     SIGHTED,
+    ChatForm,
     OnEvent,
     Sight,
-    chat_messages,
     chat_tools,
     digest,
     has_images,
     legal,
     plain_id,
+    system_message,
     whole,
 )
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.wire import dump, messages_json, object_json
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]
@@ -118,53 +121,64 @@ class OpenAICompatible:
                 raise too_long(self._model, said, window)
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        """The request's bytes: what stays comes first, so that the next request begins with the same bytes."""
-        body: dict[str, Any] = {"model": self._wire_model}
-        if dialect.tool_mode == "json":
-            body |= _json_mode(request)
-        else:
-            if request.tools:
-                body["tools"] = chat_tools(request.tools)
-            body["messages"] = wire_messages(request, dialect, self._model)
-        body["stream"] = True
+        before: dict[str, Any] = {"model": self._wire_model}
+        after: dict[str, Any] = {"stream": True}
         if dialect.usage_option:
-            body["stream_options"] = {"include_usage": True}
+            after["stream_options"] = {"include_usage": True}
         if dialect.limit_field:
-            body[dialect.limit_field] = request.limits.output_tokens
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+            after[dialect.limit_field] = request.limits.output_tokens
+        if dialect.tool_mode == "json":
+            return dump({**before, **_json_mode(request), **after})
+        if request.tools:
+            before["tools"] = chat_tools(request.tools)
+        system = system_message(request.system)
+        if not dialect.system_role:
+            system = [{**message, "role": "user"} for message in system]
+        form = partial(ChatDialect, dialect, self._model)
+        return object_json(before, messages_json(request, self, dialect, form, system), after)
 
 
-def wire_messages(request: ModelRequest, dialect: Dialect, model: str) -> list[dict[str, Any]]:
-    """The chat form as this server wants it."""
+class ChatDialect:
+    """The chat form as a server with this dialect wants it."""
 
-    def add_opaque(wire: dict[str, Any], message: AssistantMessage) -> None:
-        _echo(wire, _opaque(message, model), dialect)
+    def __init__(self, dialect: Dialect, model: str, form: ChatForm | None = None) -> None:
+        self._dialect, self._model = dialect, model
+        self._form = form or ChatForm(dialect.vision, self._add_opaque if dialect.echo else None)
+        self._identity: Callable[[str], str] = _short_id if dialect.short_call_ids else plain_id
 
-    messages = chat_messages(request, vision=dialect.vision, add_opaque=add_opaque if dialect.echo else None)
-    identity: Callable[[str], str] = _short_id if dialect.short_call_ids else plain_id
-    for message in messages:
-        if "tool_call_id" in message:
-            message["tool_call_id"] = identity(message["tool_call_id"])
-        for call in message.get("tool_calls", ()):
-            call["id"] = identity(call["id"])
-    if not dialect.system_role and messages and messages[0]["role"] == "system":
-        messages[0]["role"] = "user"
-    return merge_turns(messages) if dialect.strict_roles or not dialect.system_role else messages
+    def copy(self) -> ChatDialect:
+        return ChatDialect(self._dialect, self._model, self._form.copy())
+
+    def add(self, open: list[dict[str, Any]], history: Sequence[Message], position: int) -> None:
+        self._put(open, self._form.of(history, position))
+
+    def end(self, open: list[dict[str, Any]]) -> None:
+        self._put(open, self._form.end())
+
+    def _put(self, open: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:
+        takes_turns = self._dialect.strict_roles or not self._dialect.system_role
+        for message in messages:
+            if "tool_call_id" in message:
+                message["tool_call_id"] = self._identity(message["tool_call_id"])
+            for call in message.get("tool_calls", ()):
+                call["id"] = self._identity(call["id"])
+            if takes_turns and open:
+                open[-1:] = _in_turn(open[-1], message)
+            else:
+                open.append(message)
+
+    def _add_opaque(self, wire: dict[str, Any], message: AssistantMessage) -> None:
+        _echo(wire, _opaque(message, self._model), self._dialect)
 
 
-def merge_turns(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with two in a row by one side joined, for templates that insist on taking turns."""
-    merged: list[dict[str, Any]] = []
-    for message in messages:
-        last = merged[-1] if merged else None
-        joins = last is not None and message["role"] == last["role"] and message["role"] in ("user", "assistant")
-        if last is not None and joins and not last.get("tool_calls"):
-            merged[-1] = {**last, **message, "content": _joined(last["content"], message["content"])}
-        else:
-            if last is not None and last["role"] == "tool" and message["role"] == "user":
-                merged.append({"role": "assistant", "content": "(stopped here)"})  # only an answer may follow a result
-            merged.append(message)
-    return merged
+def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two messages as one where they are by the same side, for templates that insist on taking turns."""
+    joins = message["role"] == last["role"] and message["role"] in ("user", "assistant")
+    if joins and not last.get("tool_calls"):
+        return [{**last, **message, "content": _joined(last["content"], message["content"])}]
+    if last["role"] == "tool" and message["role"] == "user":
+        return [last, {"role": "assistant", "content": "(stopped here)"}, message]  # only an answer may follow a result
+    return [last, message]
 
 
 def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect, str] | None:

@@ -75,7 +75,7 @@ class Model(ScriptedProvider):
 
 
 def tokens_of(request: ModelRequest) -> int:
-    return estimate_request(request.system.text, request.tools, request.history)
+    return estimate_request(request)
 
 
 def is_summary(request: ModelRequest) -> bool:

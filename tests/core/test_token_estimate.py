@@ -129,16 +129,17 @@ def test_a_picture_that_cannot_be_measured_counts_as_a_large_one(data: bytes) ->
 
 def test_a_request_counts_its_system_tools_messages_calls_and_pictures() -> None:
     tool = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
-    messages: list[Message] = [
+    kind = SystemPrompt("You are kind.")
+    messages: tuple[Message, ...] = (
         UserMessage("what is in a.txt?", NOON, images=(picture(750, 500),)),
         AssistantMessage("", NOON, (ToolCall("1", "read_file", '{"path": "a.txt"}'),)),
         ToolResult("1", "read_file", "apples and pears", NOON),
-    ]
+    )
     sizes = [
-        estimate_request("", (), ()),
-        estimate_request("You are kind.", (), ()),
-        estimate_request("You are kind.", (tool,), ()),
-        *(estimate_request("You are kind.", (tool,), messages[:count]) for count in (1, 2, 3)),
+        estimate_request(ModelRequest(SystemPrompt(""), ())),
+        estimate_request(ModelRequest(kind, ())),
+        estimate_request(ModelRequest(kind, (), (tool,))),
+        *(estimate_request(ModelRequest(kind, messages[:count], (tool,))) for count in (1, 2, 3)),
     ]
     assert sizes == sorted(set(sizes))
     assert sizes[3] - sizes[2] > 500
@@ -148,7 +149,7 @@ def test_a_request_is_counted_near_what_its_wire_form_is() -> None:
     messages = tuple(UserMessage(text, NOON) for text, _ in COUNTED.values())
     request = ModelRequest(SystemPrompt("You are kind."), messages)
     wire = sum(estimate(str(message["content"])) for message in chat_messages(request))
-    assert wire < estimate_request("You are kind.", (), messages) < wire * 1.1
+    assert wire < estimate_request(request) < wire * 1.1
 
 
 def test_a_model_that_never_told_its_count_is_taken_at_the_estimate() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 
 from nanoclaw.core import provider as base
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.provider import HistoryMemo
+from nanoclaw.core.token_estimate import estimate_request
 from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint
@@ -79,8 +83,11 @@ def chat(name: str, **changes: Any) -> Form:
     return lambda asked: list(json.loads(provider._body(asked, dialect))["messages"])
 
 
+ANTHROPIC = Anthropic(Endpoint("anthropic/x", key="k"))
+
+
 def messages_api(asked: ModelRequest) -> list[dict[str, Any]]:
-    return list(json.loads(Anthropic(Endpoint("anthropic/x", key="k"))._body(asked))["messages"])
+    return list(json.loads(ANTHROPIC._body(asked))["messages"])
 
 
 def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
@@ -168,3 +175,53 @@ def without_mark(turn: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(turn["content"], list):
         return turn
     return {**turn, "content": [{k: v for k, v in b.items() if k != "cache_control"} for b in turn["content"]]}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=histories)
+def test_a_request_reads_the_same_when_only_what_is_new_of_it_is_written(
+    name: str, history: tuple[Message, ...]
+) -> None:
+    form, memo = FORMS[name][0], HistoryMemo()
+    for count in range(len(history) + 1):
+        asked = request(*history[:count])
+        assert form(replace(asked, memo=memo)) == form(asked)
+
+
+@pytest.mark.parametrize("name", ["openai", "mistral", "strict", "anthropic"])
+def test_a_request_costs_what_is_new_in_it_however_long_the_conversation_is(name: str) -> None:
+    def turn(number: int) -> tuple[Message, ...]:
+        call = ToolCall(f"c{number}", "read_file", '{"path": "x"}')
+        said = UserMessage(f"What is {number}?", NOW)
+        return (
+            said,
+            AssistantMessage("", NOW, (call,)),
+            ToolResult(call.id, call.name, "one", NOW),
+            AssistantMessage(f"It is {number}.", NOW),
+        )
+
+    def work(asked: ModelRequest) -> int:
+        """Calls of functions, which unlike times are the same each time."""
+        count = 0
+
+        def called(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        gc.disable()  # what is called by it is none of this
+        sys.setprofile(called)
+        try:
+            FORMS[name][0](asked)
+            estimate_request(asked)
+        finally:
+            sys.setprofile(None)
+            gc.enable()
+        return count
+
+    def next_turn_after(turns: int) -> int:
+        memo, history = HistoryMemo(), tuple(message for number in range(turns) for message in turn(number))
+        work(replace(request(*history), memo=memo))
+        return work(replace(request(*history, UserMessage("And now?", NOW)), memo=memo))
+
+    assert next_turn_after(2_000) < 2 * next_turn_after(5)

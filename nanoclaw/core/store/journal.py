@@ -69,7 +69,7 @@ class TurnJournal:
         with self._transaction() as tx:
             take_up(tx.db, self.id, inbox)
             self.session.insert(tx.db, self.id, messages)
-        self.session.history.extend(messages)
+        self.session.add(messages)
 
     def hold(self, told: Outbound | None) -> None:
         """Leave the turn open for another time, as its model cannot be reached; the person is told of it once."""
@@ -120,7 +120,7 @@ class TurnJournal:
                 audit.insert(tx.db, *self._line(), effects[count:])
             tx.db.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", (self.id,))
         self._begun = []
-        self.session.history.extend(messages)
+        self.session.add(messages)
 
     def retried(self, plugins: Sequence[str]) -> None:
         """Note with the next step which plugins had the model answer anew."""
@@ -180,7 +180,7 @@ class TurnJournal:
             end(tx.db, (self.inbox, *also), tx.now)
             if ended.outbound and (ended.outbound.text.strip() or ended.outbound.files):
                 tx.send(ended.outbound, inbox=self.inbox)
-            tx.after(lambda: session.history.extend(final))
+            tx.after(lambda: session.add(final))
             session.tell_untold(tx, f"told/{self.id}")
         session.end_turn()
         return ended

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, Outbound, UserMessage
 from nanoclaw.core.metadata import program_remark
+from nanoclaw.core.provider import HistoryMemo
 from nanoclaw.core.store import codec, history, outbox, usage
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.history import Placed
+from nanoclaw.core.store.history import Placed, TurnRecord
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
 from nanoclaw.core.store.journal import TurnJournal, origin_of, take_up
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]
 """Takes out of a text what is to be forgotten; True: this is the conversation where that was asked for."""
+
+MOST_LOADED, UNUSED = 64, timedelta(minutes=10)
+"""So many conversations are in memory at most, and none that was unused for so long, but for those in a turn."""
 
 SENT = "Sent by the program."
 """Stands in a history where nobody gave a reason for a message."""
@@ -35,12 +39,13 @@ class Session:
 
     def __init__(self, transactions: Transactions, id_: int, key: str) -> None:
         self.transactions, self.id, self.key = transactions, id_, key
-        (row,) = self._store.rows("SELECT context, memory, model FROM sessions WHERE id = ?", id_)
-        self.context: int = row[0]
-        self.snapshot_text: str | None = row[1]  # the prompt snapshot as JSON; the column is called memory
-        """The prompt snapshot of the context, as text."""
-        self.model: str = row[2]
-        self.history: list[Message] = [placed.message for placed in history.shown(self._store, id_, self.context)]
+        self.context: int
+        self.model: str
+        ((self.context, self.model),) = self._store.rows("SELECT context, model FROM sessions WHERE id = ?", id_)
+        self.memo = HistoryMemo()
+        self._is_loaded = False
+        self._history: list[Message] = []
+        self._snapshot_text: str | None = None
         self.forgot = 0
         """Counts how often something was forgotten."""
         self.is_in_turn = False
@@ -54,6 +59,31 @@ class Session:
     def _clock(self) -> Callable[[], datetime]:
         return self.transactions.clock
 
+    @property
+    def history(self) -> list[Message]:
+        self._load()
+        return self._history
+
+    @property
+    def snapshot_text(self) -> str | None:
+        """The prompt snapshot of the context, as text."""
+        self._load()
+        return self._snapshot_text
+
+    def _load(self) -> None:
+        if not self._is_loaded:
+            self.placed()
+
+    def unload(self) -> None:
+        """Let history and snapshot leave memory; they come back from the store when somebody asks for them."""
+        self._is_loaded, self.memo = False, HistoryMemo()
+        self._history, self._snapshot_text = [], None
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Take up what is in the store now."""
+        if self._is_loaded:
+            self._history.extend(messages)
+
     def forget(self, clean: Clean, is_here: bool) -> None:
         """Take up what the store no longer has, and store none of it again until the turn ends."""
         self.forgot += 1
@@ -63,13 +93,14 @@ class Session:
 
     def reload(self) -> None:
         """Take up what another hand changed in the store."""
-        ((self.snapshot_text,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
-        self.placed()
+        self.unload()
 
     def placed(self) -> list[Placed]:
         """The history, read anew, with the place of each message."""
         shown = history.shown(self._store, self.id, self.context)
-        self.history[:] = [placed.message for placed in shown]
+        ((snapshot_text,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
+        self._snapshot_text = snapshot_text  # as JSON; the column is called memory
+        self._history, self._is_loaded = [placed.message for placed in shown], True
         return shown
 
     def whole(self) -> list[Message]:
@@ -80,7 +111,7 @@ class Session:
         """The messages of a turn up to that id, as they were said."""
         return history.of_turn(self._store, self.id, turn, upto)
 
-    def last_turn(self) -> history.TurnRecord | None:
+    def last_turn(self) -> TurnRecord | None:
         """The newest ended turn of this context."""
         return history.last_turn(self._store, self.key)
 
@@ -113,8 +144,8 @@ class Session:
             tx.after(self._begin_context)
 
     def _begin_context(self) -> None:
-        self.context, self.snapshot_text = self.context + 1, None
-        self.history.clear()
+        self.context += 1
+        self.unload()
 
     def use_model(self, model: str) -> None:
         with self.transactions.open() as tx:
@@ -127,7 +158,7 @@ class Session:
             return
         with self.transactions.open() as tx:
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (text, self.id))
-            tx.after(lambda: setattr(self, "snapshot_text", text))
+            tx.after(lambda: setattr(self, "_snapshot_text", text))
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -152,7 +183,7 @@ class Session:
                 self.keep_snapshot(snapshot)
             for change in changes:
                 change(tx)
-        self.history.extend(messages)
+        self.add(messages)
         self.is_in_turn = True
         return TurnJournal(self, id_, inbox[0], origin_of(messages))
 
@@ -169,7 +200,7 @@ class Session:
                 sql = "UPDATE turns SET running = '[]', took_effect = '[]', resumed = resumed + ? WHERE id = ?"
                 tx.db.execute(sql, (after_crash, cut.id))
                 self.insert(tx.db, cut.id, messages)
-        self.history.extend(messages)
+        self.add(messages)
         self.is_in_turn = True
         return TurnJournal(self, cut.id, cut.inbox, cut.inbound.message.origin)
 
@@ -219,7 +250,7 @@ class Session:
             about = f"{remark or SENT} Sent to the person as follows:"
             messages += [UserMessage(program_remark(tx.now, about), tx.now, "runtime"), AssistantMessage(text, tx.now)]
         self.insert(tx.db, turn, messages)
-        tx.after(lambda: self.history.extend(messages))
+        tx.after(lambda: self.add(messages))
 
     def tell_untold(self, tx: Transaction, key: str) -> None:
         """Put what was sent while a turn ran here into the history."""
@@ -228,11 +259,12 @@ class Session:
 
 
 class Sessions:
-    """All conversations; an open one is kept in memory."""
+    """All conversations; what was used lately is in memory."""
 
     def __init__(self, transactions: Transactions, homes: Homes | None = None) -> None:
         self.transactions, self._homes = transactions, homes
         self._open: dict[str, Session] = {}
+        self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
         rows = transactions.store.rows("SELECT coalesce(max(id), 0) FROM turns")
         self._last_turn: int = rows[0][0]
         transactions.histories = self
@@ -260,7 +292,19 @@ class Sessions:
                     found = tx.db.execute("INSERT INTO sessions (key) VALUES (?) RETURNING id", (key,)).fetchall()
                     tx.on_rollback(lambda: self._open.pop(key, None))
             self._open[key] = Session(self.transactions, found[0][0], key)
+        self._used.pop(key, None)
+        self._used[key] = self.transactions.clock()
+        self._unload_unused()
         return self._open[key]
+
+    def _unload_unused(self) -> None:
+        now = self.transactions.clock()
+        for key, used in list(self._used.items()):
+            if len(self._used) <= MOST_LOADED and now - used < UNUSED:
+                return
+            if key in self._open and not self._open[key].is_in_turn:
+                del self._used[key]
+                self._open[key].unload()
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None:
         """Put a message that the program sends into the history of its chat: now, or after the turn that runs there."""
@@ -283,7 +327,7 @@ class Sessions:
                 tx.execute("DELETE FROM inbox WHERE id = ?", row)
             if not tx.execute("SELECT 1 FROM turns WHERE session = ?", session.id):
                 tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
-            tx.after(lambda: self._open.pop(session.key, None))
+            tx.after(lambda: (self._open.pop(session.key, None), self._used.pop(session.key, None)))
 
         self.transactions.write(change)
 

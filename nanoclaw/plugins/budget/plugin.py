@@ -63,8 +63,7 @@ class Budget(Plugin):
         from nanoclaw.plugins.budget.spending import PendingRequest
 
         def count() -> int:
-            estimated = estimate_request(request.system.text, request.tools, request.history, request.model)
-            return round(estimated * request.factor)
+            return round(estimate_request(request, request.model) * request.factor)
 
         most = request.limits.output_tokens
         pending = PendingRequest(request.model, count, most, turn.origin if turn else "person")

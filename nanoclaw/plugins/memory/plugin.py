@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -62,7 +62,7 @@ class Memory(Plugin):
 
     def _section(self, query: str) -> Section:
         facts = self._facts.read()
-        notes = self._recalled(query, (), "") if query else []
+        notes = self._recalled(query, (), lambda text: False) if query else []
         parts = [f"What you knew when this conversation began:\n\n{below(facts.text)}"] if facts.text else []
         if notes:
             lines = "\n".join(f"- {_note_line(note)}" for note in notes)
@@ -76,19 +76,22 @@ class Memory(Plugin):
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
         if turn.profile.mode != "full" or not self._is_shown:
             return None
-        told = "\n".join([turn.system, *(message.text for message in turn.history)])
-        facts = [fact for fact in self._facts.read().added if one_line(fact.text) not in told]
-        notes = [*facts, *self._recalled(draft.message.text, _recent_talk(turn.history), told)]
+
+        def is_told(text: str) -> bool:
+            return text in turn.system or any(text in message.text for message in turn.history)
+
+        facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
+        notes = [*facts, *self._recalled(draft.message.text, _recent_talk(turn.history), is_told)]
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
         return draft._replace(remarks=(*draft.remarks, *remarks), notes=(*draft.notes, *_refs(notes)))
 
-    def _recalled(self, query: str, talk: Sequence[str], told: str) -> list[Hit]:
+    def _recalled(self, query: str, talk: Sequence[str], is_told: Callable[[str], bool]) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
         if not self._is_shown:
             return []
         found, left = list[Hit](), NOTES_CHARACTERS
         for hit in self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS * 2):
-            if hit.file == "MEMORY.md" or one_line(hit.text) in told:  # MEMORY.md is in the prompt as a whole
+            if hit.file == "MEMORY.md" or is_told(one_line(hit.text)):  # MEMORY.md is in the prompt as a whole
                 continue
             if len(found) == NOTES or len(hit.text) > left:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.inbox import Inbox, put
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.providers.scripted import ScriptedProvider
+from tests.program import HandClock, bare
 
 NOW = datetime(2026, 3, 6, 12, 0, 0, 123456, tzinfo=UTC)
 MAIN = Address("terminal", "main")
@@ -230,3 +233,22 @@ def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> N
         bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]
     db.close()
     assert [body["kind"] for body in bodies] == ["user", "user"]
+
+
+async def test_a_history_that_nobody_uses_leaves_memory_and_comes_back_when_it_is_needed(tmp_path: Path) -> None:
+    def in_memory(text: str) -> bool:
+        return any(isinstance(one, UserMessage) and one.text == text for one in gc.get_objects())
+
+    time = HandClock()
+    model = ScriptedProvider("Noted.", "Hello.", "You told me of the quince tree.")
+    async with bare(tmp_path, model, clock=time) as program:
+        await program.ask("".join(("The quince tree ", "was cut.")))
+        before = program.history
+        assert in_memory("".join(("The quince tree ", "was cut.")))
+        del model.requests[:], before
+        time.now += timedelta(minutes=11)
+        await program.ask("Hello?", chat="other")
+        await program.app.conversations.idle()
+        assert not in_memory("".join(("The quince tree ", "was cut.")))
+        await program.ask("Of what did I tell you?")
+        assert [message.text for message in model.requests[-1].history if "quince" in message.text]
