@@ -179,7 +179,8 @@ def long_session(bench: Bench) -> Iterator[Row]:
     yield (
         f"a session of {STORED:,} stored messages next to a new one",
         "≤ 30 ms CPU more, nothing lost",
-        f"{timed['more']:.0f} ms more ({timed['loading']:.0f} of them loading){by_count}; as whole commands {whole:.0f} ms, which is noisy; "
+        f"{timed['more']:.0f} ms more ({timed['loading']:.0f} of them loading){by_count}; "
+        f"as whole commands {whole:.0f} ms, which is noisy; "
         f"{lost} messages lost, {complete} of {STORED // 5} questions sent",
         "nanobot classic 1.0 s; nanobot 0.3.5 drops the history",
     )
