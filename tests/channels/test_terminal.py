@@ -278,3 +278,38 @@ def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
     assert "· loading the model" not in chat.screen.lines  # the last of the percentages has said it
     assert chat.screen.text.count("The end of the answer.") == 1
     assert [one["text"] for one in chat.delivered()][-2:] == ["/stop", "one\ntwo"]
+
+
+def test_a_paste_after_enter_is_one_message(start: Start) -> None:
+    """A terminal marks a paste as it was last told to; told off for a moment at each Enter, it would tear pastes."""
+    chat = start()
+    for number in range(3):
+        ask(chat, f"hello {number}", f"You said: hello {number}")
+    assert (chat.raw.count("\x1b[?2004h"), chat.raw.count("\x1b[?2004l")) == (1, 0)
+    chat.press("go\r\x1b[200~one\rtwo\rthree\x1b[201~\r")
+    chat.expect(lambda screen: "You said: one" in screen.text and idle(screen))
+    assert [one["text"] for one in chat.delivered()][-2:] == ["go", "one\ntwo\nthree"]
+    chat.press("\x04")
+    chat.expect_left()
+    assert chat.raw.count("\x1b[?2004l") == 1
+
+
+def test_a_long_paste_is_shown_by_its_count_and_sent_whole(start: Start) -> None:
+    chat = start()
+    pasted = [f"line {number}" for number in range(214)]
+    chat.press("sum up \x1b[200~" + "\r".join(pasted) + "\x1b[201~ please")
+    chat.expect("› sum up [pasted 214 lines] please")
+    chat.press("\r")
+    screen = chat.expect(lambda screen: "You said: sum up" in screen.text and idle(screen))
+    assert chat.delivered()[-1]["text"] == "\n".join(["sum up line 0", *pasted[1:-1], "line 213 please"])
+    assert [line for line in screen.lines if "[pasted" in line] == ["› sum up [pasted 214 lines] please"]
+
+
+def test_two_long_pastes_are_told_apart_and_one_is_taken_out_as_a_whole(start: Start) -> None:
+    chat = start()
+    for word in ("a", "b", "c"):
+        chat.press("\x1b[200~" + "\r".join([word] * 20) + "\x1b[201~")
+    chat.expect("› [pasted 20 lines][pasted 20 lines, no. 2][pasted 20 lines, no. 3]")
+    chat.press("\x7f\r")
+    chat.expect(lambda screen: "You said: a" in screen.text and idle(screen))
+    assert chat.delivered()[-1]["text"] == "a\n" * 19 + "a" + "b\n" * 19 + "b"

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Dimension
-from prompt_toolkit.utils import suspend_to_background_supported
+from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar, TextArea
+
+from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 
 PROMPT = "› "
 
@@ -35,7 +40,11 @@ def typing_area(
 
 
 def typing_keys(
-    area: TextArea, interrupt: Callable[[], None], leave: Callable[[], None], busy: Callable[[], bool]
+    area: TextArea,
+    pastes: Pastes,
+    interrupt: Callable[[], None],
+    leave: Callable[[], None],
+    busy: Callable[[], bool],
 ) -> KeyBindings:
     keys = KeyBindings()
     typing = has_focus(area)  # and not in the search of the history
@@ -54,6 +63,17 @@ def typing_keys(
     def _(event: KeyPressEvent) -> None:
         area.buffer.insert_text("\n")
 
+    @keys.add(Keys.BracketedPaste, filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        area.buffer.insert_text(pastes.shown(event.data))
+
+    def label() -> str:
+        return pastes.label_before(area.document.text_before_cursor)
+
+    @keys.add("backspace", filter=typing & Condition(lambda: bool(label())))
+    def _(event: KeyPressEvent) -> None:
+        area.buffer.delete_before_cursor(len(label()))
+
     @keys.add("c-c", filter=typing)
     @keys.add("<sigint>")
     def _(event: KeyPressEvent) -> None:
@@ -63,15 +83,24 @@ def typing_keys(
         if running or not typed:
             interrupt()
 
-    @keys.add("c-z", filter=Condition(suspend_to_background_supported))
+    @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
+        run_in_terminal(lambda: _suspend(event.app.output))
 
     @keys.add("c-d", filter=Condition(lambda: not area.text))
     def _(event: KeyPressEvent) -> None:
         leave()
 
     return keys
+
+
+def _suspend(output: Output) -> None:
+    """Give the terminal to the shell, without what this chat has set."""
+    if isinstance(output, PasteOutput):
+        output.mark_pastes(False)
+    os.kill(0, signal.SIGTSTP)
+    if isinstance(output, PasteOutput):
+        output.mark_pastes(True)
 
 
 def typed_ahead(descriptor: int) -> list[str]:

@@ -7,22 +7,23 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
-from prompt_toolkit.input import Input
 from prompt_toolkit.layout import CompletionsMenu, ConditionalContainer, FormattedTextControl, HSplit, Layout
 from prompt_toolkit.layout import Window as Pane
-from prompt_toolkit.output import ColorDepth, Output, create_output
-from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
+from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 from nanoclaw.channels.text import Spoken, notice_line, progress, tool_label, tool_line
 from nanoclaw.core.events import (
     Event,
@@ -58,12 +59,10 @@ class Window:
         waiting: frozenset[str] = frozenset(),
         *,
         colour: bool,
-        input: Input | None = None,
-        output: Output | None = None,
     ) -> None:
         self._history_file, self._commands, self._waiting, self._colour = history_file, commands, waiting, colour
-        self._input = input
-        self._output = output or _plain_output()
+        self._output = PasteOutput.of_terminal()
+        self._pastes = Pastes()
         self._app: Application[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._drawing: asyncio.TimerHandle | None = None
@@ -83,8 +82,9 @@ class Window:
 
     async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
         self._app = self._build(submit, interrupt)
-        for line in typed_ahead(sys.stdin.fileno()) if self._input is None else ():
+        for line in typed_ahead(sys.stdin.fileno()):
             submit(line)
+        self._output.mark_pastes(True)
         warming = asyncio.create_task(_warm_up())
         try:
             with patch_stdout():  # what a library or a log prints comes above the prompt, too
@@ -96,6 +96,8 @@ class Window:
             self._finish_blocks()
             self.busy(False)
             warming.cancel()
+            with suppress(OSError):  # the terminal is gone
+                self._output.mark_pastes(False)
 
     def show(self, event: Event) -> None:
         if not isinstance(event, Notice):
@@ -259,6 +261,7 @@ class Window:
 
         def accept(buffer: Buffer) -> bool:
             self._echo(buffer.text)
+            buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
             submit(buffer.text)
             return False
 
@@ -279,11 +282,10 @@ class Window:
                 ),
                 focused_element=area,
             ),
-            key_bindings=typing_keys(area, interrupt, self.leave, lambda: self._since is not None),
+            key_bindings=typing_keys(area, self._pastes, interrupt, self.leave, lambda: self._since is not None),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
-            input=self._input,
             output=self._output,
         )
 
@@ -358,14 +360,6 @@ def _wrapped(text: str, columns: int) -> str:
     """Broken between words; a word that is wider than the screen stays whole."""
     wrapper = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
     return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
-
-
-def _plain_output() -> Output:
-    """Output that never asks for the cursor's place: the answers would mix with what is typed on a slow line."""
-    output = create_output()
-    if isinstance(output, Vt100_Output):
-        output.enable_cpr = False
-    return output
 
 
 def _elapsed(since: float) -> str:
