@@ -101,6 +101,14 @@ def question(message: str | None, piped: str) -> str:
 # --- the line --------------------------------------------------------------------------------------------------------
 
 
+class LineEnded(StoreError):
+    """The process that answered has ended. For `seconds` another one is about to take its place."""
+
+    def __init__(self, text: str, seconds: float = 0.0) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
 class Link:
     """A line to the process that runs. `hello` is what it says of itself."""
 
@@ -109,16 +117,14 @@ class Link:
         self.hello: dict[str, Any] = {}
 
     def send(self, frame: dict[str, Any]) -> None:
-        data = json.dumps(frame).encode() + b"\n"
-        if len(data) > LONGEST:
-            raise ConfigError(f"that is too long: {len(data) / 1e6:.0f} MB of at most {LONGEST / 1e6:.0f} MB")
+        data = encoded(frame)
         try:
             self.socket.sendall(data)
         except OSError as error:
             raise self.ended() from error
 
     def receive(self) -> dict[str, Any]:
-        """The next frame. Raises StoreError when the line has ended."""
+        """The next frame. Raises LineEnded when the line has ended."""
         seen = 0
         while (end := self.rest.find(b"\n", seen)) < 0:
             seen = len(self.rest)
@@ -137,9 +143,17 @@ class Link:
             raise ValueError("a line is no object")
         return frame
 
-    def ended(self) -> StoreError:
+    def ended(self) -> LineEnded:
         who = f"process {self.hello['pid']}" if "pid" in self.hello else "the other nanoclaw"
-        return StoreError(f"{who}, which was answering, has ended. What it had taken in is kept: start nanoclaw again")
+        return LineEnded(f"{who}, which was answering, has ended")
+
+
+def encoded(frame: dict[str, Any]) -> bytes:
+    """A frame as a line. Raises ConfigError for one that is too long."""
+    data = json.dumps(frame).encode() + b"\n"
+    if len(data) > LONGEST:
+        raise ConfigError(f"that is too long: {len(data) / 1e6:.0f} MB of at most {LONGEST / 1e6:.0f} MB")
+    return data
 
 
 def in_reach(folder: str, use: Callable[[str], None]) -> None:
@@ -160,7 +174,8 @@ def in_reach(folder: str, use: Callable[[str], None]) -> None:
 def connect(folder: str, want: str, session: str = "") -> Link | None:
     """A line to the process that owns the home `folder`; None when none listens there.
 
-    `want` is chat, answer or status. Raises StoreBusy when it refuses or does not answer.
+    `want` is chat, answer, command, status, or home: a gateway asks for that.
+    Raises StoreBusy when it refuses or does not answer.
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(HELLO_SECONDS)
@@ -225,6 +240,15 @@ def ask(link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool)
         link.send({"stop": True})
 
     signal.signal(signal.SIGINT, stop)
+    try:
+        status = _show(link, out, err)
+    except LineEnded as ended:
+        raise StoreError(f"{ended}. What it had taken in is kept: start nanoclaw again") from None
+    return 130 if stopped else status
+
+
+def _show(link: Link, out: Pipe, err: Pipe) -> int:
+    """Print what comes, to its end; the exit status."""
     while True:
         frame = link.receive()
         if "out" in frame:
@@ -238,7 +262,7 @@ def ask(link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool)
         elif "bye" in frame:
             if out.error:
                 err.write(f"nanoclaw: the answer could not be written: {out.error}\n")
-            return 130 if stopped else 1 if out.error else int(frame["bye"])
+            return 1 if out.error else int(frame["bye"])
 
 
 class Pipe:

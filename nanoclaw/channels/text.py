@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from nanoclaw.core.events import Event, Notice, ReasoningDelta, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.events import (
+    Event,
+    Notice,
+    ReasoningDelta,
+    Receipt,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnBegan,
+    TurnEnded,
+)
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line, printable
 
@@ -107,6 +117,8 @@ class PlainFlow:
 
     def show(self, event: Event) -> None:
         match event:
+            case TurnBegan():  # what streamed of one that a crash cut off is no part of this answer
+                self._spoken.begin_round()
             case TextDelta(text):
                 self._say_piece(printable(text))
             case ToolStarted():

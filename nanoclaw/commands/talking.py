@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import ConfigError, StoreBusy
+from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy
+from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Outbound
 
 if TYPE_CHECKING:
+    from nanoclaw.channels.socket.terminals import Terminals
     from nanoclaw.channels.terminal.chat import Terminal
+    from nanoclaw.channels.terminal.relay import Relay
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
 
 _END_SECONDS = 4.0  # in which a gateway ends by itself
 _BUSY_SECONDS = 2.0  # in which one that starts listens
+_TRY_SECONDS, _TRY_AGAIN_SECONDS = 0.1, 2.0  # between two looks for a process that answers
 _PATIENCE_SECONDS = 120.0  # in which one that answers once ends
 _MMAP_THRESHOLD = -3  # of mallopt
 
@@ -132,32 +136,105 @@ def _kind(mode: int) -> str:
 
 
 def _talk(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.commands.greeting import greeting, urgent
-    from nanoclaw.providers.choose import choose_model
+    return run(_TerminalChat(config, options).talk())
 
-    async def talk() -> int:
-        is_first = not (config.workspace_path.exists() and (config.home / "history").exists())
-        model = await choose_model(config, options.model)
-        async with program(config, model, forced=bool(options.model)) as app:
-            hello = greeting(model, urgent(app), config.workspace_path if is_first else None)
-            listen(app, _terminal(config, options, hello, commands_of(app)))
-            await app.run(wakes=True)
-        return 0
 
-    async def talk_to(link: attach.Link) -> int:
+class _TerminalChat:
+    """A chat in a terminal, with whichever process owns the home: another one, this one, and another again."""
+
+    def __init__(self, config: Config, options: argparse.Namespace) -> None:
+        self._config, self._options = config, options
+        self._address = Address("terminal", options.session)
+        self._relay: Relay | None = None
+        self._gone = ""  # what became of the process that answered
+        self._waits_until = 0.0  # for one that is about to take its place
+        self._told = ""
+
+    async def talk(self) -> int:
+        """Until the person leaves. Errors end it at the start only: later it waits until somebody can answer."""
+        began = time.monotonic()
+        try:
+            while True:
+                _end_at_signals()
+                pause = _TRY_SECONDS
+                try:
+                    await self._once()
+                except attach.LineEnded as ended:
+                    began, self._told = time.monotonic(), ""
+                    self._gone, self._waits_until = str(ended), began + ended.seconds
+                except NanoclawError as error:
+                    is_late = time.monotonic() - began > _BUSY_SECONDS
+                    if self._relay is None and (is_late or not isinstance(error, StoreBusy)):
+                        raise
+                    if is_late or not isinstance(error, StoreBusy):
+                        self._tell(f"{self._gone}, and this terminal cannot go on by itself yet: {error}")
+                        pause = _TRY_AGAIN_SECONDS
+                if self._relay is None:
+                    await asyncio.sleep(pause)
+                elif await self._relay.left(pause):
+                    return 0
+        finally:
+            if self._relay:
+                await self._relay.aclose()
+
+    async def _once(self) -> None:
+        """Talk until the person leaves, or whoever answers is gone."""
+        if self._relay is None:
+            link = self._connect()
+        else:
+            link = await asyncio.to_thread(self._connect)  # the person may be typing
+        if link:
+            await self._attached(link)
+        elif time.monotonic() >= self._waits_until:
+            await self._alone()
+
+    def _connect(self) -> attach.Link | None:
+        return _attached(self._config, "chat", self._options.session, self._options.model)
+
+    async def _attached(self, link: attach.Link) -> None:
         from nanoclaw.channels.socket.client import talk as talk_over
+        from nanoclaw.commands.greeting import greeting
 
-        _end_at_signals()
-        first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
-        hello = "\n".join([f"{first} · attached to process {link.hello['pid']}", *rest])
-        shown = _terminal(config, options, hello, link.hello.get("commands", {}))
-        await talk_over(link, shown, Address("terminal", options.session))
-        return 0
+        pid = link.hello["pid"]
+        if self._relay is None:
+            first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
+            hello = "\n".join([f"{first} · attached to process {pid}", *rest])
+            self._relay = self._sit_down(hello, link.hello.get("commands", {}))
+        else:
+            self._tell(f"{self._gone}; attached to process {pid}")
+        await talk_over(link, self._relay, self._address)
 
-    def attach_to(link: attach.Link) -> int:
-        return run(talk_to(link))
+    async def _alone(self) -> None:
+        from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
+        from nanoclaw.commands.greeting import greeting, urgent
 
-    return there_or_here(config, "chat", attach_to, talk, session=options.session, model=options.model)
+        config, options = self._config, self._options
+        is_first = not (config.workspace_path.exists() and (config.home / "history").exists())
+        model, lack = await _model(config, options.model)
+        if lack and self._relay is None:
+            raise ConfigError(lack)
+        async with program(config, model, forced=bool(options.model)) as app:
+            if self._relay is None:
+                hello = greeting(model, urgent(app), config.workspace_path if is_first else None)
+                self._relay = self._sit_down(hello, commands_of(app))
+            else:
+                app.inherits = True
+                self._tell(f"{self._gone}; this terminal goes on by itself. {lack}".rstrip())
+            terminals = listen(app, self._relay)
+            await app.run(wakes=True)
+        if terminals.is_given_up:
+            raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
+
+    def _sit_down(self, hello: str, commands: Mapping[str, tuple[str, bool]]) -> Relay:
+        from nanoclaw.channels.terminal.relay import Relay
+
+        return Relay(_terminal(self._config, self._options, hello, commands))
+
+    def _tell(self, text: str) -> None:
+        """A line about the process that answers, once."""
+        if self._relay and text != self._told:
+            self._told = text
+            self._relay.show(self._address, Notice(text))
 
 
 def _terminal(
@@ -189,6 +266,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
     _check_settings(config)
     _give_memory_back()
+    _take_home(config)
 
     async def serve() -> None:
         model, lack = await _model(config)  # reminders, notes and commands work without
@@ -198,7 +276,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         async with program(config, model, channels=None) as app:
             _when_ended(lambda: _end_gateway(app, me))
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, app, me)
-            listening = listen(app)
+            listening = listen(app).listening
 
             async def announce() -> None:
                 await listening.wait()
@@ -211,6 +289,21 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         asyncio.run(serve())
     print("nanoclaw gateway: ended.")
     return 0
+
+
+def _take_home(config: Config) -> None:
+    """Wait for the home: a terminal that owns it gives it up and attaches, one answer comes to its end. Raises
+    StoreBusy for another gateway."""
+    from nanoclaw.core.store.lock import owner
+
+    began, noted = time.monotonic(), False
+    while (pid := owner(config.home / "state.db")) is not None and time.monotonic() - began < _PATIENCE_SECONDS:
+        if link := attach.connect(str(config.home), "home"):
+            link.socket.close()
+        if not noted and time.monotonic() - began > _BUSY_SECONDS:
+            noted = True
+            attach.say(f"waiting for another nanoclaw (process {pid})")
+        time.sleep(_TRY_SECONDS)
 
 
 def _give_memory_back() -> None:
@@ -323,14 +416,17 @@ class Attachable:
     def arrived(self) -> None:
         self._app.delivery.wake_all()
 
+    def hand_over(self) -> None:
+        self._app.is_terminated = True
 
-def listen(app: App, own: Terminal | None = None) -> asyncio.Event:
-    """Let terminals attach to a program, which may have one of its `own`; the event tells that they can."""
+
+def listen(app: App, own: Channel | None = None) -> Terminals:
+    """Let terminals attach to a program, which may have one of its `own`."""
     from nanoclaw.channels.socket.terminals import Terminals
 
     terminals = Terminals(app.home, Attachable(app), app.clock, own)
     app.channels.add(terminals)
-    return terminals.listening
+    return terminals
 
 
 def _end_at_signals() -> asyncio.Task[Any]:

@@ -78,6 +78,8 @@ class App:
         self.secrets: tuple[str, ...] = ()
         """Values that must never show: keys in the configuration and in the environment."""
         self.is_gateway = self.is_terminated = False
+        self.inherits = False
+        """It goes on for a process that has ended, whose terminals come back one after the other."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._running: list[asyncio.Task[object]] = []
         self._by_name: dict[str, Plugin] = {}
@@ -206,6 +208,8 @@ class App:
         """True where what an earlier process left of a conversation goes on here."""
         if self.channels.get(address.channel) is None:
             return self._wakes_for(address)
+        if self.inherits and address.channel == TERMINAL:
+            return True
         return self.is_gateway or self.channels.reaches(Outbound(address, "", reply_to="any"))
 
     def _wakes_for(self, address: Address) -> bool:

@@ -62,6 +62,7 @@ class FakeHost:
     def __init__(self) -> None:
         self.held: list[tuple[Outbound, datetime]] = []
         self.arrivals = 0
+        self.handed_over = False
 
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
@@ -79,6 +80,9 @@ class FakeHost:
 
     def arrived(self) -> None:
         self.arrivals += 1
+
+    def hand_over(self) -> None:
+        self.handed_over = True
 
 
 class Place:

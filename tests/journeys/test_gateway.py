@@ -134,21 +134,6 @@ def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelSe
     assert pending(home) == []
 
 
-def test_the_end_of_the_process_is_told_to_its_terminals_and_the_next_goes_on(
-    home: Home, server: ModelServer, start: Start
-) -> None:
-    gateway, one = start("gateway"), start()
-    server.script(events(delta(content="A heron can"), done=False, hang=True), says("A heron can fly."))
-    one.say("what is a heron?")
-    one.expect("A heron can")
-    gateway.process.kill()
-    one.expect("has ended")
-    assert one.ended() == 1
-    start("gateway")
-    two = start()
-    two.expect("A heron can fly.")
-
-
 def test_a_client_that_is_killed_costs_nothing_and_its_answer_is_kept(
     home: Home, server: ModelServer, start: Start
 ) -> None:
@@ -248,13 +233,13 @@ def test_after_a_kill_the_next_one_starts_at_once(home: Home, server: ModelServe
 def test_a_gateway_ends_cleanly_and_leaves_its_turn_to_the_next(
     home: Home, server: ModelServer, start: Start, number: signal.Signals
 ) -> None:
-    gateway, one = start("gateway"), start()
+    gateway, asking = start("gateway"), Running(home, "-m", "go")
     server.script(events(delta(content="Half"), done=False, hang=True), says("All of it."))
-    one.say("go")
-    one.expect("Half")
+    asking.expect("Half")
     gateway.process.send_signal(number)
     assert gateway.ended() == 0
-    assert one.ended() == 1
+    assert asking.ended() == 1
+    asking.close()
     assert not (home.root / "gateway.sock").exists()
     start("gateway")
     start().expect("All of it.")

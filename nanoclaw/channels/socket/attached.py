@@ -9,8 +9,10 @@ from dataclasses import asdict, replace
 
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.frames import ClientLine
-from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnEnded
+from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound
+
+_PART = 500_000  # characters: at most 6 MB, however they are written
 
 
 class AttachedChat:
@@ -33,7 +35,14 @@ class AttachedChat:
         self._line.send({"event": type(event).__name__, "with": asdict(event)})
 
     async def send(self, outbound: Outbound) -> str:
-        self._line.send({"text": outbound.text, "files": outbound.files, "reply_to": outbound.reply_to})
+        """A long text goes in parts that a line takes, each after the one before has arrived."""
+        text = outbound.text
+        while len(text) > _PART:
+            self._line.send({"part": text[:_PART]})
+            await self._line.shown()
+            text = text[_PART:]
+        rest = {"text": text, "files": outbound.files, "reply_to": outbound.reply_to, "key": outbound.key}
+        self._line.send(rest)
         await self._line.shown()
         return os.urandom(8).hex()
 
@@ -58,6 +67,8 @@ class AttachedQuestion:
             return
         if self._ahead:
             match event:
+                case TurnBegan(self._plain.id):
+                    self._ahead = []
                 case Joined(ids) if self._plain.id in ids:
                     self._ahead, self._is_next = [], True
                 case TurnEnded(_, "cancelled"):  # all that waited was dropped

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import get_args
 
-from nanoclaw.channels.attach import LONGEST, Link
+from nanoclaw.channels.attach import LONGEST, LineEnded, Link, encoded
 from nanoclaw.channels.socket.frames import Frame
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.errors import StoreError
@@ -17,7 +17,7 @@ _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 
 
 async def talk(link: Link, terminal: Channel, address: Address) -> None:
-    """A terminal in this process, at the other end of the line. Returns when the person leaves; raises StoreError when
+    """A terminal in this process, at the other end of the line. Returns when the person leaves; raises LineEnded when
     the line ends."""
     link.socket.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=link.socket, limit=2 * LONGEST)
@@ -32,6 +32,7 @@ async def talk(link: Link, terminal: Channel, address: Address) -> None:
         for task in (hearing, talking):
             task.cancel()
         await asyncio.gather(hearing, talking, return_exceptions=True)
+        client.close()
         writer.close()
     for task in (talking, hearing):
         if not task.cancelled():
@@ -50,12 +51,15 @@ class _Client:
         self._link, self._reader, self._writer = link, reader, writer
         self._terminal, self._address = terminal, address
         self._handed_in: dict[str, asyncio.Future[str]] = {}
+        self._parts: list[str] = []  # of a long text, whose end has yet to come
 
     async def deliver(self, inbound: Inbound) -> None:
+        """Raises ConnectionError when the line ends before it is known that the message was taken in."""
         identity = inbound.external_id
-        answer = self._handed_in[identity] = asyncio.get_running_loop().create_future()
         files = [(file.path, file.name, file.mime) for file in inbound.attachments]
-        self._send({"said": inbound.message.text, "id": identity, "files": files})
+        data = encoded({"said": inbound.message.text, "id": identity, "files": files})
+        answer = self._handed_in[identity] = asyncio.get_running_loop().create_future()
+        self._writer.write(data)
         if why := await answer:
             raise StoreError(why)
 
@@ -73,20 +77,26 @@ class _Client:
         if "event" in frame:
             if event := _event(frame):
                 self._terminal.show(self._address, event)
+        elif "part" in frame:
+            self._parts.append(frame["part"])
         elif "text" in frame:
-            answer = Outbound(self._address, frame["text"], tuple(frame["files"]), frame["reply_to"])
-            await self._terminal.send(answer)
+            text, self._parts = "".join([*self._parts, frame["text"]]), []
+            key = frame.get("key", "")
+            await self._terminal.send(Outbound(self._address, text, tuple(frame["files"]), frame["reply_to"], key))
         elif "confirm" in frame:
-            self._send({"shown": frame["confirm"]})
+            self._writer.write(encoded({"shown": frame["confirm"]}))
         elif "accepted" in frame or "rejected" in frame:
             identity = frame.get("accepted") or frame.get("rejected") or ""
             if waiting := self._handed_in.pop(identity, None):
                 waiting.set_result(frame.get("why", ""))
         elif "ended" in frame or "refused" in frame:
-            raise StoreError(frame.get("ended") or frame["refused"])
+            raise LineEnded(frame.get("ended") or frame["refused"], frame.get("seconds", 0.0))
 
-    def _send(self, frame: Frame) -> None:
-        self._writer.write(json.dumps(frame).encode() + b"\n")
+    def close(self) -> None:
+        for waiting in self._handed_in.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError("the line has ended"))
+        self._handed_in.clear()
 
 
 def _event(frame: Frame) -> Event | None:

@@ -10,7 +10,7 @@ from typing import Any
 from nanoclaw.channels.attach import LONGEST
 from nanoclaw.core.messages import Attachment
 
-_MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read
+_MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read, beside one frame that is longer by itself
 _MOST_FILES = 100
 _REFUSING_SECONDS = 1.0
 _SHOWN_SECONDS = 10.0  # until which a client has shown what it was sent
@@ -29,14 +29,18 @@ class ClientLine:
         self.reader, self.writer = reader, writer
         self._asked: dict[int, asyncio.Future[bool]] = {}
         self._count = 0
+        self._most = _MOST_UNREAD
 
     def send(self, frame: Frame) -> None:
         if self.writer.is_closing():
             return
-        if self.writer.transport.get_write_buffer_size() > _MOST_UNREAD:
+        data, unread = json.dumps(frame).encode() + b"\n", self.writer.transport.get_write_buffer_size()
+        if not unread:
+            self._most = _MOST_UNREAD + len(data)
+        elif unread > self._most:
             self.writer.transport.abort()
             return
-        self.writer.write(json.dumps(frame).encode() + b"\n")
+        self.writer.write(data)
 
     async def refuse(self, sentence: str) -> None:
         """Take what still comes, or closing would take the sentence away."""

@@ -23,6 +23,9 @@ from nanoclaw.core.events import Event, Joined, Notice, Receipt, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
+GATEWAY_SECONDS = 5.0
+"""In which a gateway, for which the home was given up, has begun to listen."""
+
 _MOST_LINES = 64
 _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
 
@@ -46,6 +49,10 @@ class AttachHost(Protocol):
 
     def arrived(self) -> None:
         """Somebody is there now who was not before."""
+        ...
+
+    def hand_over(self) -> None:
+        """The process ends, and another one is about to go on with its terminals: what runs is left to that."""
         ...
 
 
@@ -76,6 +83,7 @@ class Terminals:
             self._is_up.set()
         self.listening = asyncio.Event()
         """Set once terminals can attach."""
+        self._given_up = asyncio.Event()  # the home is asked for by a gateway
         self._lines: set[asyncio.Task[None]] = set()
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
         self._turning: set[Address] = set()
@@ -85,17 +93,24 @@ class Terminals:
     def attached(self) -> int:
         return len(self._lines)
 
+    @property
+    def is_given_up(self) -> bool:
+        """True once a gateway takes the home over."""
+        return self._given_up.is_set()
+
     async def run(self, deliver: Deliver) -> None:
-        """Serve until the person at the own terminal leaves, or for ever. Raises OSError where nothing can listen."""
+        """Serve until the person at the own terminal leaves or a gateway takes over; without one for ever. Raises
+        OSError where nothing can listen."""
         self._deliver = deliver
         server = await self._listen()
         self.listening.set()
         try:
             if self._own:
-                asyncio.get_running_loop().call_soon(self._up, self._own)
-                await self._own.run(lambda inbound: self._hand_in(inbound, self._own))
+                await self._serve_own(self._own)
             else:
                 await asyncio.Event().wait()
+            if self.is_given_up or any(isinstance(one, AttachedChat) for one in self._terminals):
+                self._host.hand_over()
         finally:
             if not self._is_up.is_set():  # nobody has seen anything
                 self._terminals.clear()
@@ -106,6 +121,19 @@ class Terminals:
             for line in self._lines:
                 line.cancel()
             await asyncio.gather(*self._lines, return_exceptions=True)
+
+    async def _serve_own(self, own: Channel) -> None:
+        talking = asyncio.ensure_future(own.run(lambda inbound: self._hand_in(inbound, own)))
+        asyncio.get_running_loop().call_soon(self._up, own)
+        giving_up = asyncio.ensure_future(self._given_up.wait())
+        try:
+            await asyncio.wait([talking, giving_up], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (talking, giving_up):
+                task.cancel()
+            await asyncio.gather(talking, giving_up, return_exceptions=True)
+        if not talking.cancelled():
+            talking.result()
 
     def serves(self, outbound: Outbound) -> bool:
         return any(terminal.serves(outbound) for terminal in self._terminals)
@@ -209,7 +237,8 @@ class Terminals:
         except ConnectionError:
             pass
         except asyncio.CancelledError:
-            line.send({"ended": f"the nanoclaw that this was attached to (process {os.getpid()}) has ended"})
+            seconds = GATEWAY_SECONDS if self.is_given_up else 0.0
+            line.send({"ended": f"process {os.getpid()}, which was answering, has ended", "seconds": seconds})
         except Exception as error:
             from nanoclaw.core.log import logger
 
@@ -243,6 +272,11 @@ class Terminals:
         match hello.get("want"):
             case "status":
                 line.send({**said_hello, "status": await self._host.status()})
+            case "home" if self._own is None:
+                raise ClientRefused(f"process {os.getpid()} is a gateway and uses {self._home} already: end it first")
+            case "home":
+                line.send(said_hello)
+                self._given_up.set()
             case "answer":
                 line.send(said_hello)
                 await self._answer(line, address)

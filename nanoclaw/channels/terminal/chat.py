@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -25,6 +26,7 @@ OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 _LEAVE = ("/exit", "/quit")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
+_REMEMBERED = 1000  # messages by which a repeat is known
 
 
 class TerminalView(Protocol):
@@ -78,12 +80,18 @@ class Terminal:
         self._open = OpenMessages()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
         self._asked_help: set[str] = set()  # ids of messages
+        self._carried: Inbound | None = None
+        self._shown: deque[tuple[str, int]] = deque(maxlen=_REMEMBERED)
         self._stopping = False
         self._warned = float("-inf")  # when it was said that Ctrl-C leaves
 
+    def greet(self) -> None:
+        greeting, self._greeting = self._greeting, ""
+        if greeting:
+            self._view.note(greeting)
+
     async def run(self, deliver: Deliver) -> None:
-        if self._greeting:
-            self._view.note(self._greeting)
+        self.greet()
         tasks = {
             asyncio.ensure_future(self._view.run(self._submit, self._interrupt)),
             asyncio.ensure_future(self._carry(deliver)),
@@ -94,6 +102,7 @@ class Terminal:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._tell_unsent()
         for task in done:
             task.result()
 
@@ -101,6 +110,11 @@ class Terminal:
         return outbound.address == self._address
 
     async def send(self, outbound: Outbound) -> str:
+        """One that was shown already comes again where its process ended before that was on disk."""
+        identity = (outbound.key, hash((outbound.text, outbound.files)))
+        if outbound.key and identity in self._shown:
+            return os.urandom(8).hex()
+        self._shown.append(identity)
         self._open.sent(outbound)
         text = outbound.text
         if outbound.reply_to in self._asked_help:
@@ -147,13 +161,22 @@ class Terminal:
 
     async def _carry(self, deliver: Deliver) -> None:
         while True:
-            inbound = await self._handed_in.get()
+            self._carried = inbound = await self._handed_in.get()
             try:
                 await deliver(inbound)
             except NanoclawError as error:
                 self._open.drop(inbound.external_id)
                 self._view.note(f"✗ not accepted: {error}")
                 self._settle()
+            self._carried = None
+
+    def _tell_unsent(self) -> None:
+        """Name what was typed and nobody has taken in."""
+        unsent = [self._carried] if self._carried else []
+        while not self._handed_in.empty():
+            unsent.append(self._handed_in.get_nowait())
+        for inbound in unsent:
+            self._view.note(f"✗ not sent: {one_line(inbound.message.text, 500)}")
 
     def _interrupt(self) -> None:
         """The first Ctrl-C stops the turn or, without one, warns; the second leaves."""

@@ -34,6 +34,7 @@ from nanoclaw.core.events import (
     TextDelta,
     ToolFinished,
     ToolStarted,
+    TurnBegan,
     TurnEnded,
 )
 from nanoclaw.core.messages import ToolCall
@@ -107,6 +108,9 @@ class Window:
                 self._unsaid = 0
         self._thinking = isinstance(event, ReasoningDelta)
         match event:
+            case TurnBegan():  # what streamed of one that a crash cut off is no part of this answer
+                self._finish_blocks()
+                self._spoken.begin_round()
             case TextDelta(text):
                 self._bar = ""
                 self._stream(printable(text))

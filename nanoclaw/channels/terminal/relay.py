@@ -1,0 +1,79 @@
+"""A terminal that outlives the process which answers: what is said while there is none waits for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime
+from typing import Protocol
+
+from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.events import Event
+from nanoclaw.core.messages import Address, Inbound, Outbound
+
+
+class Greets(Channel, Protocol):
+    def greet(self) -> None:
+        """Say hello, once."""
+        ...
+
+
+class Relay:
+    """The terminal as a channel of one process after the other. Cancelled, `run` leaves the screen as it is."""
+
+    def __init__(self, terminal: Greets) -> None:
+        self.name, self.hints = terminal.name, terminal.hints
+        self._terminal = terminal
+        self._sitting: asyncio.Task[None] | None = None
+        self._deliver: Deliver | None = None
+        self._is_answered = asyncio.Event()
+
+    name: str
+    hints: Hints
+
+    @property
+    def alive(self) -> datetime | None:
+        return self._terminal.alive
+
+    async def run(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._is_answered.set()
+        if self._sitting is None:
+            self._terminal.greet()
+            self._sitting = asyncio.create_task(self._terminal.run(self._hand_on))
+        try:
+            await asyncio.shield(self._sitting)
+        finally:
+            self._is_answered.clear()
+
+    def serves(self, outbound: Outbound) -> bool:
+        return self._terminal.serves(outbound)
+
+    async def send(self, outbound: Outbound) -> str:
+        return await self._terminal.send(outbound)
+
+    def show(self, address: Address, event: Event) -> None:
+        self._terminal.show(address, event)
+
+    async def left(self, seconds: float) -> bool:
+        """True when the person leaves within so many seconds."""
+        if self._sitting is None:
+            await asyncio.sleep(seconds)
+            return False
+        done, _ = await asyncio.wait([self._sitting], timeout=seconds)
+        return bool(done)
+
+    async def aclose(self) -> None:
+        if self._sitting:
+            self._sitting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sitting
+
+    async def _hand_on(self, inbound: Inbound) -> None:
+        """A message is handed in again, under its own id, where it isn't known that the last process took it in."""
+        while True:
+            await self._is_answered.wait()
+            assert self._deliver
+            with suppress(ConnectionError):
+                await self._deliver(inbound)
+                return

@@ -1,0 +1,101 @@
+"""Terminals whose process ends: by a kill, a stop, or the person at another terminal. Real processes."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.journeys.command import Home, Running
+from tests.model_server import ModelServer, delta, events, says
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(home: Home) -> Iterator[Start]:
+    """`start("gateway")` and the like; all are ended after the test."""
+    running: list[Running] = []
+
+    def begin(*arguments: str) -> Running:
+        running.append(Running(home, *arguments))
+        running[-1].expect({"gateway": "serves"}.get(arguments[0] if arguments else "", "> "))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.close()
+
+
+def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    owner, other, third = start(), start(), start("--session", "work")
+    owner.say("/exit")
+    assert owner.ended() == 0
+    server.script(says("A heron."), says("A bittern."))
+    other.say("which bird?")
+    other.expect("A heron.")
+    third.say("and which one here?")
+    third.expect("A bittern.")
+    gone = f"process {owner.process.pid}, which was answering, has ended; "
+    lines = [re.search(f"(?m){re.escape(gone)}(.*)$", one.text) for one in (other, third)]
+    said = sorted(line[1].partition(" process ")[0] for line in lines if line)
+    assert said == ["attached to", "this terminal goes on by itself."]
+
+
+def test_a_turn_and_its_terminal_go_on_when_the_owner_is_killed(home: Home, server: ModelServer, start: Start) -> None:
+    owner, other = start("gateway"), start()
+    server.script(events(delta(content="A heron can"), done=False, hang=True), says("A heron can fly."))
+    other.say("what is a heron?")
+    other.expect("A heron can")
+    owner.process.kill()
+    other.expect("this terminal goes on by itself")
+    shown = other.expect("I was interrupted in between")
+    assert shown.count("A heron can fly.") == 1
+    other.say("/exit")
+    assert other.ended() == 0
+
+
+def test_what_is_typed_while_nobody_answers_waits_and_is_answered_once(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    owner, other = start("gateway"), start()
+    other.process.send_signal(signal.SIGSTOP)
+    owner.process.kill()
+    owner.process.wait()
+    server.script(*(says(f"Answer {number}.") for number in range(3)))
+    other.say("/note one")
+    other.say("/note two")
+    other.process.send_signal(signal.SIGCONT)
+    other.say("/note three")
+    other.expect("Noted in", times=3)
+    other.say("/exit")
+    assert other.ended() == 0
+    notes = "".join(path.read_text() for path in (home.workspace / "memory").glob("*.md"))
+    assert [notes.count(word) for word in ("one", "two", "three")] == [1, 1, 1]
+
+
+def test_a_gateway_gets_the_home_from_a_terminal_and_all_attach(home: Home, server: ModelServer, start: Start) -> None:
+    owner, other = start(), start()
+    gateway = start("gateway")
+    for one in (owner, other):
+        one.expect(f"attached to process {gateway.process.pid}")
+    server.script(says("A heron."))
+    owner.say("which bird?")
+    owner.expect("A heron.")
+    other.expect("A heron.")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_terminal_outlives_a_gateway_that_is_started_again(home: Home, start: Start, number: signal.Signals) -> None:
+    first, one = start("gateway"), start()
+    first.process.send_signal(number)
+    assert first.ended() == 0
+    one.expect("this terminal goes on by itself")
+    second = start("gateway")
+    one.expect(f"a gateway takes over; attached to process {second.process.pid}")
+    one.say("/note still here")
+    one.expect("Noted in")
