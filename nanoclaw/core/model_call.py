@@ -17,6 +17,9 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.usage import Call
 from nanoclaw.core.token_estimate import Calibration
 
+LONGEST_ANSWER = 400_000
+"""Characters of one answer that are shown and kept."""
+
 
 @runtime_checkable
 class Models(Protocol):
@@ -98,6 +101,9 @@ class ModelCall:
 
         def listen(event: Event) -> None:
             if isinstance(event, TextDelta):
+                event = TextDelta(event.text[: max(0, LONGEST_ANSWER - len(self.said))])
+                if not event.text:
+                    return
                 self.said += event.text
             show(event)
 
@@ -106,7 +112,7 @@ class ModelCall:
             request = replace(request, limits=await chain.before_model(request, self._turn))
         answer: AssistantMessage | None = None
         try:
-            answer = await self.provider.complete(request, listen)
+            answer = _bounded(await self.provider.complete(request, listen))
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) or (self.said and isinstance(error, ProviderError)):
                 self._account(request, None)  # it is paid all the same
@@ -126,6 +132,14 @@ class ModelCall:
             self.model = answer.model
         call = self._model_calls.calibration.call(request, self.model, answer, self.said, is_first)
         self._book.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
+
+
+def _bounded(answer: AssistantMessage) -> AssistantMessage:
+    """An answer of endless text would be too long for every screen, and for the model that reads it again."""
+    if len(answer.text) <= LONGEST_ANSWER:
+        return answer
+    cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
+    return replace(answer, text=answer.text[:LONGEST_ANSWER] + cut)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -253,3 +253,32 @@ def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
         await running
 
     asyncio.run(main())
+
+
+def test_a_message_that_comes_again_under_its_key_is_shown_once(tmp_path: Path) -> None:
+    """Its process was killed between the showing and the note of it; another text under that key is another message:
+    the store was put back meanwhile."""
+
+    async def main() -> None:
+        view = FakeView()
+        channel = terminal(view, tmp_path)
+        for text, key in (("tea", "7.1"), ("tea", "7.1"), ("tea", "8.1"), ("milk", "7.1"), ("tea", "")):
+            assert await channel.send(Outbound(HERE, text, key=key))
+        assert view.seen == ["tea", "tea", "milk", "tea"]
+
+    asyncio.run(main())
+
+
+def test_what_nobody_took_in_is_named_when_the_person_leaves(tmp_path: Path) -> None:
+    async def main() -> None:
+        view = FakeView()
+        running = asyncio.create_task(terminal(view, tmp_path).run(lambda inbound: asyncio.Event().wait()))  # type: ignore[arg-type, return-value]
+        await view.ready.wait()
+        view.submit("buy milk")
+        view.submit("and tea")
+        await asyncio.sleep(0)
+        view.leave()
+        await running
+        assert view.seen == ["✗ not sent: buy milk", "✗ not sent: and tea"]
+
+    asyncio.run(main())

@@ -22,7 +22,7 @@ from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
-from nanoclaw.core.errors import StoreBusy, StoreError
+from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
     Joined,
@@ -431,3 +431,29 @@ def test_the_thin_client_is_thin() -> None:
         "nanoclaw.core.errors",
     }
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded
+
+
+@in_loop
+async def test_an_answer_longer_than_a_line_arrives_whole_and_its_terminal_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with place(tmp_path) as here, here.chat() as terminal:
+        answer = Outbound(MAIN, "é🦆" * 4_500_000, ("a.txt",), "1", "7.1")  # 81 MB as JSON
+        for _ in range(2):
+            assert await here.terminals.send(answer)
+            assert terminal.sent.get_nowait() == answer
+        assert here.terminals.attached == 1
+
+
+@in_loop
+async def test_a_question_too_long_for_a_line_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attach, "LONGEST", 10_000)
+    async with place(tmp_path) as here:
+        link = await here.connect()
+        link.send({"said": "short", "id": "1"})
+        assert (await here.got.get()).message.text == "short"
+        with pytest.raises(ConfigError, match="too long"):
+            link.send({"said": "x" * 20_000, "id": "2"})
+        link.send({"said": "short again", "id": "3"})
+        assert (await here.got.get()).message.text == "short again"
+        link.socket.close()

@@ -11,6 +11,7 @@ import pytest
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ToolError
 from nanoclaw.core.events import TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import AssistantMessage, ToolResult, Usage, UserMessage
+from nanoclaw.core.model_call import LONGEST_ANSWER
 from nanoclaw.core.tool import Tool, ToolOutput, tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, Step, call
 from tests.core.small_files import small_file_tools
@@ -353,3 +354,13 @@ def test_opaque_fields_of_a_model_are_kept_for_it(tmp_path: Path) -> None:
     ended = ask(tmp_path, Say(calls=(("list_dir", {}),), opaque='{"thinking": "x"}'), "done")
     answer = next(message for message in ended.model.requests[1].history if isinstance(message, AssistantMessage))
     assert answer.opaque == '{"thinking": "x"}'
+
+
+def test_an_endless_answer_is_cut_with_a_line_that_says_so(tmp_path: Path) -> None:
+    said = "A line.\n" * 1_200_000
+    ended = ask(tmp_path, said)
+    assert ended.answer == f"{said[:LONGEST_ANSWER]}\n\n(Cut off here: this answer has 9,600,000 characters.)"
+    streamed = "".join(event.text for event in ended.events if isinstance(event, TextDelta))
+    assert len(streamed) == LONGEST_ANSWER
+    assert isinstance(ended.history[-1], AssistantMessage)
+    assert ended.history[-1].text == ended.answer
