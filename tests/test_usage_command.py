@@ -45,6 +45,15 @@ def lines(by_day: list[Total], width: int = 100, encoding: str = "utf-8") -> lis
     return "\n".join(table(by_day, "day", SINCE, TODAY, width, dollars, encoding)).splitlines()
 
 
+def test_a_label_is_whole_on_a_pipe(home: Home) -> None:
+    model = "openrouter/some-provider/a-model-with-a-name-that-is-longer-than-most-lines-on-a-screen-are-wide-2026-03"
+    spend(home, Call(model, Usage(1000, 10)), session="telegram:-1001234567890/a-topic-with-a-long-name/and-a-person")
+    assert model in home.run("usage", "--by", "model").out
+    assert f"Price unknown, so not in the sum: {model} (1)." in home.run("usage", "--by", "day").out
+    shown = home.run("usage", "--by", "session").out
+    assert "telegram:-1001234567890/a-topic-with-a-long-name/and-a-person" in shown
+
+
 def test_days_without_a_call_are_shown_between_the_others() -> None:
     assert [line.split()[0] for line in lines(DAYS)[2:7]] == [
         *("2026-03-03", "2026-03-04", "2026-03-05", "2026-03-06", "all"),

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from nanoclaw.channels.attach import Pipe
-from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, notice_line, progress
+from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
@@ -120,7 +120,7 @@ class Plain:
                 self._turning = True
                 self._tools.append(_tool(event))
             case Notice(text) if not self._err.isatty:
-                self._write_error_line(notice_line(text))  # that a file was left out is news to a script, too
+                self._write_error_line(notice_line(text, WHOLE))  # that a file was left out is news to a script, too
             case Receipt() if not self._out.isatty:
                 return
             case Notice() | Joined():

@@ -21,21 +21,23 @@ from nanoclaw.escapes import one_line, printable
 
 _MAIN = ("path", "file", "command", "query", "pattern", "url", "name", "text", "id")
 _PARSED_CHARACTERS = 200_000  # longer arguments are not worth the wait for one word
+LABEL, WHOLE = 60, 10_000
+"""Characters of a label on a screen, and where nothing is narrow: on a pipe or in a file."""
 
 
-def tool_label(call: ToolCall) -> str:
+def tool_label(call: ToolCall, room: int = LABEL) -> str:
     """The tool with its main argument: `read_file notes/x.md`."""
-    return f"{one_line(call.name, 40)} {_main_argument(call.arguments)}".rstrip()
+    return f"{one_line(call.name, 40)} {_main_argument(call.arguments, room)}".rstrip()
 
 
-def tool_line(event: ToolFinished) -> str:
+def tool_line(event: ToolFinished, room: int = LABEL) -> str:
     """`⚙ read_file notes/x.md … ✓ 12 lines, 0.01 s`"""
     mark = "✗" if event.is_error else "✓"
-    return f"⚙ {tool_label(event.call)} … {mark} {_outcome(event)}, {seconds(event.seconds)}"
+    return f"⚙ {tool_label(event.call, room)} … {mark} {_outcome(event, room)}, {seconds(event.seconds)}"
 
 
-def notice_line(text: str) -> str:
-    return f"· {one_line(text, 500)}"
+def notice_line(text: str, room: int = LABEL) -> str:
+    return f"· {one_line(text, max(500, room))}"
 
 
 def seconds(count: float) -> str:
@@ -110,8 +112,10 @@ class PlainFlow:
     Progress is not its business: a screen draws a bar, a log wants `SparseProgress`.
     """
 
-    def __init__(self, answer: Callable[[str], None], note: Callable[[str], None], *, streams: bool) -> None:
-        self._answer, self._note, self._streams = answer, note, streams
+    def __init__(
+        self, answer: Callable[[str], None], note: Callable[[str], None], *, streams: bool, room: int = LABEL
+    ) -> None:
+        self._answer, self._note, self._streams, self._room = answer, note, streams, room
         self._spoken = Spoken()
         self._at_line_start = True
 
@@ -125,10 +129,10 @@ class PlainFlow:
                 self.end_line()
                 self._spoken.begin_round()
             case ToolFinished():
-                self.note(tool_line(event))
+                self.note(tool_line(event, self._room))
             case Notice(text, None) | Receipt(text):
                 self._spoken.add("\n")
-                self.note(notice_line(text))
+                self.note(notice_line(text, self._room))
             case TurnEnded():
                 self.end_line()
                 self._spoken.end_turn()
@@ -191,22 +195,22 @@ class Repeated:
         return False
 
 
-def _main_argument(arguments: str) -> str:
+def _main_argument(arguments: str, room: int) -> str:
     try:
         values = json.loads(arguments) if len(arguments) <= _PARSED_CHARACTERS else None
     except (ValueError, RecursionError):  # 100,000 brackets are a RecursionError
         values = arguments
     if not isinstance(values, dict):
-        return one_line(values) if isinstance(values, str) else ""
+        return one_line(values, room) if isinstance(values, str) else ""
     named = [values[key] for key in _MAIN if key in values] + list(values.values())
     plain = [value for value in named if isinstance(value, str | int | float) and not isinstance(value, bool)]
-    return one_line(str(plain[0])) if plain else ""
+    return one_line(str(plain[0]), room) if plain else ""
 
 
-def _outcome(event: ToolFinished) -> str:
+def _outcome(event: ToolFinished, room: int) -> str:
     lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
     if event.is_error:
-        return one_line(lines[0], 100) if lines else "failed"
+        return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
     if len(lines) > 1:
         return f"{len(lines)} lines"
-    return one_line(lines[0]) if lines else "done"
+    return one_line(lines[0], room) if lines else "done"

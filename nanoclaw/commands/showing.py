@@ -35,8 +35,8 @@ def context(config: Config, options: argparse.Namespace) -> int:
         request = {"messages": view.messages, "tools": view.tools}
         print(json.dumps({**asdict(view.manifest), "rows": rows, "remarks": view.remarks, **request}))
         return 0
-    width = min(100, shutil.get_terminal_size((100, 24)).columns)
-    lines = [plain_table(view.rows, width), ""]
+    width = min(100, _columns())
+    lines = [plain_table(view.rows, _columns()), ""]
     lines += [textwrap.fill(remark, width, initial_indent="- ", subsequent_indent="  ") for remark in view.remarks]
     lines += [
         "",
@@ -67,11 +67,15 @@ def usage(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False))
     else:
-        width = shutil.get_terminal_size((100, 24)).columns
         encoding = sys.stdout.encoding or "utf-8"
-        lines = usage_table.table(found, options.by, since, today, width, dollars, encoding)
+        lines = usage_table.table(found, options.by, since, today, _columns(), dollars, encoding)
         print("\n".join(lines))
     return 0
+
+
+def _columns() -> int:
+    """Columns of the screen; a pipe or a file has no end, so no label is cut there."""
+    return shutil.get_terminal_size((10_000, 24)).columns
 
 
 def sessions(config: Config, options: argparse.Namespace) -> int:

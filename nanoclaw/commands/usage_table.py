@@ -39,7 +39,7 @@ def table(
         f"{title}    {legend}" if cells(title) + cells(legend) + 4 <= width else f"{title}\n{legend}",
         "",
         *_drawn(rows, total, notes, width, shades),
-        *_remarks(total),
+        *_remarks(total, width),
     ]
     return [line.encode(encoding, "replace").decode(encoding) for line in lines]
 
@@ -157,12 +157,14 @@ def _bar(total: Total, scale: float, shades: str) -> str:
     return drawn or (shades[1] if reached else "")
 
 
-def _remarks(total: Total) -> list[str]:
+def _remarks(total: Total, width: int) -> list[str]:
     remarks = []
     if total.unreported:
         remarks.append(f"~ {total.unreported:,} of {total.calls:,} calls came without figures: counted here.")
     if total.unpriced:
-        models = ", ".join(f"{_fitting(model, 60)} ({count:,})" for model, count in sorted(total.unpriced.items()))
+        models = ", ".join(
+            f"{_fitting(model, max(60, width - 40))} ({count:,})" for model, count in sorted(total.unpriced.items())
+        )
         remarks.append(f"Price unknown, so not in the sum: {models}.")
     return ["", *remarks] if remarks else []
 

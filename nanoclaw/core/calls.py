@@ -82,12 +82,19 @@ class CallRunner:
         if any(self._toolbox.find(call.name) is None for call in calls):
             self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
-        return [await self._judge(call, turn, answers) for call in calls]
+        judged, was_listed = list[Judged](), False
+        for call in calls:
+            judged.append(await self._judge(call, turn, answers, lists=not was_listed))
+            was_listed = was_listed or self._toolbox.find(call.name) is None
+        return judged
 
-    async def _judge(self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, tuple[str, str]]) -> Judged:
+    async def _judge(
+        self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, tuple[str, str]], *, lists: bool
+    ) -> Judged:
+        """Judge one call; of one that is unknown `lists` adds which tools there are."""
         failed = self._toolbox.failed
         try:
-            checked = self._toolbox.check(call)
+            checked = self._toolbox.check(call, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
         tool = self._toolbox.find(call.name)

@@ -86,6 +86,8 @@ class ToolOutput:
     images: tuple[Image, ...] = ()
     outside: str = ""
     """The source of a text that no owner wrote, such as the address of a page."""
+    is_error: bool = False
+    """It was done, and what came of it is a failure, such as a command's exit status that isn't 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,12 +165,12 @@ class Toolbox:
         found = self.find(name)
         return found.effect if found else "outside"
 
-    def check(self, call: ToolCall) -> CheckedCall:
-        """A call with its arguments parsed and converted. Raises ToolError for an unknown tool and for arguments that
-        do not fit."""
+    def check(self, call: ToolCall, *, lists: bool = True) -> CheckedCall:
+        """A call with its arguments parsed and converted. Raises ToolError for an unknown tool, with the list of all
+        unless `lists` is False, and for arguments that do not fit."""
         found = self.find(call.name)
         if found is None:
-            raise ToolError(self._unknown(call.name))
+            raise ToolError(self._unknown(call.name, lists=lists))
         try:
             arguments = check(parse(call.arguments), found.name, found.spec.parameters)
         except ArgumentsError as error:
@@ -192,25 +194,26 @@ class Toolbox:
         try:
             before = (replace(context, call=call.id),) if found.wants_context else ()
             given = await found.run(*before, **call.arguments)
-            output, is_error = given if isinstance(given, ToolOutput) else ToolOutput(given), False
+            output = given if isinstance(given, ToolOutput) else ToolOutput(given)
         except NanoclawError as error:
-            output, is_error = ToolOutput(str(error)), True
+            output = ToolOutput(str(error), is_error=True)
         except Exception as error:  # a defect in a tool must not end the turn
             from nanoclaw.core.log import logger
 
             logger.exception("tool {} failed", call.name)
-            output, is_error = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}"), True
+            output = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)
         return ToolResult(
-            call.id, call.name, plain(output.text), self._clock(), is_error, output.images, output.outside
+            call.id, call.name, plain(output.text), self._clock(), output.is_error, output.images, output.outside
         )
 
     def failed(self, call: ToolCall, text: str) -> ToolResult:
         """The result of a call that is not run."""
         return ToolResult(call.id, call.name, text, self._clock(), is_error=True)
 
-    def _unknown(self, name: str) -> str:
+    def _unknown(self, name: str, *, lists: bool) -> str:
         names = [spec.name for spec in self.specs]
         import difflib
 
         near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
-        return f"there is no tool {name!r}. " + (f"Near: {', '.join(near)}." if near else f"Tools: {', '.join(names)}.")
+        hint = f" Near: {', '.join(near)}." if near else f" Tools: {', '.join(names)}." * lists
+        return f"there is no tool {name!r}.{hint}"

@@ -45,11 +45,12 @@ if TYPE_CHECKING:
     from nanoclaw.core.store.sessions import Session
 
 WARN_AT, END_AT = 3, 6
-"""The same call with the same result: warned at the third time, ended at the sixth."""
+"""A result that came before, for the same call or for others: warned at the third time, ended at the sixth."""
 
 BROKE_OFF = "the tool broke off; it may have been done in part"
+AGAIN = "(The same result again, for what was tried several times: do something else, or answer.)"
 UNKNOWN_AT = 3
-"""Calls of tools that do not exist: the turn ends at the third."""
+"""Answers that call tools that do not exist: the turn ends at the third."""
 
 
 class Steering(Protocol):
@@ -101,7 +102,8 @@ class RunningTurn:
         self.tried: list[str] = []
         """Plugins that had the model answer anew."""
         self._begun_changes: list[Callable[[Tx], object]] = []
-        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._seen: Counter[tuple[str, ...]] = Counter()
+        self._unknown = 0
         self._is_over = self._restarts = False
         self._forgot = 0
         self._request: asyncio.Task[AssistantMessage] | None = None
@@ -192,7 +194,8 @@ class RunningTurn:
                 return acted
             if self._is_over:
                 return self._ended("", "answered")
-            if sum(self._parts.toolbox.find(call.name) is None for call in self.calls) >= UNKNOWN_AT:
+            self._unknown += any(self._parts.toolbox.find(call.name) is None for call in answer.tool_calls)
+            if self._unknown >= UNKNOWN_AT:
                 return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
             if acted >= END_AT:
                 return self._ended("I ended this: the same step kept giving the same result.", "loop")
@@ -269,7 +272,7 @@ class RunningTurn:
             effects = CallEffects(self._parts.toolbox, runnable)
             self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
             results = await self._results(answer, judged, effects, stream)
-        repeats = [self._count(call, result) for call, result in zip(answer.tool_calls, results, strict=True)]
+        repeats = self._repeats(answer.tool_calls, results)
         self.journal.step((answer, *map(_warned, results, repeats)), effects.ended)
         ends = (self._parts.toolbox.find(result.name) for result in results if not result.is_error)
         self._is_over = any(tool is not None and tool.ends for tool in ends)
@@ -325,16 +328,24 @@ class RunningTurn:
         stream(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
         return replace(result, text=escape(result.text))
 
-    def _count(self, call: ToolCall, result: ToolResult) -> int:
-        """An error that comes again is the same result however the arguments are varied, and a change of the workspace
-        that is made again is the same whatever is said of it: the second of two reminders has another number."""
-        is_change = self._parts.toolbox.effect(call.name) == "workspace"
-        if result.is_error:
-            key = (call.name, "", result.text)
-        else:
-            key = (call.name, call.arguments, "" if is_change else result.text)
-        self._seen[key] += 1
-        return self._seen[key]
+    def _repeats(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
+        """Count for each call of an answer how often its result has come. A change of the workspace that is made again
+        is the same whatever is said of it: the second of two reminders has another number. Otherwise the same result is
+        one however the arguments are varied, once for each answer; what succeeds and may have changed something takes
+        twice as long, as many commands have nothing to say."""
+        alike = {(result.name, result.text) for result in results}
+        self._seen.update(alike)
+        return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
+
+    def _repeated(self, call: ToolCall, result: ToolResult) -> int:
+        reach, is_error = self._parts.toolbox.effect(call.name), result.is_error
+        is_change = reach == "workspace" and not is_error
+        same = (call.name, call.arguments, "" if is_change else result.text)
+        self._seen[same] += 1
+        if is_change:
+            return self._seen[same]
+        varied = self._seen[(result.name, result.text)]
+        return max(self._seen[same], varied if is_error or reach == "none" else varied // 2)
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
@@ -373,5 +384,4 @@ class RunningTurn:
 def _warned(result: ToolResult, repeats: int) -> ToolResult:
     if repeats < WARN_AT:
         return result
-    warning = f"\n(This is the same call with the same result for the {repeats}th time: do something else, or answer.)"
-    return replace(result, text=result.text + warning.replace("3th", "3rd"))
+    return replace(result, text=f"{result.text}\n{AGAIN}")

@@ -187,11 +187,20 @@ def test_an_unknown_tool_is_answered_with_near_names(tmp_path: Path) -> None:
     assert "write_file" in ended.results[1].text
 
 
-def test_the_third_call_of_a_tool_that_does_not_exist_ends_the_turn(tmp_path: Path) -> None:
+def test_the_third_answer_with_a_tool_that_does_not_exist_ends_the_turn(tmp_path: Path) -> None:
     ended = ask(tmp_path, call("read_fil", {"path": "a"}), call("", {}), call("zzz", {}))
     assert ended.turn.reason == "loop"
     assert "tools that do not exist" in ended.answer
     assert len(ended.results) == 3
+
+
+def test_unknown_tools_of_one_answer_do_not_end_the_turn_and_the_list_is_given_once(tmp_path: Path) -> None:
+    unknown = Say(calls=tuple((name, {}) for name in ("zzz", "qqq", "xxx", "read_fil")))
+    ended = ask(tmp_path, unknown, call("list_dir", {}), "Done.")
+    assert (ended.turn.reason, ended.answer) == ("answered", "Done.")
+    assert [result.text for result in ended.results[1:3]] == ["there is no tool 'qqq'.", "there is no tool 'xxx'."]
+    assert ended.results[0].text.startswith("there is no tool 'zzz'. Tools: ")
+    assert "Near: read_file" in ended.results[3].text
 
 
 def test_a_tool_is_found_whatever_the_case_of_its_name(tmp_path: Path) -> None:
@@ -278,10 +287,43 @@ def test_what_was_done_before_the_model_failed_is_kept(tmp_path: Path) -> None:
 def test_the_same_call_with_the_same_result_is_warned_at_the_third_time_and_ended_at_the_sixth(tmp_path: Path) -> None:
     ended = ask(tmp_path, *[call("read_file", {"path": "no.txt"})] * 6)
     assert ended.turn.reason == "loop"
-    warned = ["same call with the same result" in result.text for result in ended.results]
-    assert warned == [False, False, True, True, True, True]
-    assert "3rd time" in ended.results[2].text
-    assert "4th time" in ended.results[3].text
+    assert warned(ended) == [False, False, True, True, True, True]
+
+
+def warned(ended: Ended) -> list[bool]:
+    return ["The same result again" in result.text for result in ended.results]
+
+
+def test_a_loop_of_varied_arguments_with_one_result_ends_like_any_other(tmp_path: Path) -> None:
+    async def search(words: str) -> str:
+        """Finds nothing."""
+        return "[nothing matches]"
+
+    steps = [call("search", {"words": f"word {number}"}) for number in range(6)]
+    ended = ask(tmp_path, *steps, tools=[tool(search, effect="none")])
+    assert ended.turn.reason == "loop"
+    assert warned(ended) == [False, False, True, True, True, True]
+
+
+def test_what_may_have_changed_something_is_a_loop_later(tmp_path: Path) -> None:
+    async def run(command: str) -> str:
+        """Has nothing to say."""
+        return "[exit status 0]"
+
+    steps = [call("run", {"command": f"mkdir {number}"}) for number in range(12)]
+    ended = ask(tmp_path, *steps, tools=[tool(run)])
+    assert ended.turn.reason == "loop"
+    assert warned(ended) == [False] * 5 + [True] * 7
+
+
+def test_many_calls_of_one_answer_with_one_result_are_no_loop(tmp_path: Path) -> None:
+    async def search(words: str) -> str:
+        """Finds nothing."""
+        return "[nothing matches]"
+
+    many = Say(calls=tuple(("search", {"words": f"word {number}"}) for number in range(8)))
+    ended = ask(tmp_path, many, "There is none.", tools=[tool(search, effect="none")])
+    assert (ended.answer, any(warned(ended))) == ("There is none.", False)
 
 
 def test_a_call_whose_result_changes_is_no_loop(tmp_path: Path) -> None:
@@ -304,8 +346,7 @@ def test_the_same_change_made_again_is_a_loop_whatever_the_tool_says_of_it(tmp_p
 
     ended = ask(tmp_path, *[call("remind", {"text": "bank"})] * 6, tools=[tool(remind, effect="workspace")])
     assert ended.turn.reason == "loop"
-    assert "reminder 2\n" in ended.results[2].text
-    assert "3rd time" in ended.results[2].text
+    assert ended.results[2].text.startswith("reminder 2\n(The same result again")
 
 
 def test_two_calls_with_one_id_both_run_once_and_differ_on_the_wire(tmp_path: Path) -> None:

@@ -452,3 +452,20 @@ def until(come_true: Any) -> None:
     while not come_true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_label_is_whole_where_the_output_goes_into_a_pipe(home: Home, server: ModelServer) -> None:
+    command = f"printf '%s' {'x' * 200} > long.txt; exit 3"
+    server.script(calls("exec", {"command": command}), says("It failed."))
+    master, slave = os.openpty()
+    try:
+        with subprocess.Popen(
+            home.command(), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.variables(), text=True
+        ) as process:
+            os.write(master, b"go\n\x04")
+            out, err = process.communicate(timeout=100)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert process.returncode == 0, err
+    assert f"⚙ exec {command} … ✗ [exit status 3], " in out

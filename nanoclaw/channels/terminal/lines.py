@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from nanoclaw.channels.text import PlainFlow, Repeated, SparseProgress, tool_label
+from nanoclaw.channels.text import LABEL, WHOLE, PlainFlow, Repeated, SparseProgress, tool_label
 from nanoclaw.core.events import Event, Notice, ToolStarted
 from nanoclaw.escapes import printable
 
@@ -20,7 +20,8 @@ class Lines:
     """Each line is a message; one that ends in a backslash goes on. At the end of input, what is asked is answered."""
 
     def __init__(self) -> None:
-        self._flow = PlainFlow(_write, self._write_line, streams=True)
+        self._room = LABEL if sys.stdout.isatty() else WHOLE
+        self._flow = PlainFlow(_write, self._write_line, streams=True, room=self._room)
         self._progress = SparseProgress(self._flow.note)
         self._repeated = Repeated()
         self._idle = asyncio.Event()
@@ -49,7 +50,7 @@ class Lines:
         else:
             self._flow.show(event)
         if isinstance(event, ToolStarted):
-            self._flow.note(f"⚙ {tool_label(event.call)} …")
+            self._flow.note(f"⚙ {tool_label(event.call, self._room)} …")
 
     def say(self, text: str) -> None:
         self._break_prompt()

@@ -31,7 +31,7 @@ class Claims(Plugin):
         if turn.origin != "person" or answer.files or is_silent or not turn.profile.acts:
             return None
         said = (one.text for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
-        effects = [effect for effect in turn.effects if effect.state in ("begun", "done")]
+        effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
         fact = unsupported(next(said, ""), answer.text, effects, self._known(turn), self._exists)
         if not fact:
             return None

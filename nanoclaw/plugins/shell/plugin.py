@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.tool import Tool, ToolOutput, tool
 from nanoclaw.escapes import plain, visible
 from nanoclaw.redaction import clean_environment
 
@@ -50,7 +49,7 @@ class Shell(Plugin):
     def tools(self) -> Iterable[Tool]:
         return [replace(tool(self._exec, examples=_EXAMPLES), audit=_effect)]
 
-    async def _exec(self, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None) -> str:
+    async def _exec(self, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None) -> ToolOutput:
         """Run a shell command in the workspace. Returns its output and exit status; background processes are ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
@@ -74,9 +73,7 @@ class Shell(Plugin):
         finally:
             spool.close()
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept), _outcome(ended, seconds))))
-        if ended.why != "exited":
-            raise ToolError(text)
-        return text
+        return ToolOutput(text, is_error=ended.why != "exited" or ended.status != 0)
 
 
 class Environment:
@@ -154,8 +151,10 @@ def _shortened(ended: Exit, outputs: Outputs, kept: str) -> str:
 def _readable(output: bytes) -> str:
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
     if "\r" in text:
-        text = re.sub(_OVERWRITTEN, "", text)  # a progress bar: only its last state
+        text = "\n".join(map(_last_state, text.split("\n")))
     return plain(text)
 
 
-_OVERWRITTEN = r"[^\n]*\r(?=[^\n\r])"
+def _last_state(line: str) -> str:
+    """A line as it stands at last: a progress bar overwrites itself."""
+    return line.rstrip("\r").rpartition("\r")[2]

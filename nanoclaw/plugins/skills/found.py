@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
 from nanoclaw.plugins.skills.skills import SUMMARY_CHARACTERS, Means, Skill, body, discover, summary, survey
+from nanoclaw.plugins.skills.skills import shown as named
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
@@ -39,6 +40,8 @@ class FoundSkills:
             shipped: "shipped",
         }
         self.folders = tuple(self._sources)[1:]
+        self.broken: frozenset[str] = frozenset()
+        """Sentences about skills that were broken when the prompt was made last."""
 
     def surveyed(self) -> list[tuple[Skill, str]]:
         """All skills by name, each with its source; hidden and broken ones too."""
@@ -51,7 +54,8 @@ class FoundSkills:
 
     def shown(self, profile: Profile) -> PromptSkills:
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
-        for skill in discover(self._sources, self._means(profile)):
+        broken = list[Skill]()
+        for skill in discover(self._sources, self._means(profile), broken.append):
             text = framed(skill.name, body(skill)) if skill.always and not skill.missing else ""
             if text and len(text) <= left:
                 bodies[skill.name] = text
@@ -59,6 +63,7 @@ class FoundSkills:
             else:
                 listed.append(skill)
                 shortened |= {"active_skills"} if text else set()
+        self.broken = frozenset(f"the skill {named(one.path)} is off: {one.problem}" for one in broken)
         choice = summary(listed, sys.maxsize)
         if len(choice) > SUMMARY_CHARACTERS:
             choice = summary(listed)

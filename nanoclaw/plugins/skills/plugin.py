@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Said, Section, Tx
+from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Profile, Said, Section, Turn, Tx
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.skills.found import FoundSkills
@@ -30,6 +30,7 @@ class SkillSettings(NamedTuple):
 class Skills(Plugin):
     name = "skills"
     settings = SkillSettings
+    migrations = ("CREATE TABLE skills_told (sentence TEXT PRIMARY KEY) STRICT",)  # about broken ones, told once
 
     def __init__(self, host: Host, settings: SkillSettings) -> None:
         self._host, self._settings = host, settings
@@ -62,6 +63,18 @@ class Skills(Plugin):
             Section("skills", "Skills", listed, source="skills", diagnostics=cut["skills"]),
         ]
 
+    async def before_turn(self, draft: Draft, turn: Turn) -> None:
+        """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
+        broken = self.public.broken
+        told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
+        if broken != told:
+            turn.later(partial(_keep_told, broken))
+        if broken - told:
+            from nanoclaw.core.log import logger
+
+            for sentence in sorted(broken - told):
+                logger.warning("{}", sentence)
+
     def _skill(self, said: Said, tx: Tx) -> str | UserMessage:
         from nanoclaw.plugins.skills.skills import by_hand, find
 
@@ -70,6 +83,12 @@ class Skills(Plugin):
             return _listed(found)
         name, task = (*said.argument.split(maxsplit=1), "")[:2]
         return UserMessage(by_hand(find(found, name), task), self._host.now())
+
+
+def _keep_told(sentences: Collection[str], tx: Tx) -> None:
+    tx.execute("DELETE FROM skills_told")
+    for sentence in sentences:
+        tx.execute("INSERT INTO skills_told (sentence) VALUES (?)", sentence)
 
 
 def _listed(skills: Sequence[Skill]) -> str:

@@ -62,14 +62,17 @@ class Skill:
 NO_MEANS = Means()
 
 
-def discover(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
-    """Skills for the model, by name. A broken one is logged, once for each state of its file."""
-    return tuple(skill for skill in survey(folders, means, _tell) if not skill.hidden and not skill.problem)
-
-
-def survey(
+def discover(
     folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
 ) -> tuple[Skill, ...]:
+    """Skills for the model, by name; `tell` hears of broken ones."""
+    found = survey(folders, means)
+    for broken in filter(lambda skill: skill.problem, found):
+        tell(broken)
+    return tuple(skill for skill in found if not skill.hidden and not skill.problem)
+
+
+def survey(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
     """All skills by name, hidden ones too, and each broken one after its namesake: it gives way to a whole one."""
     found, broken = dict[str, Skill](), list[Skill]()
     path_of_commands = _search_path(means.environment)
@@ -77,7 +80,6 @@ def survey(
         for path, stamp in _places(str(folder)):
             loaded, requires = _load(path, str(folder), stamp)
             if loaded.problem:
-                tell(loaded)
                 broken.append(loaded)
             elif loaded.name not in found:
                 found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
@@ -159,10 +161,10 @@ def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        _warn(f"{folder} cannot be read: {error.strerror}", ())
+        _warn(f"{folder} cannot be read: {error.strerror}")
         return
     if len(names) > MOST_IN_A_FOLDER:
-        _warn(f"{folder} holds {len(names):,} folders; only the first {MOST_IN_A_FOLDER:,} are looked at", ())
+        _warn(f"{folder} holds {len(names):,} folders; only the first {MOST_IN_A_FOLDER:,} are looked at")
     for name in names[:MOST_IN_A_FOLDER]:
         for path in (f"{folder}/{name}/SKILL.md", f"{folder}/{name}/skill.md"):
             if (stamp := _stamp(path)) is not None:
@@ -304,16 +306,9 @@ def _files_named(name: str, path: _SearchPath) -> tuple[str, ...]:
 # --- telling ---------------------------------------------------------------------------------------------------------
 
 
-def _tell(broken: Skill) -> None:
-    state: _Stamp = ()
-    with suppress(OSError):
-        state = (broken.path.stat().st_mtime_ns,)
-    _warn(f"the skill {shown(broken.path)} is off: {broken.problem}", state)
-
-
-@lru_cache(maxsize=8 * MOST_IN_A_FOLDER)
-def _warn(sentence: str, state: _Stamp) -> None:
-    """Once for each state of what it is about."""
+@lru_cache(maxsize=MOST_IN_A_FOLDER)
+def _warn(sentence: str) -> None:
+    """Log a sentence once."""
     from nanoclaw.core.log import logger
 
     logger.warning("{}", sentence)

@@ -133,7 +133,7 @@ class Undo(Plugin):
         count = _number(said.argument, 1)
         if count is None:
             return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
-        told, passed, left, kept = list[str](), list[str](), count, 0
+        undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
         for effect in self._log.of(said.conversation, LOOKED_AT):
             if not left:
                 break
@@ -142,13 +142,14 @@ class Undo(Plugin):
             ):
                 continue
             try:
-                undone = self._take_back(tx, effect)
+                became = self._take_back(tx, effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
                 told += [*map(_not_undoable, passed), str(error)]
                 passed, left, kept = [], left - 1, kept + 1
                 continue
-            if undone:
-                told += [*map(_not_undoable, passed), undone]
+            if became:
+                undone.append(became)
+                told += map(_not_undoable, passed)
                 passed, left = [], left - 1
             elif effect.before is None or effect.before != effect.after:
                 passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
@@ -158,7 +159,7 @@ class Undo(Plugin):
             told.append("/undo 2 goes on to the change before.")
         elif left + kept:
             told.append(f"{count - left - kept} of {count} undone.")
-        return "\n".join(told)
+        return "\n".join([*undone, *told])
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
         """Undo one effect; says what became of it, "" when it cannot be undone.
@@ -202,8 +203,9 @@ def line_after_turn(effects: Sequence[Effect]) -> str:
         parts.append(f"{len(files) - FILES} more")
     if noted := kinds["note"] + kinds["fact"]:
         parts.append(f"noted {noted}")
-    if commands := kinds["command"]:
-        parts.append(f"ran {commands} command{'s' if commands > 1 else ''}")
+    failed = sum(effect.state == "failed" and effect.kind == "command" for effect in effects)
+    if commands := kinds["command"] + failed:
+        parts.append(f"ran {commands} command{'s' * (commands > 1)}{f' ({failed} failed)' if failed else ''}")
     known = ("file", "note", "fact", "command")
     return "; ".join([*parts, *dict.fromkeys(effect.text for effect in done if effect.kind not in known)])
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.plugins.conftest import Hands
 
 
 def test_output_and_status_come_back(hands: Hands) -> None:
-    assert hands("exec", command="echo hi; echo bad >&2; exit 3") == "hi\nbad\n[exit status 3]"
+    assert hands.error("exec", command="echo hi; echo bad >&2; exit 3") == "hi\nbad\n[exit status 3]"
     assert hands("exec", command="true") == "[exit status 0]"
 
 
@@ -36,7 +38,7 @@ def test_what_was_left_in_the_background_is_ended_and_said(hands: Hands) -> None
 
 
 def test_a_killed_command_names_the_signal(hands: Hands) -> None:
-    assert hands("exec", command="kill -SEGV $$") == "[killed by SIGSEGV]"
+    assert hands.error("exec", command="kill -SEGV $$") == "[killed by SIGSEGV]"
 
 
 def test_long_output_keeps_head_and_tail(hands: Hands) -> None:
@@ -48,6 +50,16 @@ def test_long_output_keeps_head_and_tail(hands: Hands) -> None:
     assert len(text) < 10_200
     text = hands("exec", command="seq 1 3000")
     assert "[... 3,892 characters left out ...]" in text
+
+
+def test_a_line_of_ten_megabytes_keeps_head_and_tail_also_where_a_line_before_overwrote_itself(hands: Hands) -> None:
+    begins = r"printf '10%%\r20%%\n'; printf HEAD; head -c 10000000 /dev/zero | tr '\0' x; echo TAIL"
+    before = time.process_time()
+    text = hands("exec", command=begins)
+    assert time.process_time() - before < 2  # of 5 s when the search for what was overwritten was quadratic
+    assert text.startswith("20%\nHEADxxx")
+    assert "xxxTAIL\n[all of it is in outputs/exec-" in text
+    assert len(text) < 10_300
 
 
 def test_a_flood_is_stopped(hands: Hands) -> None:
@@ -71,4 +83,4 @@ def test_output_is_made_readable(hands: Hands, command: str, shown: str) -> None
 def test_a_command_that_cannot_be_run_says_so(hands: Hands) -> None:
     assert "NUL" in hands.error("exec", command="echo \0")
     assert "could not be started" in hands.error("exec", command="x" * 1_000_000)
-    assert "[exit status 127]" in hands("exec", command="no-such-program")
+    assert "[exit status 127]" in hands.error("exec", command="no-such-program")

@@ -19,6 +19,8 @@ from nanoclaw.core import log
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.skills import Means, Skill, body, by_hand, discover, find, summary, survey
+from nanoclaw.providers.scripted import ScriptedProvider
+from tests.program import running
 
 
 def skill(folder: Path, name: str, front: str = "", body: str = "How to do it.", description: str = "Does it.") -> Path:
@@ -46,7 +48,6 @@ def names(found: tuple[Skill, ...]) -> list[str]:
 @pytest.fixture
 def warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
     """The lines the log has shown since the last look."""
-    skills._load.cache_clear()
     skills._warn.cache_clear()
     log.start(tmp_path / "logs", lambda text: text)
     yield lambda: capsys.readouterr().err.splitlines()
@@ -67,12 +68,12 @@ def test_the_first_folder_that_has_a_name_wins_whole(tmp_path: Path) -> None:
     )
 
 
-def test_a_broken_skill_gives_way_to_a_whole_one_further_down_and_is_still_told(tmp_path: Path, warnings: Any) -> None:
-    path = written(tmp_path / "mine", "mail", "broken")
+def test_a_broken_skill_gives_way_to_a_whole_one_further_down_and_is_still_told(tmp_path: Path) -> None:
+    path, told = written(tmp_path / "mine", "mail", "broken"), list[Skill]()
     skill(tmp_path / "shipped", "mail")
-    assert discover([tmp_path / "mine", tmp_path / "shipped"])[0].path == tmp_path / "shipped" / "mail" / "SKILL.md"
-    (line,) = warnings()
-    assert str(path) in line
+    (shown,) = discover([tmp_path / "mine", tmp_path / "shipped"], tell=told.append)
+    assert shown.path == tmp_path / "shipped" / "mail" / "SKILL.md"
+    assert [one.path for one in told] == [path]
     whole, broken = found = survey([tmp_path / "mine", tmp_path / "shipped"])
     assert (whole.problem, broken.path) == ("", path)
     assert find(found, "mail") == whole
@@ -301,7 +302,7 @@ def test_a_skill_that_is_only_started_by_hand_is_not_spoken_of(tmp_path: Path) -
     assert find(survey([tmp_path]), "deploy").name == "deploy"
 
 
-# -- bad input: that skill is off with one warning, others load
+# -- bad input: that skill is off and told of once, others load
 
 BROKEN: dict[str, tuple[str | bytes, int]] = {
     "no front matter": ("no front matter", 1),
@@ -344,38 +345,48 @@ BROKEN: dict[str, tuple[str | bytes, int]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_skill_is_off_with_one_warning_that_names_file_and_line(
-    tmp_path: Path, case: str, warnings: Any
-) -> None:
+def test_a_broken_skill_is_off_with_a_sentence_that_names_the_line(tmp_path: Path, case: str) -> None:
     content, line = BROKEN[case]
+    told = list[Skill]()
     folder = tmp_path / "skills"
     path = written(folder, "bad", content)
     skill(folder, "good")
     before = time.process_time()
     for _ in range(3):
-        found = discover([folder])
+        told.clear()
+        found = discover([folder], tell=told.append)
     assert time.process_time() - before < 2
     if case in ("deep blocks", "NUL"):  # unwise, but readable
         assert "good" in names(found)
         return
     assert names(found) == ["good"]
-    (told,) = warnings()
-    assert f"{path} is off: line {line or ''}" in told
+    assert [one.path for one in told] == [path]
+    assert told[0].problem.startswith(f"line {line or ''}")
 
 
-def test_a_mended_and_again_broken_skill_is_warned_of_again(tmp_path: Path, warnings: Any) -> None:
-    path = skill(tmp_path / "skills", "mail")
-    for content in ("broken", path.read_text(), "broken"):
-        path.write_text(content)
-        os.utime(path, ns=(time.time_ns(), time.time_ns()))
-        discover([tmp_path / "skills"])
-    assert len(warnings()) == 2
+async def test_a_broken_skill_is_told_once_also_by_the_next_process_until_it_was_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def told() -> int:
+        async with running(tmp_path, ScriptedProvider("Hello.", "Hello again.")) as program:
+            await program.ask("hi")
+            await program.ask("and again")
+        return capsys.readouterr().err.count(f"the skill {path} is off: line 1")
+
+    path = skill(tmp_path / "workspace" / "skills", "mail")
+    whole = path.read_text()
+    path.write_text("broken")
+    assert [await told(), await told()] == [1, 0]
+    path.write_text(whole)
+    assert await told() == 0
+    path.write_text("broken")
+    assert await told() == 1
 
 
 @pytest.mark.parametrize(
     "damage", ["folder", "pipe", "dangling", "cycle", "folder cycle", "out of the folder", "locked"]
 )
-def test_a_skill_that_is_no_plain_file_is_off_and_the_others_load(tmp_path: Path, damage: str, warnings: Any) -> None:
+def test_a_skill_that_is_no_plain_file_is_off_and_the_others_load(tmp_path: Path, damage: str) -> None:
     if damage == "locked" and os.geteuid() == 0:
         pytest.skip("root may read everything")
     folder = tmp_path / "skills"
@@ -400,10 +411,9 @@ def test_a_skill_that_is_no_plain_file_is_off_and_the_others_load(tmp_path: Path
             path.write_text("x")
             path.chmod(0)
     skill(folder, "good")
-    for _ in range(2):
-        assert names(discover([folder])) == ["good"]
-    (told,) = warnings()
-    assert f"{path} is off: line 1" in told
+    told = list[Skill]()
+    assert names(discover([folder], tell=told.append)) == ["good"]
+    assert [(one.path, one.problem[:6]) for one in told] == [(path, "line 1")]
 
 
 def test_links_that_lead_back_up_are_not_followed_round(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_daily_notes_are_looked_after_too(hands: Hands) -> None:
 def test_a_memory_file_that_a_command_emptied_can_be_brought_back(
     hands: Hands, facts: Path, undo: FileVersions, command: str
 ) -> None:
-    said = hands("exec", command=command)
+    said = hands.result("exec", command=command).text
     assert "of 20 lines out of MEMORY.md. The person is told; /undo brings them back.]" in said
     loss, ran = hands.effects
     assert (ran.kind, ran.before) == ("command", None)

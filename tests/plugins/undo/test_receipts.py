@@ -24,6 +24,13 @@ def test_a_turn_that_changed_something_is_followed_by_one_line(tmp_path: Path) -
     assert home.receipts == ["wrote notes/bird.txt; noted 1"]
 
 
+def test_a_command_that_failed_was_run_all_the_same_and_is_told_as_failed(tmp_path: Path) -> None:
+    commands = tuple(("exec", {"command": command}) for command in ("true", "false", "exit 3"))
+    home = talk(tmp_path, ("go", (Say(calls=commands), "Two of the three commands failed.")))
+    assert home.receipts == ["ran 3 commands (2 failed)"]
+    assert home.answers == ["Two of the three commands failed."]
+
+
 def test_in_a_chat_the_line_stands_below_the_answer_where_it_is_wanted(tmp_path: Path) -> None:
     async def story() -> None:
         settings, chat = "[session]\nchat_receipts = true", Address("chat", "7")
