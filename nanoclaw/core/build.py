@@ -23,6 +23,7 @@ from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.sections import IDS
+from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
 
@@ -217,7 +218,7 @@ def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
     """The plugins, in the order of `kinds`; those that others need are made first."""
     made: dict[str, Plugin] = {}
     for one in _by_need(kinds):
-        _migrate(app.store, one)
+        plugin_tables.bring_up(app.store, one)
         try:
             made[one.name] = one(PluginHost(app, one.name), _settings(app.config, one))
         except NanoclawError:
@@ -245,38 +246,6 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
         done.append(ready[0])
         left.remove(ready[0])
     return done
-
-
-def _migrate(store: Store, one: type[Plugin]) -> None:
-    """Bring a plugin's own tables to its newest version, each step in a transaction."""
-    if not one.migrations:
-        return
-    found = store.rows("SELECT version FROM plugins WHERE name = ?", one.name)
-    version = int(found[0][0]) if found else 0
-    if version > len(one.migrations):
-        raise ConfigError(f"the tables of the plugin {one.name} are of a newer version of it: install that again.")
-    for number, sql in enumerate(one.migrations[version:], version + 1):
-        with store.transaction() as db:
-            for statement in _statements(sql):
-                db.execute(statement)
-            db.execute(
-                "INSERT INTO plugins (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = ?2",
-                (one.name, number),
-            )
-
-
-def _statements(sql: str) -> list[str]:
-    """The statements of a migration: `executescript` would end the transaction."""
-    import sqlite3
-
-    found, begun = list[str](), ""
-    for part in sql.split(";"):
-        begun += f"{part};"
-        if sqlite3.complete_statement(begun):
-            if begun.strip(" \n;"):
-                found.append(begun)
-            begun = ""
-    return found
 
 
 # --- channels --------------------------------------------------------------------------------------------------------

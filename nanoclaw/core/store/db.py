@@ -39,6 +39,8 @@ class Store:
         self.path = path
         self._lock = None if read_only else own_if_free(path) if beside else own(path)
         try:
+            self.was_damaged = self._lock is not None and _put_right(path)
+            """Rows may be missing, and tables of plugins."""
             self.db = _connect(path, read_only, is_owner=self._lock is not None)
             if self._lock:
                 _bring_up(self.db, path)
@@ -96,13 +98,6 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
             return _connect_to_read(path)
         if not is_owner:
             _check_format(path, format_in_header(path))
-        elif not path.exists():
-            _make(path)
-        elif not _is_whole(path):
-            from nanoclaw.core.log import logger
-            from nanoclaw.core.store.recovery import recover
-
-            logger.warning(recover(path))
         db = sqlite3.connect(path, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -111,6 +106,22 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
     return db
+
+
+def _put_right(path: Path) -> bool:
+    """Make a file where there is none, or rescue a damaged one. True where it was damaged."""
+    try:
+        if not path.exists():
+            _make(path)
+        elif not _is_whole(path):
+            from nanoclaw.core.log import logger
+            from nanoclaw.core.store.recovery import recover
+
+            logger.warning(recover(path))
+            return True
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
+    return False
 
 
 def _make(path: Path) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 MIGRATIONS = Path(__file__).with_name("migrations")
-"""NNN.sql brings a store of format NNN - 1 to format NNN. A file that was released is never changed."""
+"""NNN.sql brings the core's tables from format NNN - 1 to format NNN. What a released one makes never changes."""
 
 _MAGIC = b"SQLite format 3\0"
 

@@ -99,11 +99,11 @@ class Table(NamedTuple):
     missing: int | None
 
     def __str__(self) -> str:
-        words = _NAMES.get(self.name, self.name)
+        words = NAMES.get(self.name, self.name)
         return f"some {words}" if self.missing is None else f"at most {self.missing:,} {words}"
 
 
-_NAMES = {
+NAMES = {
     "inbox": "messages that came in",
     "outbox": "messages that went out",
     "messages": "messages of conversations",

@@ -224,7 +224,7 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
     assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.db.v1", "state.lock"]
 
 
-def test_a_state_of_the_second_format_is_brought_up_and_has_tables_for_jobs(tmp_path: Path) -> None:
+def test_a_state_of_the_second_format_is_brought_up(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((Path(__file__).parent / "format_2.sql").read_text())
@@ -233,7 +233,6 @@ def test_a_state_of_the_second_format_is_brought_up_and_has_tables_for_jobs(tmp_
     assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
     assert store.rows("SELECT text FROM pins") == [("be brief",)]
     assert Flags(store, lambda: NOW).get(PANIC) == "1"
-    assert store.rows("SELECT * FROM jobs") == []
     assert store.rows("PRAGMA foreign_key_check") == []
     store.close()
     with closing(sqlite3.connect(tmp_path / "state.db.v2")) as db:

@@ -153,7 +153,7 @@ def test_a_running_nanoclaw_is_backed_up_and_not_restored_over(home: Home, tmp_p
     with held(home.root / "state.db") as owner:
         with closing(sqlite3.connect(home.root / "state.db")) as db, db:
             db.execute("PRAGMA wal_autocheckpoint = 0")
-            db.execute("INSERT INTO pins (at, text) VALUES ('now', 'just said')")
+            db.execute("INSERT INTO flags VALUES ('just', 'said', 'now')")
             home.run("backup", str(file))
         before = tree(home.root)
         assert f"process {owner.pid}" in home.run("restore", str(file), check=1).err

@@ -11,11 +11,6 @@ CREATE TABLE compactions (                 -- what a model is shown in place of 
     upto INTEGER NOT NULL REFERENCES messages,  -- the last message that it stands for, or that is shown shortened
     summary TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE TABLE pins (                        -- standing rules
-    id INTEGER PRIMARY KEY,
-    at TEXT NOT NULL,
-    text TEXT NOT NULL
-) STRICT;
 CREATE TABLE ledger (                      -- what tools did
     id INTEGER PRIMARY KEY,
     at TEXT NOT NULL,
@@ -43,9 +38,3 @@ CREATE TABLE models (                      -- what was learned of each
 ) STRICT;
 ALTER TABLE usage ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;  -- 1: answered on the person's own machine
 DROP INDEX usage_of_model;                 -- a page of the journal for each request, and nothing that needs it
-CREATE TABLE reservations (                -- the most that requests under way may cost
-    id INTEGER PRIMARY KEY,
-    at TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    usd REAL NOT NULL
-) STRICT;
