@@ -18,6 +18,7 @@ from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, Store
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
+from nanoclaw.core.store.db import is_undamaged
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.installation import start_command
@@ -56,7 +57,7 @@ def checks(config: Config) -> Iterator[tuple[str, Check]]:
     yield "time zone", partial(_time_zone, config)
     yield "configuration", configuration
     yield "workspace", partial(_workspace, config)
-    yield "store", partial(_store, config)
+    yield "store", partial(_store, config, pid)
     yield "running", partial(_running, pid, live)
     for name, table in _configured(config).items():
         yield name, partial(_login, config, table, pid, live)
@@ -98,11 +99,11 @@ def _workspace(config: Config) -> str:
     return str(config.workspace_path)
 
 
-def _store(config: Config) -> str:
+def _store(config: Config, pid: int | None) -> str:
     with home.stored(config) as opened:
         if opened is None:
             return "none yet"
-        if not is_whole(opened.db):
+        if not (is_whole(opened.db) if pid else is_undamaged(opened.path)):  # whoever runs writes the journal
             raise StoreError(
                 f"{opened.path} is damaged. The next chat keeps it aside and goes on with what can be read."
             )

@@ -4,7 +4,7 @@ as it is, names what is missing, and answers the next message."""
 from __future__ import annotations
 
 import asyncio
-import os
+import io
 import random
 import re
 import shutil
@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, redirect_stderr
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.store.copies import COPIES, daily_copies, keep_daily_copy
 from nanoclaw.core.store.recovery import NAMES
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
-from tests.core.store.test_recovery import DAY, kept, warnings
+from tests.core.store.test_recovery import DAY, kept
 from tests.program import NOON, FakeChannel, HandClock, Program, running
 
 TIMES = 200
@@ -38,6 +38,7 @@ class Home(NamedTuple):
 
     folder: Path
     copy: bytes
+    rows: dict[str, set[int]]
 
     def file(self, suffix: str) -> bytes:
         return (self.folder / f"state.db{suffix}").read_bytes()
@@ -63,9 +64,10 @@ async def _lived_in(home: Path, killed: Path) -> Home:
             await _answered(program, f"letter {number}")
             await _answered(program, f"/pin rule {number}")
         program.app.facts.learned_window("scripted/model", 100_000)
-        program.app.flags.set("some", "switch")
+        rows = _rows(program.app.store.db)
+        program.app.flags.set("last", "write")  # which damage cannot be told from a power failure
         shutil.copytree(home, killed, ignore=shutil.ignore_patterns(COPIES, "state.lock", "state.db-shm", "logs"))
-    return Home(killed, copy)
+    return Home(killed, copy, rows)
 
 
 @asynccontextmanager
@@ -100,7 +102,7 @@ def damage(home: Home, chance: random.Random) -> tuple[str, bytes]:
     """The file that is damaged, and its bytes: 1 to 300 of them changed, or all after some place cut off."""
     suffix = chance.choice(("", "", "", "-wal"))
     whole = home.file(suffix)
-    if chance.random() < 0.15:
+    if not suffix and chance.random() < 0.15:  # a log that is cut is as one that is shorter
         return suffix, whole[: chance.randrange(len(whole))]
     damaged, count = bytearray(whole), chance.choice((1, 2, 10, chance.randint(1, 300)))
     reach = chance.choice((100, 50_000, len(whole))) if chance.random() < 0.4 else 0
@@ -112,16 +114,22 @@ def damage(home: Home, chance: random.Random) -> tuple[str, bytes]:
 
 
 def _some_text(home: Home, whole: bytes, chance: random.Random) -> int:
-    """Where a text of some table stands, each table as likely as the others."""
+    """A place in a text of some table, each column as likely as the others."""
     with tempfile.TemporaryDirectory() as folder, closing(_opened(home, Path(folder))) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
-        chance.shuffle(tables)
-        for table in tables:
-            texts = [text for row in db.execute(f"SELECT * FROM {table}") for text in row if isinstance(text, str)]
-            if texts and (found := [place for text in chance.sample(texts, min(9, len(texts))) if len(text) > 3
-                                    and (place := whole.find(text.encode())) > 0]):
-                return found[0]
+        columns = db.execute(COLUMNS).fetchall()
+        chance.shuffle(columns)
+        for table, column in columns:
+            texts = [text for (text,) in db.execute(f'SELECT "{column}" FROM "{table}"') if text and len(text) > 3]
+            text = chance.choice(texts).encode() if texts else b""
+            if text and (found := whole.find(text)) > 0:
+                return found + chance.randrange(len(text))
     return chance.randrange(len(whole))
+
+
+COLUMNS = """
+    SELECT every.name, its.name FROM sqlite_schema AS every JOIN pragma_table_info(every.name) AS its
+    WHERE every.type = 'table' AND its.type = 'TEXT'
+"""
 
 
 def _opened(home: Home, folder: Path) -> sqlite3.Connection:
@@ -130,11 +138,10 @@ def _opened(home: Home, folder: Path) -> sqlite3.Connection:
     return sqlite3.connect(folder / "state.db")
 
 
-def rows(path: Path) -> dict[str, set[object]]:
+def _rows(db: sqlite3.Connection) -> dict[str, set[int]]:
     """The numbers of the rows of each table."""
-    with closing(sqlite3.connect(path)) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
-        return {table: {row for (row,) in db.execute(f"SELECT rowid FROM {table}")} for table in tables}
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
+    return {table: {row for (row,) in db.execute(f"SELECT rowid FROM {table}")} for table in tables}
 
 
 # --- promises --------------------------------------------------------------------------------------------------------
@@ -145,48 +152,46 @@ def broken(place: Path, home: Home, seed: int) -> Iterator[str]:
     chance = random.Random(seed)
     suffix, damaged = damage(home, chance)
     shutil.copytree(home.folder, place)
-    had = rows_of(home)
     (place / f"state.db{suffix}").write_bytes(damaged)
     if chance.random() < 0.5:
         (place / COPIES).mkdir()
         (place / COPIES / f"state-{DAY}.db").write_bytes(home.copy)
+    told = io.StringIO()
     try:
-        with warnings() as said:
-            yield from asyncio.run(_used(place))
+        with redirect_stderr(told):
+            wrong, has = asyncio.run(_used(place))
     except Exception as error:
         yield f"it does not start: {error!r}"
         return
-    told = "".join(said)
-    asides = kept(place / "state.db")
-    if (told.count("damaged") > 0) != bool(asides):
-        yield f"{len(asides)} files are kept, and the person was told: {told}"
+    yield from wrong
+    asides, said = kept(place / "state.db"), told.getvalue()
+    if ("was damaged and is kept" in said) != bool(asides):
+        yield f"{len(asides)} files are kept, and the person was told: {said}"
     if asides and not any(aside.read_bytes() == damaged for aside in asides):
         yield "the damaged file was changed"
-    if "Nothing of it could be read" in told:
+    if "Nothing of it could be read" in said or "some of the last" in said:
         return
-    for table, before in had.items():
-        lost = len(before - rows(place / "state.db").get(table, set()))
-        if lost and NAMES.get(table, table) not in told and "last writes" not in told:
-            yield f"{lost} rows of {table} are missing, and the person was told: {told}"
+    for table, before in home.rows.items():
+        named = NAMES.get(table, table) in said or (table not in NAMES and "some whole tables" in said)
+        if (lost := len(before - has.get(table, set()))) and not named:
+            yield f"{lost} rows of {table} are missing, and the person was told: {said}"
 
 
-def rows_of(home: Home) -> dict[str, set[object]]:
-    with tempfile.TemporaryDirectory() as folder:
-        _opened(home, Path(folder)).close()
-        return rows(Path(folder) / "state.db")
-
-
-async def _used(home: Path) -> list[str]:
-    """Wrong things in an hour of the program in that home."""
+async def _used(home: Path) -> tuple[list[str], dict[str, set[int]]]:
+    """What goes wrong in an hour of the program in that home, and the rows that it began with."""
     wrong = []
     async with _awake(home) as program:
-        for text in ("Are you there?", "/jobs", "/pins", "/history", "/receipts", "/status", "/heartbeat", "/new", "And now?"):
+        has = _rows(program.app.store.db)
+        for text in ("Are you there?", *COMMANDS, "/new", "And now?"):
             if not (answer := await _answered(program, text)):
                 wrong.append(f"{text} was not answered")
             elif text.endswith("?") and text not in answer:
                 wrong.append(f"{text} was answered {answer!r}")
         wrong += [f"the plugin {name} failed: {fault}" for name, fault in program.app.chain.faults.items()]
-    return wrong
+    return wrong, has
+
+
+COMMANDS = ("/jobs", "/pins", "/history", "/receipts", "/status", "/heartbeat", "/why", "/budget", "/model")
 
 
 def main(times: int, first: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""Some of the damaged stores of `make torture`."""
+"""Some of the damaged homes of `make torture`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.damage import Stores, broken, stores
+from tests.torture.damage import Home, broken, lived_in
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Stores:
-    return stores(tmp_path_factory.mktemp("stores"))
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return lived_in(tmp_path_factory.mktemp("lived"))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_store_damaged_at_random_goes_on_and_the_damaged_file_is_kept(
-    tmp_path: Path, given: Stores, seed: int
+@pytest.mark.parametrize("seed", [*range(8), 73, 83, 1034])
+def test_a_home_damaged_at_random_starts_names_what_is_missing_and_answers(
+    tmp_path: Path, home: Home, seed: int
 ) -> None:
-    assert [*broken(tmp_path / "home", given, seed)] == []
+    assert [*broken(tmp_path / "home", home, seed)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -33,10 +34,13 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
     try:
         if db.execute(f"PRAGMA integrity_check({table or 1!r})").fetchone()[0] != "ok":
             return False
-        for name, columns in db.execute(_TEXTS, (table,)).fetchall():
+        for name, sql, columns in db.execute(_TEXTS, (table,)).fetchall():
             deque(db.execute(f'SELECT {columns} FROM "{name}"'), maxlen=0)
             if name in BODIES and db.execute(f"SELECT 1 FROM {name} WHERE NOT json_valid(body) LIMIT 1").fetchone():
                 return False
+            for check in _CHECK.findall(sql):  # which SQLite itself passes over where it only reads
+                if db.execute(f'SELECT 1 FROM "{name}" WHERE NOT ({check}) LIMIT 1').fetchone():
+                    return False
     except UnicodeDecodeError:  # in what SQLite says of it
         return False
     except sqlite3.DatabaseError as error:
@@ -48,8 +52,9 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
 
 BODIES = ("inbox", "messages")
 """Tables with a column `body` of JSON."""
+_CHECK = re.compile(r"CHECK \((\w+ IN \([^)]*\))\)")
 _TEXTS = """
-    SELECT every.name, group_concat('"' || its.name || '"', ', ')
+    SELECT every.name, every.sql, group_concat('"' || its.name || '"', ', ')
     FROM sqlite_schema AS every JOIN pragma_table_info(every.name) AS its
     WHERE every.type = 'table' AND its.type = 'TEXT' AND ?1 IN ('', every.name) GROUP BY every.name
 """

@@ -14,6 +14,7 @@ from nanoclaw.core.errors import StoreError
 from nanoclaw.core.store.copies import all_copies, copy_database, daily_copies, is_damage, is_whole
 from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
 from nanoclaw.core.store.lock import own, own_if_free
+from nanoclaw.core.store.wal import WriteAheadLog
 
 PAGE_BYTES = 2048
 """Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
@@ -22,6 +23,9 @@ FULL_BYTES = 1_000_000
 """With less room than this a disk counts as full."""
 
 _READ_ONLY = "{}?mode=ro"
+_NO_FORMAT = 1000
+"""From here on a number of a format is damage."""
+
 _ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and goes on with what can be read of it."
 
 
@@ -113,7 +117,7 @@ def _put_right(path: Path) -> bool:
     try:
         if not path.exists():
             _make(path)
-        elif not _is_whole(path):
+        elif not is_undamaged(path):
             from nanoclaw.core.log import logger
             from nanoclaw.core.store.recovery import recover
 
@@ -166,8 +170,9 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _is_whole(path: Path) -> bool:
-    """Look without writing: opened for writing, even a file that is refused would change."""
+def is_undamaged(path: Path) -> bool:
+    """Look at every row and at the journal, without writing: opened for writing, even a file that is refused would
+    change. Only while no process owns it. Raises StoreError for a newer format."""
     number, whole = format_in_header(path), False
     if can_be_written(path):
         try:
@@ -177,6 +182,7 @@ def _is_whole(path: Path) -> bool:
             whole = error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK  # opening it takes a cut-off write back
             if not (whole or is_damage(error)):
                 raise
+    whole = whole and number < _NO_FORMAT and not WriteAheadLog(path.with_name(path.name + "-wal")).lost
     copies = daily_copies(path)
     if whole or not copies or format_in_header(copies[0]) > newest_format():
         _check_format(path, number)  # where the copies know nothing of a newer format, it is a part of the damage
@@ -184,7 +190,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _check_format(path: Path, number: int) -> None:
-    if number > newest_format():
+    if newest_format() < number < _NO_FORMAT:
         raise StoreError(f"{path} was written by a newer nanoclaw (format {number}): update nanoclaw.")
 
 

@@ -28,19 +28,25 @@ def bring_up(store: Store, one: type[Plugin]) -> None:
 
 
 def _make_whole(store: Store, one: type[Plugin]) -> None:
-    """Make anew, empty, what damage took of a plugin's tables, or the note of their version."""
+    """Make anew, empty, what damage took of a plugin's tables, or the note of their version; a warning names them."""
     with store.transaction() as db, closing(sqlite3.connect(":memory:")) as model:
-        version = next(iter(db.execute("SELECT version FROM plugins WHERE name = ?", (one.name,)).fetchone() or ()), None)
+        version = next(
+            iter(db.execute("SELECT version FROM plugins WHERE name = ?", (one.name,)).fetchone() or ()), None
+        )
         for sql in one.migrations[:version]:
             model.executescript(sql)
         made, there = _schema(model), _schema(db)
         kept = [name for name in made if name in there]
         if version is None and not (kept and all(_columns(db, name) == _columns(model, name) for name in kept)):
             return  # none of it, or of a time when nobody noted a version
-        for name in made:
-            if name not in there:
-                db.execute(made[name])
+        lost = [name for name in made if name not in there]
+        for name in lost:
+            db.execute(made[name])
         _note(db, one, version or len(one.migrations))
+    if tables := [name for name in lost if made[name].startswith("CREATE TABLE")]:
+        from nanoclaw.core.log import logger
+
+        logger.warning("missing, too, of what {} kept: all {}.", one.name, ", ".join(tables))
 
 
 def _schema(db: sqlite3.Connection) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
@@ -17,6 +18,7 @@ from nanoclaw.atomic_write import draft_folder, drafted, reason, sync_folder
 from nanoclaw.core.errors import StoreError, WorkspaceError
 from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
 from nanoclaw.core.store.format import bring_up, format_of, newest_format
+from nanoclaw.core.store.wal import WriteAheadLog
 
 FAILURES = 3000
 """So many reads of one table may fail before the rest of it counts as lost."""
@@ -42,7 +44,10 @@ def recover(path: Path) -> str:
             f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "
             "free some space, or move it aside yourself."
         ) from error
-    return f"{path} was damaged and is kept as {aside.name}. {_in_words(copy, tables)}"
+    journal = ""
+    if lost := WriteAheadLog(_journal(aside)).lost:
+        journal = f" Its journal is damaged: some of the last {lost:,} writes may be missing."
+    return f"{path} was damaged and is kept as {aside.name}. {_in_words(copy, tables)}{journal}"
 
 
 def _in_words(copy: Path | None, tables: Sequence[Table]) -> str:
@@ -98,6 +103,9 @@ class Table(NamedTuple):
     read: int
     missing: int | None
 
+    def without(self, dropped: int) -> Table:
+        return self if self.missing is None else self._replace(missing=self.missing + dropped)
+
     def __str__(self) -> str:
         words = NAMES.get(self.name, self.name)
         return f"some {words}" if self.missing is None else f"at most {self.missing:,} {words}"
@@ -120,17 +128,17 @@ def _fill(draft: Path, damaged: Path) -> list[Table]:
         readable = scratch / "state.db"  # SQLite plays a journal into the file that it opens
         shutil.copyfile(damaged, readable)
         if _journal(damaged).exists():
-            shutil.copyfile(_journal(damaged), _journal(readable))
+            _journal(readable).write_bytes(WriteAheadLog(_journal(damaged)).mended())
         new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN")
         with closing(sqlite3.connect(readable, isolation_level=None)) as old:
             old.execute("PRAGMA writable_schema = ON")  # it reads a cut file, and tables beside damaged ones
             tables = list(_take_over(old, new))
         _stand_in(new, damaged.name)
-        _drop_loose_ends(new)
+        dropped = _drop_loose_ends(new)
         new.execute("COMMIT")
         if not is_whole(new):
             raise StoreError(f"what was read of {damaged} makes no whole database; move it aside yourself.")
-    return tables
+    return [table.without(dropped[table.name]) for table in tables]
 
 
 _DAMAGED = object()
@@ -163,7 +171,8 @@ _OF_THE_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOP
 def _take_over(old: sqlite3.Connection, new: sqlite3.Connection) -> Iterator[Table]:
     """Replace the rows of whole tables, and put those of damaged ones over what the copy has."""
     found, is_complete = _schema(old)
-    have = {name for (name,) in new.execute("SELECT name FROM sqlite_schema")}
+    have = {name for (name,) in new.execute("SELECT name FROM sqlite_schema WHERE sql <> ''")}
+    is_complete = is_complete and (format_of(old) < newest_format() or have <= found.keys())
     for name, sql in found.items():
         if name not in have:  # a plugin's, whose migrations run later
             with suppress(sqlite3.Error):
@@ -172,13 +181,16 @@ def _take_over(old: sqlite3.Connection, new: sqlite3.Connection) -> Iterator[Tab
         old.text_factory = str
         if table in found and _is_whole(old, table):
             new.execute(f'DELETE FROM "{table}"')
-            yield Table(table, _take_rows(old, new, table), 0)
+            count = _take_rows(old, new, table)
+            yield Table(table, count, 0 if count or is_complete else None)
         elif table in found or not is_complete:  # else it is one that the damaged store is too old for
             for sql in _ENDING.get(table, ()):
                 new.execute(sql)
             old.text_factory = _decoded
-            count, last = _take_rows(old, new, table), _last(old, table)
-            yield Table(table, count, None if last is None else max(0, last - _count(new, table)))
+            count, last = _take_rows(old, new, table), _last(old, table) if table in found else None
+            yield Table(table, count, max(0, last - _count(new, table)) if last else None)
+    if not is_complete:
+        yield Table("whole tables", 0, None)
 
 
 _ENDING = {
@@ -281,13 +293,15 @@ def _stand_in(db: sqlite3.Connection, name: str) -> None:
     )
 
 
-def _drop_loose_ends(db: sqlite3.Connection) -> None:
-    """Rows whose other half is lost: the link is emptied where it may be, else the row goes."""
+def _drop_loose_ends(db: sqlite3.Connection) -> Counter[str]:
+    """Rows whose other half is lost: the link is emptied where it may be, else the row goes. Counts those by table."""
+    dropped: Counter[str] = Counter()
     while broken := db.execute("PRAGMA foreign_key_check").fetchall():
         for table, row, _, key in broken:
             column = next(each[3] for each in db.execute(f'PRAGMA foreign_key_list("{table}")') if each[0] == key)
             required = next(each[3] for each in db.execute(f'PRAGMA table_info("{table}")') if each[1] == column)
             if required:
-                db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,))
+                dropped[table] += db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,)).rowcount
             else:
                 db.execute(f'UPDATE "{table}" SET "{column}" = NULL WHERE rowid = ?', (row,))
+    return dropped

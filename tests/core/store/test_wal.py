@@ -1,0 +1,91 @@
+"""A damaged write-ahead log costs the frame that was hit, and not all that was written after it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.store.db import PAGE_BYTES, Store
+from nanoclaw.core.store.wal import WriteAheadLog
+from tests.core.store.test_recovery import kept, warnings
+
+STEP = PAGE_BYTES + 24
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with sixty writes in its log."""
+    store = Store(tmp_path / "made.db")
+    store.db.execute("PRAGMA wal_autocheckpoint = 0")
+    for number in range(60):
+        with store.transaction() as db:
+            db.execute("INSERT INTO flags VALUES (?, ?, 'now')", (f"flag {number:02}", "x" * 400))
+    for suffix in ("", "-wal"):
+        (tmp_path / f"state.db{suffix}").write_bytes((tmp_path / f"made.db{suffix}").read_bytes())
+    store.close()
+    return tmp_path / "state.db"
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name("state.db-wal")
+
+
+def change(log: Path, at: int) -> None:
+    content = bytearray(log.read_bytes())
+    content[at] ^= 0x55
+    log.write_bytes(content)
+
+
+def flags(path: Path) -> int:
+    store = Store(path)
+    try:
+        return len(store.rows("SELECT name FROM flags"))
+    finally:
+        store.close()
+
+
+def test_a_whole_log_is_read_as_sqlite_does(path: Path) -> None:
+    log = WriteAheadLog(log_of(path))
+    assert all(frame.is_whole for frame in log.frames)
+    assert sum(frame.is_last for frame in log.frames) == 60
+    assert log.lost == 0
+    assert flags(path) == 60
+    assert kept(path) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [lambda size: 0, lambda size: 9, lambda size: 17, lambda size: 30, lambda size: 32 + 10 * STEP + 3,
+     lambda size: 32 + 10 * STEP + 9, lambda size: 32 + 10 * STEP + 17, lambda size: 32 + 10 * STEP + 900],
+)  # fmt: skip
+def test_what_follows_a_damaged_place_goes_on_and_the_person_is_told(path: Path, place: Callable[[int], int]) -> None:
+    log = log_of(path)
+    change(log, place(log.stat().st_size))
+    damaged = log.read_bytes()
+    with warnings() as said:
+        assert flags(path) >= 50
+    assert "Its journal is damaged: some of the last" in said[0]
+    assert damaged in [aside.read_bytes() for aside in kept(path)]
+
+
+def test_a_log_whose_last_write_is_torn_is_no_damage(path: Path) -> None:
+    log = log_of(path)
+    change(log, log.stat().st_size - 100)
+    with warnings() as said:
+        assert flags(path) == 59
+    assert said == []
+    assert kept(path) == []
+
+
+def test_frames_that_are_left_from_before_are_let_be(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("PRAGMA wal_checkpoint(RESTART)")
+        db.execute("INSERT INTO flags VALUES ('newest', '', 'now')")
+        log = WriteAheadLog(log_of(path))
+        assert 0 < len(log.frames) < 10
+        assert log.lost == 0
