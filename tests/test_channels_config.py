@@ -69,7 +69,7 @@ async def test_a_chat_app_whose_libraries_are_not_installed_says_what_to_install
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, library: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as Python marks what cannot be imported
-    with pytest.raises(ConfigError, match=rf"pip install 'nanoclaw-assistant\[{extra}\]'"):
+    with pytest.raises(ConfigError, match=rf"install .*\[.*{extra}.*\]"):
         await made(tmp_path, text)
 
 

@@ -16,6 +16,7 @@ from nanoclaw.core.messages import Message
 from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import whole_history
+from nanoclaw.installation import start_command
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
@@ -128,7 +129,7 @@ def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: H
     facts, said = (home.workspace / "MEMORY.md").read_bytes(), home.run("sessions", "show").out
     done = home.run("memory", "forget", SECRET, "--yes")
     last = done.out.splitlines()[-1]
-    assert last.startswith("For 10 minutes `nanoclaw memory undo` can bring it back, from the private file ")
+    assert last.startswith(f"For 10 minutes `{start_command()} memory undo` can bring it back, from the private file ")
     kept = home.root / UNDO_FILE
     assert str(kept) in last
     assert SECRET in kept.read_text()
