@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
     config = Config(home) if options.without_config else configuration.load(os.environ)
-    config = replace(config, plugins=replace(config.plugins, off=(*config.plugins.off, *options.without)))
+    config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *options.without)))
     for warning in config.warnings:
         attach.say(warning)
     status = _carrying_out(options.command)(config, options)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ def everybody_is(role: Role) -> type[Plugin]:
         name = "everybody"
 
         def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
-            return replace(inbound, role=inbound.role or role)
+            return inbound._replace(role=inbound.role or role)
 
     return Everybody
 

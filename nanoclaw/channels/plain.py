@@ -7,9 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from nanoclaw.channels.attach import Pipe
 from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
@@ -21,8 +20,7 @@ from nanoclaw.escapes import printable
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 
 
-@dataclass(frozen=True, slots=True)
-class OneQuestion:
+class OneQuestion(NamedTuple):
     """A question of `nanoclaw -m`, its session, and the form of its answer."""
 
     text: str

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
     def workspace_of(folder: Path) -> Path:
         restored = configuration.load({**os.environ, "NANOCLAW_HOME": str(folder)})
-        return replace(restored, home=config.home).workspace_path
+        return restored._replace(home=config.home).workspace_path
 
     done = restore(options.file, config.home, workspace_of)
     print(f"{done.files:,} files are restored.\nHome: {config.home}\nWorkspace: {done.workspace}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,7 +40,7 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
                     copy_database(store.db, state)
             except sqlite3.Error as error:
                 raise StoreError(f"the store cannot be read: {error}. {start_command()} doctor looks at it.") from error
-        seen = config if config.home.exists() else replace(config, home=Path(folder) / "home")
+        seen = config if config.home.exists() else config._replace(home=Path(folder) / "home")
         app = build(seen, channels=channels, state=state)
         try:
             yield app

@@ -9,7 +9,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Set
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ def context(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         rows = [row._asdict() for row in view.rows]
         request = {"messages": view.messages, "tools": view.tools}
-        print(json.dumps({**asdict(view.manifest), "rows": rows, "remarks": view.remarks, **request}))
+        print(json.dumps({**view.manifest.as_dict(), "rows": rows, "remarks": view.remarks, **request}))
         return 0
     width = min(100, _columns())
     lines = [plain_table(view.rows, _columns()), ""]

@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.atomic_write import reason, sync_folder, write_atomically
 from nanoclaw.core.errors import WorkspaceError
@@ -25,8 +25,7 @@ READ_LIMIT = 20_000_000
 HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapFile:
+class BootstrapFile(NamedTuple):
     """`problem` is missing_file, file_read_error, file_truncated or total_budget_truncated, '' when the text is whole.
 
     `sha256` and `characters` are those of the file's own text, however much of it is shown.
@@ -137,7 +136,7 @@ def cut(name: str, text: str, limit: int) -> str:
 def _cut(file: BootstrapFile, limit: int, problem: str) -> BootstrapFile:
     if len(file.text) <= limit:
         return file
-    return replace(file, text=cut(file.name, file.text, limit), problem=problem)
+    return file._replace(text=cut(file.name, file.text, limit), problem=problem)
 
 
 def _read(root: Path, name: str, template: Path) -> BootstrapFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -268,7 +267,7 @@ def chat_app(app: App, table: ChannelTable) -> Channel:
     media = app.public("media")
     host = ChannelHost(app.home / table.name, app.clock, menu=menu, is_known=_Invitations(app, table.name))
     if media is not None:
-        host = replace(host, most_bytes=media.most_bytes)
+        host = host._replace(most_bytes=media.most_bytes)
     return chat_apps.make(app.config, table, host)
 
 

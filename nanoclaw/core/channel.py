@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
@@ -32,8 +32,7 @@ UNVERIFIED = "unverified:"
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(NamedTuple):
     """Abilities of the platform; the prompt, the splitter, delivery, conversations and growing answers read them.
 
     `length` of one message and `caption` of a file are in `units`; a `length` of 0 is no limit, a `caption` of 0 means
@@ -68,8 +67,7 @@ class Hints:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A place on a platform: as text, the `chat` of an Address. `thread` is a topic or thread within
     the chat, `person` whose conversation it is where several talk, each '' for none."""
 
@@ -137,15 +135,14 @@ class Holds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelHost:
+class ChannelHost(NamedTuple):
     """The surroundings of a channel. `folder` is its own, not made yet; `most_bytes` of a file are taken
     or sent; `menu` are the commands with their help; `is_known(sender)` tells whose invitations are accepted."""
 
     folder: Path
     clock: Callable[[], datetime]
     most_bytes: int = 20_000_000
-    menu: Mapping[str, str] = field(default_factory=dict)
+    menu: Mapping[str, str] = MappingProxyType({})
     is_known: Callable[[str], bool] = lambda sender: False
 
 

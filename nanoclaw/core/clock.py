@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -12,11 +11,11 @@ from zoneinfo import ZoneInfo
 from nanoclaw.core.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
 class Clock:
     """Call it for the time now; `zone` is None where the machine's zone has no name that is known."""
 
-    zone: ZoneInfo | None
+    def __init__(self, zone: ZoneInfo | None) -> None:
+        self.zone = zone
 
     def __call__(self) -> datetime:
         return datetime.now(self.zone) if self.zone else datetime.now(UTC).astimezone()

@@ -8,7 +8,6 @@ what is sent changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from nanoclaw.core.chain import Chain
@@ -358,7 +357,7 @@ class Shrink:
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
         assert self._turn.snapshot
         limits: Limits = self._turn.limits
-        limits = replace(limits, output_tokens=min(tokens, limits.output_tokens))
+        limits = limits._replace(output_tokens=min(tokens, limits.output_tokens))
         return ModelRequest(self._turn.snapshot.system, messages, tools, limits)
 
     def _show_notices(self, event: Event) -> None:

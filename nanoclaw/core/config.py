@@ -8,84 +8,82 @@ from __future__ import annotations
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.core.errors import ConfigError
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     name: str = ""
     api_base: str = ""
-    api_key: str = field(default="", repr=False)
+    api_key: str = ""
     fallback: tuple[str, ...] = ()
     tool_mode: Literal["auto", "native", "json"] = "auto"
     timeout_seconds: float = 300.0
     output_tokens: int = 8192
     window_tokens: int = 0
 
+    def __repr__(self) -> str:
+        return f"Model({self.name!r})"  # without the key
 
-@dataclass(frozen=True, slots=True)
-class Person:
+
+class Person(NamedTuple):
     timezone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFolder:
+class WorkspaceFolder(NamedTuple):
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """`sections` switches sections of the system message on or off by id."""
 
-    sections: dict[str, bool] = field(default_factory=dict)
+    sections: Mapping[str, bool] = MappingProxyType({})
     file_characters: int = 20_000
     total_characters: int = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
+class TurnLimits(NamedTuple):
     rounds: int = 32
     calls: int = 128
     turn_seconds: float = 1800.0
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
+class SessionSettings(NamedTuple):
     """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup")."""
 
     queue: Literal["steer", "followup"] = "steer"
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
+class Plugins(NamedTuple):
     """`enabled` are somebody else's that run, `off` built-in ones that do not."""
 
     enabled: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """Everything that can be set. `table` is the whole file; `environment` is the process's, completed by the secrets
     file."""
 
     home: Path
-    model: Model = field(default_factory=Model)
-    person: Person = field(default_factory=Person)
-    workspace: WorkspaceFolder = field(default_factory=WorkspaceFolder)
-    context: Context = field(default_factory=Context)
-    limits: TurnLimits = field(default_factory=TurnLimits)
-    session: SessionSettings = field(default_factory=SessionSettings)
-    plugins: Plugins = field(default_factory=Plugins)
-    table: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    model: Model = Model()
+    person: Person = Person()
+    workspace: WorkspaceFolder = WorkspaceFolder()
+    context: Context = Context()
+    limits: TurnLimits = TurnLimits()
+    session: SessionSettings = SessionSettings()
+    plugins: Plugins = Plugins()
+    table: Mapping[str, Any] = MappingProxyType({})
+    environment: Mapping[str, str] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Config({str(self.home)!r})"  # without what is secret
 
     @property
     def file(self) -> Path:
@@ -153,11 +151,10 @@ def load(environ: Mapping[str, str]) -> Config:
     environment = {**_secrets(home / SECRETS), **environ}
     path = home / "config.toml"
     table = _read(path)
-    own = {item.name: item for item in fields(Config) if is_dataclass(_TYPES.get(item.name))}
-    made = {name: _fill(_TYPES[name], table.get(name, {}), str(path), f"{name}.") for name in own}
+    made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     config = Config(home, **made, table=table, environment=environment)
     _check_positive(path, config)
-    return replace(config, warnings=tuple(_warnings(config)))
+    return config._replace(warnings=tuple(_warnings(config)))
 
 
 def _keys_of(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
@@ -172,8 +169,8 @@ def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) ->
 
 def _own_keys() -> Iterator[str]:
     for name, kind in _TYPES.items():
-        for item in fields(kind):
-            yield f"{name}.{item.name}" + (".*" if item.name == "sections" else "")
+        for field in kind._fields:
+            yield f"{name}.{field}" + (".*" if field == "sections" else "")
 
 
 def _tables(known: Collection[str]) -> list[str]:
@@ -283,8 +280,7 @@ def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: {prefix[:-1]!r} is a table: write [{prefix[:-1]}] and its keys below.")
     hints = get_type_hints(kind)
-    own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _value(hints[name], table[name], where, prefix + name) for name in table if name in own})
+    return kind(**{name: _value(hints[name], table[name], where, prefix + name) for name in table if name in hints})
 
 
 def _value(hint: Any, value: Any, where: str, key: str) -> Any:
@@ -299,7 +295,7 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
         if kind is list and all(type(item) in (str, *also) for item in value):
             return tuple(map(str, value))
         wanted = 'a list of texts in quotes, such as ["a", "b"]'
-    elif get_origin(hint) is dict:
+    elif get_origin(hint) is Mapping:
         if kind is dict and all(type(item) is bool for item in value.values()):
             return value
         wanted = "a table of names with true or false"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
 from nanoclaw.core.chain import Chain
@@ -33,8 +32,7 @@ TALK = 4
 """Texts of recent talk that a short question may refer to."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLimits:
+class PromptLimits(NamedTuple):
     """Characters of one bootstrap file and of all; `off` are ids of sections to leave out."""
 
     file_characters: int = bootstrap.FILE_LIMIT
@@ -83,7 +81,7 @@ class ContextBuilder:
             return self.begin(query, profile, channel)
         if snapshot.versions == self._versions_now(profile):
             return snapshot
-        return replace(self.begin(query, profile, channel), tools=snapshot.tools)
+        return self.begin(query, profile, channel)._replace(tools=snapshot.tools)
 
     def introduce(self, snapshot: PromptSnapshot, channel: str) -> tuple[PromptSnapshot, str]:
         """The snapshot that knows of a message's channel, and what the model is to be told of it: '' where it knows, or
@@ -91,7 +89,7 @@ class ContextBuilder:
         if channel in snapshot.channels:
             return snapshot, ""
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
-        return replace(snapshot, channels=known), sections.channel_line(channel, self._channels.hints(channel))
+        return snapshot._replace(channels=known), sections.channel_line(channel, self._channels.hints(channel))
 
     def settle(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
@@ -103,7 +101,7 @@ class ContextBuilder:
             for key in now
             if now[key] != before.get(key) and any(_may_have_changed(call, sources[key]) for call in calls)
         }
-        return replace(snapshot, versions={**before, **{key: now[key] for key in own}}) if own else snapshot
+        return snapshot._replace(versions={**before, **{key: now[key] for key in own}}) if own else snapshot
 
     def _versions_now(self, profile: Profile) -> dict[str, str]:
         return _versions(self._found("", profile))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -131,7 +130,7 @@ class Conversation:
             with self._runner.sessions.transactions.open() as tx:
                 done = done or self._commands.run_in(item.inbound, tx)
                 if isinstance(done, UserMessage):
-                    item = replace(item, inbound=replace(item.inbound, message=done))
+                    item = item._replace(inbound=item.inbound._replace(message=done))
                     inbox.change(tx.db, item.inbound)
                     return item
                 if done.change:
@@ -246,7 +245,7 @@ class Conversation:
             return
         if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
             reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
-            ended = replace(ended, answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
+            ended = ended._replace(answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
         shown = self._runner.end(turn, ended, dropped, was_cut=was_cut)
         if ended.reason == "answered" and not shown.answer.strip() and turn.origin == "person":
             turn.show(Notice("(nothing to say)"))

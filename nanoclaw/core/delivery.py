@@ -6,7 +6,6 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -181,20 +180,20 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
     if not files and (not hints.length or size(text, hints.units) <= hints.length):
         texts = [text] if text.strip() or not hints.length else []
     elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
-        return [replace(_with_files(whole, files, hints, root), key=f"{row.id}.1")]
+        return [_with_files(whole, files, hints, root)._replace(key=f"{row.id}.1")]
     else:
         cuts = pieces(text, hints.length, hints.units)
         texts = [cut.strip("\n") for cut in cuts if cut.strip()]
-    bare = replace(whole, text="", files=(), reply_to="", buttons=())
-    outgoing = [replace(bare, text=one) for one in texts]
+    bare = whole._replace(text="", files=(), reply_to="", buttons=())
+    outgoing = [bare._replace(text=one) for one in texts]
     while files:
         outgoing.append(_with_files(bare, files[: hints.files], hints, root))
         files = files[hints.files :]
     if outgoing:
-        outgoing[0] = replace(outgoing[0], reply_to=whole.reply_to)
+        outgoing[0] = outgoing[0]._replace(reply_to=whole.reply_to)
         last = len(texts or outgoing) - 1
-        outgoing[last] = replace(outgoing[last], buttons=whole.buttons)
-    return [replace(one, key=f"{row.id}.{number}") for number, one in enumerate(outgoing, 1)]
+        outgoing[last] = outgoing[last]._replace(buttons=whole.buttons)
+    return [one._replace(key=f"{row.id}.{number}") for number, one in enumerate(outgoing, 1)]
 
 
 def _with_files(outbound: Outbound, paths: Sequence[str], hints: Hints, root: Path | None) -> Outbound:
@@ -206,7 +205,7 @@ def _with_files(outbound: Outbound, paths: Sequence[str], hints: Hints, root: Pa
             outbound = _instead(outbound, (path,), problem)
         else:
             good.append(str(real))
-    return replace(outbound, files=tuple(good))
+    return outbound._replace(files=tuple(good))
 
 
 def _problem(real: Path, hints: Hints, root: Path | None) -> str:
@@ -229,4 +228,4 @@ def _instead(outbound: Outbound, paths: Sequence[str], reason: str) -> Outbound:
     """The text, and which files are not with it for what reason."""
     names = ("".join(sign if sign.isprintable() else " " for sign in Path(path).name)[:100] for path in paths)
     line = f"(could not send {', '.join(names)}: {reason.rstrip('.')})"
-    return replace(outbound, text=f"{outbound.text}\n\n{line}".strip(), files=())
+    return outbound._replace(text=f"{outbound.text}\n\n{line}".strip(), files=())

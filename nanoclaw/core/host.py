@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, ToolCall, ToolResult
+from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, SystemPrompt, ToolCall, ToolResult
 from nanoclaw.core.plugin import Ask, Command, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
@@ -165,6 +165,8 @@ class PluginHost:
         return await self._app.carry_out(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
+        if isinstance(request.system, str):  # a plugin's plain text
+            request = request._replace(system=SystemPrompt(request.system))
         return await self._app.complete(request, turn)
 
     async def ask(self, question: Ask, about: Address) -> bool:

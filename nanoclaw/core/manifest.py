@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.core.plugin import Mode, NoteRef
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
@@ -18,8 +17,7 @@ from nanoclaw.core.token_estimate import estimate
 _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPart:
+class PromptPart(NamedTuple):
     """A section, or the tools: how large it is. `tokens` are estimated."""
 
     id: str
@@ -30,20 +28,22 @@ class PromptPart:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """`sha256` has the hashes of the stable, the dynamic and the whole system text, and of the tools;
     `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated."""
 
     mode: Mode
     parts: tuple[PromptPart, ...]
     sha256: dict[str, str]
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str]
     diagnostics: tuple[str, ...] = ()
     notes: tuple[NoteRef, ...] = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "parts": [part._asdict() for part in self.parts]}
+
     def dump(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(self.as_dict())
 
 
 def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = (), is_new: bool = True) -> Manifest:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
@@ -23,8 +22,7 @@ RETRY_SECONDS = (30, 60, 120, 300)
 """Pauses before a model that cannot be reached is asked again; the last one for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manners:
+class Manners(NamedTuple):
     """The same for all conversations. `queue` is from config.toml: messages that come while a turn runs join it
     ("steer") or wait ("followup"). The seconds are changed by tests alone."""
 
@@ -34,8 +32,7 @@ class Manners:
     retry_seconds: Sequence[float] = RETRY_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A message and its row in the inbox. `is_left_over`: an earlier process accepted it."""
 
     row: int
@@ -47,8 +44,7 @@ class Accepted:
         return self.inbound.address
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(NamedTuple):
     """An open turn that is to be taken up again."""
 
     turn: OpenTurn
@@ -117,7 +113,7 @@ class MessageQueue:
 
     def as_it_reads_now(self, item: Accepted) -> Accepted:
         """A message that waited may have been changed; of one that was begun the first words count."""
-        return replace(item, inbound=self._inbox.read(item.row))
+        return item._replace(inbound=self._inbox.read(item.row))
 
     def more_of(self, first: Inbound, since: datetime | None = None) -> list[Accepted]:
         """Messages next in the queue that can be answered together with the first: talk from the same address, under

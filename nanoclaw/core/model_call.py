@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -108,8 +107,8 @@ class ModelCall:
             show(event)
 
         if chain.has("before_model"):
-            request = replace(request, model=self.provider.model, factor=self.factor())
-            request = replace(request, limits=await chain.before_model(request, self._turn))
+            request = request._replace(model=self.provider.model, factor=self.factor())
+            request = request._replace(limits=await chain.before_model(request, self._turn))
         answer: AssistantMessage | None = None
         try:
             answer = _bounded(await self.provider.complete(request, listen))
@@ -139,7 +138,7 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
     if len(answer.text) <= LONGEST_ANSWER:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
-    return replace(answer, text=answer.text[:LONGEST_ANSWER] + cut)
+    return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

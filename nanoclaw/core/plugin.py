@@ -7,7 +7,6 @@ and nothing else of nanoclaw. docs/plugins.md has a whole one.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -218,8 +217,7 @@ class Command(NamedTuple):
     private: bool = False  # not in groups, where others read the answer
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A part of the system message. Parts with the same `id` are joined.
 
     `stable` ones come first. `source` is what it is from. `version` tells whether another hand changed it: where it is
@@ -237,8 +235,7 @@ class Section:
     notes: tuple[NoteRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A line of status and doctor; `name` is what was looked at. `fix` mends it and says what it did."""
 
     is_well: bool

@@ -4,7 +4,6 @@ said by `open_to` of each tool and command."""
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 from nanoclaw.core.messages import Inbound, Limits, Role
 from nanoclaw.core.plugin import Profile
@@ -46,7 +45,7 @@ def dump(profile: Profile) -> str:
     """A profile as it is kept with a message: its name, or all of one that is not in the table."""
     if PROFILES.get(profile.name) == profile:
         return profile.name
-    limits = asdict(profile.limits) if profile.limits else None
+    limits = profile.limits._asdict() if profile.limits else None
     only = sorted(profile.only) if profile.only is not None else None
     return json.dumps(profile._replace(limits=limits, only=only)._asdict())  # type: ignore[arg-type]
 

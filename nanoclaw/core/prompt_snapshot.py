@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import SystemPrompt, ToolExample, ToolSpec
 from nanoclaw.core.plugin import NoteRef, Section
 from nanoclaw.core.sections import joined
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSnapshot:
+class PromptSnapshot(NamedTuple):
     """`sections` as they are sent, in order, and `tools` byte for byte. `versions` tell by section which state of the
     world is known; `channels` are those that the model was told of. `profile` is the name of the one it is for."""
 
@@ -38,7 +36,9 @@ class PromptSnapshot:
         return tuple(name for code, _, name in codes if code in ("file_truncated", "total_budget_truncated"))
 
     def dump(self) -> str:
-        return json.dumps(asdict(self))
+        sections = [section._asdict() for section in self.sections]
+        tools = [{**spec._asdict(), "examples": [one._asdict() for one in spec.examples]} for spec in self.tools]
+        return json.dumps({**self._asdict(), "sections": sections, "tools": tools})
 
 
 @lru_cache(maxsize=64)  # each message of a conversation looks at the same one

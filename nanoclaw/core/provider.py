@@ -7,8 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
@@ -27,8 +26,7 @@ OnEvent = Callable[[Event], None]
 State = TypeVar("State")
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """Eyes of a model: `sees` is False for one known to see no images; `refused` is called when it refuses them."""
 
     sees: bool = True
@@ -266,7 +264,7 @@ def _legal_user(message: UserMessage) -> UserMessage:
     text = whole(message.text)
     if not text.strip() and not message.images:
         text = "(empty message)"
-    return message if text == message.text else replace(message, text=text)
+    return message if text == message.text else message._replace(text=text)
 
 
 def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage:
@@ -276,7 +274,7 @@ def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage
     calls = tuple(_legal_call(call, used) for call in message.tool_calls)
     if text == message.text and calls == message.tool_calls:
         return message
-    return replace(message, text=text, tool_calls=calls)
+    return message._replace(text=text, tool_calls=calls)
 
 
 def _parts_of(message: AssistantMessage) -> list[AssistantMessage]:
@@ -284,9 +282,9 @@ def _parts_of(message: AssistantMessage) -> list[AssistantMessage]:
     calls = message.tool_calls
     if len(calls) <= CALLS_LIMIT:
         return [message]
-    first = replace(message, tool_calls=calls[:CALLS_LIMIT], opaque="")
+    first = message._replace(tool_calls=calls[:CALLS_LIMIT], opaque="")
     rest = range(CALLS_LIMIT, len(calls), CALLS_LIMIT)
-    return [first, *(replace(first, text="", tool_calls=calls[at : at + CALLS_LIMIT]) for at in rest)]
+    return [first, *(first._replace(text="", tool_calls=calls[at : at + CALLS_LIMIT]) for at in rest)]
 
 
 def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
@@ -337,7 +335,7 @@ def _results_of(
         result = given.pop(0) if given else ToolResult(call.id, call.name, INTERRUPTED, asked.at, is_error=True)
         text = whole(result.text) if result.text.strip() else "(no output)"
         if (result.call_id, result.name, result.text) != (call.id, call.name, text):
-            result = replace(result, call_id=call.id, name=call.name, text=text)
+            result = result._replace(call_id=call.id, name=call.name, text=text)
         results.append(result)
     return results
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from nanoclaw.core.actors import Actors
@@ -72,7 +71,7 @@ class Router:
         """Take a message in, or an edit of one that is not begun yet. It is on disk when this returns; its
         answer comes through the outbox. One that was accepted before, or is of nobody who is let in, is dropped."""
         if inbound.address.channel == TERMINAL:
-            inbound = replace(inbound, role="owner")
+            inbound = inbound._replace(role="owner")
         try:
             taken = self._transactions.write(lambda tx: self._accept(inbound, tx))
         except StoreError:
@@ -113,7 +112,7 @@ class Router:
             done = self._commands.run_in(inbound, tx)
             if isinstance(done, Reply):
                 return self._answered(inbound, tx, done)
-            inbound = replace(inbound, message=done)
+            inbound = inbound._replace(message=done)
         row = inbox.put(tx.db, inbound, tx.now)
         return None if row is None else _Taken(row, inbound)
 
@@ -191,9 +190,9 @@ class Router:
     def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
         """A message that was accepted by a version that kept no role with it; a task may be anybody's."""
         if inbound.message.origin == "job":
-            return replace(inbound, role="guest")
+            return inbound._replace(role="guest")
         if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
-            return replace(inbound, role="owner")
+            return inbound._replace(role="owner")
         judged, said = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
         if said is None and judged.role:
             return judged

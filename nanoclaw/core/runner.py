@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
@@ -203,7 +202,7 @@ class Runner:
         shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
         files = last.outbound.files if last.outbound else ()
         named = ", ".join(file.rpartition("/")[2] for file in files)
-        return replace(ended, answer=shown if shown.strip() else named, reason=last.reason, files=())
+        return ended._replace(answer=shown if shown.strip() else named, reason=last.reason, files=())
 
     def end_without_turn(
         self, conversation: Address, item: Accepted, text: str, reason: Reason, also: Iterable[int] = ()
@@ -230,7 +229,7 @@ class Runner:
         from nanoclaw.core.log import logger
 
         logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
-        return replace(ended, answer=NOT_NOW)
+        return ended._replace(answer=NOT_NOW)
 
     def _settle(self, turn: RunningTurn) -> None:
         assert turn.session and turn.snapshot

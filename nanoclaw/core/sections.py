@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from nanoclaw.core.bootstrap import BootstrapFile
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.messages import SystemPrompt
+from nanoclaw.core.messages import SEPARATOR, SystemPrompt
 from nanoclaw.core.metadata import framed
 from nanoclaw.core.plugin import Mode, Section
 
@@ -147,8 +146,7 @@ def _join(parts: Sequence[Section]) -> Section:
     else:
         text = "\n\n".join(texts)
         text = text if not text or text.startswith("#") or not first.title else f"# {first.title}\n\n{text}"
-    return replace(
-        first,
+    return first._replace(
         title=first.title or first.id.capitalize(),
         text=text,
         source=", ".join(
@@ -161,7 +159,7 @@ def _join(parts: Sequence[Section]) -> Section:
 
 def joined(built: Sequence[Section]) -> SystemPrompt:
     """Sections as the system message, in its two parts."""
-    join = SystemPrompt.SEPARATOR.join
+    join = SEPARATOR.join
     return SystemPrompt(
         join(section.text for section in built if section.stable and section.text),
         join(section.text for section in built if not section.stable and section.text),

@@ -6,10 +6,9 @@ import inspect
 import json
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import (
@@ -50,8 +49,7 @@ class Writes(Protocol):
     def write(self, change: Callable[[Tx], T], call: str) -> T: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(NamedTuple):
     """For whom a tool runs. A tool that asks for it takes it as its first parameter.
 
     `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
@@ -78,8 +76,7 @@ class ToolContext:
         return self.writer.write(change, self.call)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
+class ToolOutput(NamedTuple):
     """The result of a tool where plain text is not enough."""
 
     text: str
@@ -90,8 +87,7 @@ class ToolOutput:
     """It was done, and what came of it is a failure, such as a command's exit status that isn't 0."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tool:
+class Tool(NamedTuple):
     """A function that the model calls, with its schema, who may use it (`open_to`) and what it changes (`effect`)."""
 
     spec: ToolSpec
@@ -192,7 +188,7 @@ class Toolbox:
         found = self.find(call.name)
         assert found
         try:
-            before = (replace(context, call=call.id),) if found.wants_context else ()
+            before = (context._replace(call=call.id),) if found.wants_context else ()
             given = await found.run(*before, **call.arguments)
             output = given if isinstance(given, ToolOutput) else ToolOutput(given)
         except NanoclawError as error:

@@ -7,9 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged
@@ -59,8 +58,7 @@ class Steering(Protocol):
     async def take_in(self, turn: RunningTurn) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TurnParts:
+class TurnParts(NamedTuple):
     """The parts of the program that all turns share."""
 
     chain: Chain
@@ -71,8 +69,7 @@ class TurnParts:
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(NamedTuple):
     """A turn that waits for the owner: the calls, and what is asked about each."""
 
     answer: AssistantMessage
@@ -326,7 +323,7 @@ class RunningTurn:
             raise
         effects.end(number, result)
         stream(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
-        return replace(result, text=escape(result.text))
+        return result._replace(text=escape(result.text))
 
     def _repeats(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
         """Count for each call of an answer how often its result has come. A change of the workspace that is made again
@@ -384,4 +381,4 @@ class RunningTurn:
 def _warned(result: ToolResult, repeats: int) -> ToolResult:
     if repeats < WARN_AT:
         return result
-    return replace(result, text=f"{result.text}\n{AGAIN}")
+    return result._replace(text=f"{result.text}\n{AGAIN}")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.atomic_write import reason, try_writing
 from nanoclaw.core.errors import WorkspaceError
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """The folder that the assistant remembers in and works on. All of it is the person's and may change at any time."""
 
     root: Path

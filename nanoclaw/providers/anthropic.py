@@ -14,6 +14,7 @@ from typing import Any, Literal
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import (
+    SEPARATOR,
     AssistantMessage,
     Finish,
     Image,
@@ -76,7 +77,7 @@ class Anthropic:
         headers = {"anthropic-version": VERSION, **({"x-api-key": endpoint.key} if endpoint.key else {})}
         base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
-        endpoint = replace(endpoint, api_base=base, key_variable=variable, path="/v1/messages")
+        endpoint = endpoint._replace(api_base=base, key_variable=variable, path="/v1/messages")
         self._client = ModelClient(endpoint, headers, retries)
 
     @property
@@ -139,7 +140,7 @@ def wire_system(system: SystemPrompt) -> list[dict[str, Any]]:
     if stable.strip():
         blocks.append({"type": "text", "text": stable, "cache_control": _CACHE})
     if dynamic.strip():
-        blocks.append({"type": "text", "text": SystemPrompt.SEPARATOR + dynamic if blocks else dynamic})
+        blocks.append({"type": "text", "text": SEPARATOR + dynamic if blocks else dynamic})
     return blocks
 
 

@@ -6,8 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
@@ -24,19 +23,21 @@ class BadRequest(ProviderRefused):
         self.words = words
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """The place where a model is asked. `model` is the name as the person wrote it and `wire_model` the service's own;
     `key_variable` names the key in sentences, `hint` says what to do about a model that the service lacks."""
 
     model: str
     api_base: str = ""
     wire_model: str = ""
-    key: str = field(default="", repr=False)
+    key: str = ""
     key_variable: str = ""
     hint: str = "check the spelling of model.name in config.toml"
     path: str = ""
     """The rest of the address after the api_base; each adapter sets its own."""
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.model!r}, {self.url!r})"  # without the key
 
     @property
     def url(self) -> str:

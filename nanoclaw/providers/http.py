@@ -9,8 +9,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
@@ -41,8 +40,7 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """Number of tries, and waits between them. Tests pass their own clock and sleep."""
 
     tries: int = 3

@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import Any
 
 from nanoclaw.core.messages import (
+    SEPARATOR,
     AssistantMessage,
     Message,
     ModelRequest,
@@ -88,7 +89,7 @@ def few(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 def facts(system: SystemPrompt) -> str:
     """The facts of the system prompt about the person, in a few words that go before the history."""
-    found = [part.strip() for part in system.text.split(SystemPrompt.SEPARATOR) if _MEMORY.match(part.strip())]
+    found = [part.strip() for part in system.text.split(SEPARATOR) if _MEMORY.match(part.strip())]
     text = "\n".join(_COMMENT.sub("", _MEMORY.sub("", part, count=1)).strip() for part in found)
     known = _harmless(_cut(_BLANK_LINES.sub("\n", text).strip(), FACTS_CHARACTERS))
     return f"[Known about the person:\n{known}]" if known else ""

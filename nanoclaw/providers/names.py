@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -130,7 +129,7 @@ def _endpoint(
         keys = tuple(_data()["litellm_keys"].get(prefix, ()))
     endpoint = Endpoint(model, base, name, _key(model, keys, base, api_key, env), keys[0] if keys else "")
     if service and service.hint:
-        endpoint = replace(endpoint, hint=service.hint.format(name=name))
+        endpoint = endpoint._replace(hint=service.hint.format(name=name))
     return endpoint, service
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
@@ -35,8 +34,7 @@ ToolMode = Literal["native", "json"]
 LimitField = Literal["max_tokens", "max_completion_tokens", ""]
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """Deviations of a server from the common form: each refusal is learned once and kept."""
 
     limit_field: LimitField = "max_tokens"
@@ -65,8 +63,8 @@ class OpenAICompatible:
     ) -> None:
         self._model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
-        self._dialect, self._sight = replace(dialect, vision=dialect.vision and sight.sees), sight
-        self._endpoint = replace(endpoint, path="/chat/completions")
+        self._dialect, self._sight = dialect._replace(vision=dialect.vision and sight.sees), sight
+        self._endpoint = endpoint._replace(path="/chat/completions")
         headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
         self._client = ModelClient(self._endpoint, headers, retries)
 
@@ -185,31 +183,31 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
     """The dialect after a 400, and a remark for the person; None when the words name nothing we can change."""
     said = words.lower()
     if dialect.usage_option and "stream_options" in said:
-        return replace(dialect, usage_option=False), ""
+        return dialect._replace(usage_option=False), ""
     if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
-        return replace(dialect, limit_field=_other_limit(dialect.limit_field, said)), ""
+        return dialect._replace(limit_field=_other_limit(dialect.limit_field, said)), ""
     if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
         wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
         if wanted or dialect.echo:
-            return replace(dialect, echo="reasoning_content" if wanted else "", echo_always=wanted), ""
+            return dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted), ""
     if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
-        return replace(dialect, system_role=False), ""
+        return dialect._replace(system_role=False), ""
     if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
-        return replace(dialect, strict_roles=True), ""
+        return dialect._replace(strict_roles=True), ""
     if not dialect.short_call_ids and "length of 9" in said:
-        return replace(dialect, short_call_ids=True), ""
+        return dialect._replace(short_call_ids=True), ""
     if (
         dialect.vision
         and has_images(request)
         and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
     ):
-        return replace(dialect, vision=False), "cannot see images; they are left out"
+        return dialect._replace(vision=False), "cannot see images; they are left out"
     if (
         dialect.tool_mode == "native"
         and request.tools
         and re.search(r"(not support|that support) (tool|function)|--jinja", said)
     ):
-        return replace(dialect, tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
+        return dialect._replace(tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
     return None
 
 
@@ -254,7 +252,7 @@ def _json_mode(request: ModelRequest) -> dict[str, Any]:
     from nanoclaw.providers.json_tools import json_messages, reply_schema
 
     schema = {"name": "answer", "strict": True, "schema": reply_schema(request.tools)}
-    messages = json_messages(replace(request, history=legal(request.history)))
+    messages = json_messages(request._replace(history=legal(request.history)))
     form = {"type": "json_schema", "json_schema": schema}
     return {"response_format": form, "messages": messages, "temperature": 0}
 
@@ -275,7 +273,7 @@ async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> As
     raw = answer.answer(model)
     said = read_reply(raw.text)
     finish = "tool_calls" if said.calls and raw.finish == "stop" else raw.finish
-    return replace(raw, text=said.text, tool_calls=said.calls, finish=finish)
+    return raw._replace(text=said.text, tool_calls=said.calls, finish=finish)
 
 
 def _echo(wire: dict[str, Any], kept: dict[str, Any], dialect: Dialect) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
 from nanoclaw.core.provider import legal
@@ -19,7 +18,7 @@ def in_words(request: ModelRequest, error: BadRequest) -> ModelRequest:
     calls = any(isinstance(message, AssistantMessage) and message.tool_calls for message in request.history)
     if not calls or not re.search(_PAIRING, error.words, re.IGNORECASE):
         raise error
-    return replace(request, history=told(request.history))
+    return request._replace(history=told(request.history))
 
 
 def told(history: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -29,18 +28,18 @@ def told(history: tuple[Message, ...]) -> tuple[Message, ...]:
         match message:
             case AssistantMessage(tool_calls=calls) if calls:
                 said = [message.text, *(f"(I called {call.name} with {call.arguments})" for call in calls)]
-                message = replace(message, text="\n".join(filter(str.strip, said)), tool_calls=(), opaque="")
+                message = message._replace(text="\n".join(filter(str.strip, said)), tool_calls=(), opaque="")
             case AssistantMessage():
-                message = replace(message, opaque="")
+                message = message._replace(opaque="")
             case ToolResult():
                 text = f"(Result of {message.name}: {message.text})"
                 message = UserMessage(text, message.at, "runtime", message.images)
         last = turns[-1] if turns else None
         if isinstance(message, UserMessage) and isinstance(last, UserMessage):
             text = "\n\n".join(filter(str.strip, (last.text, message.text)))
-            turns[-1] = replace(last, text=text, images=last.images + message.images)
+            turns[-1] = last._replace(text=text, images=last.images + message.images)
         elif isinstance(message, AssistantMessage) and isinstance(last, AssistantMessage):
-            turns[-1] = replace(last, text=f"{last.text}\n\n{message.text}")
+            turns[-1] = last._replace(text=f"{last.text}\n\n{message.text}")
         else:
             turns.append(message)
     return tuple(turns)

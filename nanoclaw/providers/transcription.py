@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -24,8 +23,7 @@ class Transcription:
     """One model at one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = replace(
-            endpoint,
+        self._endpoint = endpoint._replace(
             path="/audio/transcriptions",
             hint="check the spelling of media.transcription in config.toml",
         )

@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -205,8 +204,8 @@ async def test_what_is_sent_again_is_the_same_mail(post: Post) -> None:
     outbound = Outbound(Address("email", ANN), "Take the pills", key="5.0")
     first = await post.channel.send(outbound)
     assert await post.make().send(outbound) == first
-    assert await post.channel.send(replace(outbound, key="6.0")) != first
-    assert await post.channel.send(replace(outbound, text="Other pills")) != first
+    assert await post.channel.send(outbound._replace(key="6.0")) != first
+    assert await post.channel.send(outbound._replace(text="Other pills")) != first
 
 
 @in_loop
@@ -468,7 +467,7 @@ async def test_a_file_that_is_too_large_or_gone_is_not_fetched(post: Post) -> No
     with pytest.raises(ChannelError, match="larger than"):
         await post.channel.fetch(file, 4000)
     with pytest.raises(ChannelError, match="larger than"):  # the size that was declared is a lie
-        await post.channel.fetch(replace(file, size=10), 4000)
+        await post.channel.fetch(file._replace(size=10), 4000)
     post.server.mails.clear()
     with pytest.raises(ChannelError, match="gone"):
         await post.channel.fetch(file, 9000)
@@ -495,7 +494,7 @@ async def test_a_large_file_comes_in_pieces_of_which_none_is_read_in_vain(
     assert all(what.endswith(".1001>") for what in post.server.fetched)
     post.server.fetched.clear()
     with pytest.raises(ChannelError, match="larger than"):
-        await post.channel.fetch(replace(file, size=None), 1000)
+        await post.channel.fetch(file._replace(size=None), 1000)
     assert len(post.server.fetched) == 2
 
 
@@ -513,7 +512,7 @@ async def test_all_files_of_an_answer_go_in_one_mail_unless_they_are_too_large_t
     (one,) = (await post.channel.send(answer)).split()
     assert [part.get_filename() for part in post.sent().iter_attachments()] == ["a.txt", "b.txt"]
     assert post.sent()["Message-ID"] == one
-    first, second = (await post.channel.send(replace(answer, text="All", files=tuple(files), key="6.1"))).split()
+    first, second = (await post.channel.send(answer._replace(text="All", files=tuple(files), key="6.1"))).split()
     assert [part.get_filename() for part in post.sent().iter_attachments()] == ["c.txt"]
     assert post.sent()["Message-ID"] == second != first
     assert (post.sent()["In-Reply-To"], post.sent()["Subject"]) == ("<1@lab.test>", "Re: Lunch")

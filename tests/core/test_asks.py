@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -209,7 +208,7 @@ async def test_a_call_with_a_yes_that_broke_off_is_not_repeated(tmp_path: Path) 
         await asyncio.Event().wait()
         return "never"
 
-    tools = [replace(tool(send_slowly), spec=replace(tool(send_slowly).spec, name="send"))]
+    tools = [tool(send_slowly)._replace(spec=tool(send_slowly).spec._replace(name="send"))]
     async with bare(tmp_path, ScriptedProvider(send()), tools=tools, plugins=[Asker]) as program:
         await program.ask("send it")
         await program.say("/yes 1")

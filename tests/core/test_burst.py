@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,7 +119,7 @@ class Rooms(Plugin):
     name = "rooms"
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
-        return replace(inbound, role="owner" if inbound.sender == "me" else "guest")
+        return inbound._replace(role="owner" if inbound.sender == "me" else "guest")
 
 
 @virtual_time

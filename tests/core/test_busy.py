@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -88,8 +87,8 @@ async def test_a_message_that_waits_reaches_the_model_as_it_was_changed_and_one_
             (begun,), ((_, second),) = kept.open_turns(), kept.waiting()
             first = begun.inbound
             for one, text in ((first, "/stop"), (second, "buy bread")):
-                message = replace(one.message, text=text)
-                await program.deliver(replace(one, message=message, is_edit=True))
+                message = one.message._replace(text=text)
+                await program.deliver(one._replace(message=message, is_edit=True))
             gate.open.set()
             assert await program.answer() == "Done."
             assert said(program) == ["begin", "buy bread"]
@@ -108,8 +107,8 @@ async def test_a_message_that_is_changed_to_a_stop_while_it_waits_is_one(tmp_pat
                 await program.say(text)
             (_, first), (_, second) = program.app.inbox.waiting()
             for one, text in ((second, "buy bread"), (first, word)):
-                message = replace(one.message, text=text)
-                await program.deliver(replace(one, message=message, is_edit=True))
+                message = one.message._replace(text=text)
+                await program.deliver(one._replace(message=message, is_edit=True))
             assert await program.answer() == "Stopped. Not begun: buy bread."
             await program.app.conversations.idle()
             assert said(program) == ["begin"]
@@ -135,7 +134,7 @@ async def test_a_message_that_is_changed_to_a_command_while_it_waits_is_carried_
             await gate.reached.wait()
             await program.say("new")
             ((_, waits),) = program.app.inbox.waiting()
-            await program.deliver(replace(waits, message=replace(waits.message, text="/new"), is_edit=True))
+            await program.deliver(waits._replace(message=waits.message._replace(text="/new"), is_edit=True))
             gate.open.set()
             assert await program.answer() == "Done."
             assert (await program.answer()).startswith("A new conversation.")
@@ -147,9 +146,9 @@ async def test_after_a_restart_a_message_that_waited_says_what_it_was_changed_to
         kept = program.app.inbox
         ((_, waits),) = kept.waiting()
         file = Attachment("", "list.txt", "text/plain", "r1", 7)
-        changed = replace(waits, message=replace(waits.message, text="buy bread"), attachments=(file,))
-        await program.deliver(replace(changed, is_edit=True))
-        await program.deliver(replace(changed, external_id="unheard of", is_edit=True))
+        changed = waits._replace(message=waits.message._replace(text="buy bread"), attachments=(file,))
+        await program.deliver(changed._replace(is_edit=True))
+        await program.deliver(changed._replace(external_id="unheard of", is_edit=True))
         assert [one for _, one in kept.waiting()] == [changed]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,7 +125,7 @@ async def test_a_tool_judges_its_own_calls_too(tmp_path: Path) -> None:
     async def check(call: CheckedCall, turn: Turn) -> Verdict:
         return Refuse("Not that.") if call.arguments["text"] == "that" else None
 
-    own = replace(worker([]), check=check)
+    own = worker([])._replace(check=check)
     with ScriptedProvider(call("work", {"text": "that"}), call("work", {"text": "this"}), "Well.") as model:
         async with bare(tmp_path, model, tools=[own]) as program:
             await program.ask("go")

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ class Noter(Plugin):
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         asked = UserMessage(FLUSH, self._host.now(), "runtime")
-        await self._host.complete(replace(request, history=(*request.history, asked)), turn)
+        await self._host.complete(request._replace(history=(*request.history, asked)), turn)
 
 
 @asynccontextmanager

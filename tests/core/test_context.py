@@ -8,7 +8,6 @@ import os
 import re
 import time
 import unicodedata
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from itertools import pairwise
@@ -403,7 +402,7 @@ def test_each_request_begins_with_the_bytes_of_the_one_before_over_twenty_turns_
         async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
             if not draft.attachments:
                 return None
-            return draft._replace(message=replace(draft.message, images=(picture("cat.png"),)))
+            return draft._replace(message=draft.message._replace(images=(picture("cat.png"),)))
 
     def steps(number: int) -> list[Step]:
         return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,13 +101,13 @@ class Together(Plugin):
     name = "together"
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
-        return replace(inbound, role="owner", conversation=MAIN)
+        return inbound._replace(role="owner", conversation=MAIN)
 
 
 async def test_a_conversation_that_moves_to_a_chat_is_told_in_the_metadata(tmp_path: Path) -> None:
     provider, telegram = (
         ScriptedProvider("one", "two", "three"),
-        FakeChannel("telegram", replace(TELEGRAM, bursts=False)),
+        FakeChannel("telegram", TELEGRAM._replace(bursts=False)),
     )
     async with bare(tmp_path, provider, others=(telegram,), plugins=[Together]) as program:
         await program.ask("hello")

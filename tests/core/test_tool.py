@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -192,7 +191,7 @@ async def test_a_result_is_what_plugins_make_of_it_and_never_empty(tmp_path: Pat
         name = "secretive"
 
         async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
-            return replace(result, text=result.text.replace("sk-1", "[secret]"))
+            return result._replace(text=result.text.replace("sk-1", "[secret]"))
 
     steps = (step("echo", {"text": "my sk-1 key"}), step("nothing"), "done")
     tools = [tool(echo), tool(nothing)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ class Recorder(Plugin):
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
         self._seen.append(("on_message", inbound.message.origin))
-        return replace(inbound, role="guest" if inbound.sender == "eve" else "owner")
+        return inbound._replace(role="guest" if inbound.sender == "eve" else "owner")
 
     def conversation_of(self, address: Address) -> Address | None:
         return None
@@ -77,7 +76,7 @@ class Recorder(Plugin):
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
         self._note("after_tool", turn)
-        return replace(result, text=f"{result.text} by {turn.origin}")
+        return result._replace(text=f"{result.text} by {turn.origin}")
 
     async def before_answer(self, answer: Answer, turn: Turn) -> Answer:
         self._note("before_answer", turn)
@@ -87,7 +86,7 @@ class Recorder(Plugin):
         self._note("on_end", turn)
         if turn.origin == "person" or ended.outbound is None:
             return None
-        return ended._replace(outbound=replace(ended.outbound, address=MAIN))
+        return ended._replace(outbound=ended.outbound._replace(address=MAIN))
 
 
 A_REQUEST = ("before_model", "after_model")

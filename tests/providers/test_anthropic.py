@@ -62,7 +62,7 @@ def text(words: str) -> dict[str, Any]:
 def test_an_answer_is_streamed_and_counted(server: ModelServer, waits: Waits, heard: Heard) -> None:
     usage = {"input_tokens": 10, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 5, "output_tokens": 1}
     server.script(anthropic(text("Hello there"), usage=usage))
-    asked = replace(request(tools=(READ_FILE,)), system=SystemPrompt("Stable.", "Dynamic."))
+    asked = request(tools=(READ_FILE,))._replace(system=SystemPrompt("Stable.", "Dynamic."))
     answer = ask(server, waits, heard, asked)
     assert (answer.text, answer.finish, answer.usage) == ("Hello there", "stop", Usage(115, 5, 100))
     assert heard.text == "Hello there"
@@ -268,4 +268,4 @@ def test_a_broken_signature_is_left_out(server: ModelServer, waits: Waits, heard
 def test_a_quiet_server_is_given_up(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(*[Scripted(hang=True)] * 3)
     with pytest.raises(ProviderUnavailable, match=r"sent nothing for 0\.1 s"):
-        ask(server, waits, heard, replace(request(), limits=Limits(timeout_seconds=0.1)))
+        ask(server, waits, heard, request()._replace(limits=Limits(timeout_seconds=0.1)))

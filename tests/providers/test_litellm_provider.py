@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def test_gemini_calls_a_tool_and_hears_its_result(server: ModelServer, waits: Wa
     assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == [("read_file", {"path": "x"})]
     assert (answer.finish, answer.usage) == ("tool_calls", Usage(5, 3, 0))
     result = ToolResult(answer.tool_calls[0].id, "read_file", "data", NOW)
-    again = replace(asked, history=(*asked.history, answer, result))
+    again = asked._replace(history=(*asked.history, answer, result))
     last = ask(server, waits, heard, "gemini/gemini-2.5-flash", again)
     assert (last.text, heard.text) == ("It says data.", "It says data.")
     sent = server.asked[1].json["contents"]

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -368,7 +368,7 @@ def test_two_calls_with_one_id_are_each_shown_with_their_own_result(llama: FakeL
         history += [UserMessage(f"write {number}", NOW), AssistantMessage("", NOW, (call,))]
         history += [ToolResult("same", "write_file", f"wrote {number}.txt", NOW), AssistantMessage("Done.", NOW)]
     llama.answers.append(['{"reply":"ok"}'])
-    asked = replace(asking("x"), history=tuple(history))
+    asked = asking("x")._replace(history=tuple(history))
     run(llama, lambda provider: provider.complete(asked, lambda event: None))
     prompt = llama.asked[-1]["prompt"]
     assert prompt.index("wrote 1.txt") < prompt.index('"path": "2.txt"') < prompt.index("wrote 2.txt")

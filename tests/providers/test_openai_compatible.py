@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -497,7 +496,7 @@ def test_overflow_is_recognised_by_its_code_and_inside_a_stream(
 
 def test_a_server_that_sends_nothing_is_given_up(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(events(done=False, hang=True), events(delta(content="He"), done=False, hang=True), says("Hello"))
-    quick = replace(request(), limits=Limits(timeout_seconds=0.2))
+    quick = request()._replace(limits=Limits(timeout_seconds=0.2))
     assert ask(server, waits, heard, quick).text == "Hello"
     assert heard.notices == [
         "openai/gpt-5 sent nothing for 0.2 s and was given up, trying again in 1 s",

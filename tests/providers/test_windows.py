@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,7 +127,7 @@ def test_a_window_that_became_full_in_the_answer_is_a_cut_answer(server: ModelSe
         assert (answer.text, answer.finish) == ("Half of", "length")
 
 
-LONG = replace(request(), history=(UserMessage("The quick brown fox jumps over the lazy dog. " * 400, NOW),))
+LONG = request()._replace(history=(UserMessage("The quick brown fox jumps over the lazy dog. " * 400, NOW),))
 """3,600 words, some 4,000 tokens."""
 
 

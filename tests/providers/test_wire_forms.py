@@ -6,7 +6,6 @@ import gc
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,7 +78,7 @@ def chat(name: str, **changes: Any) -> Form:
     """What stands in the body that the provider of this name would send."""
     provider = provider_for(name, "", "key")
     assert isinstance(provider, OpenAICompatible)
-    dialect: Dialect = replace(provider._dialect, **changes)
+    dialect: Dialect = provider._dialect._replace(**changes)
     return lambda asked: list(json.loads(provider._body(asked, dialect))["messages"])
 
 
@@ -91,11 +90,11 @@ def messages_api(asked: ModelRequest) -> list[dict[str, Any]]:
 
 
 def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
-    return json_tools.json_messages(replace(asked, history=base.legal(asked.history)))
+    return json_tools.json_messages(asked._replace(history=base.legal(asked.history)))
 
 
 def in_words(form: Form) -> Form:
-    return lambda asked: form(replace(asked, history=told(asked.history)))
+    return lambda asked: form(asked._replace(history=told(asked.history)))
 
 
 FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {
@@ -186,7 +185,7 @@ def test_a_request_reads_the_same_when_only_what_is_new_of_it_is_written(
     form, memo = FORMS[name][0], HistoryMemo()
     for count in range(len(history) + 1):
         asked = request(*history[:count])
-        assert form(replace(asked, memo=memo)) == form(asked)
+        assert form(asked._replace(memo=memo)) == form(asked)
 
 
 @pytest.mark.parametrize("name", ["openai", "mistral", "strict", "anthropic"])
@@ -221,7 +220,7 @@ def test_a_request_costs_what_is_new_in_it_however_long_the_conversation_is(name
 
     def next_turn_after(turns: int) -> int:
         memo, history = HistoryMemo(), tuple(message for number in range(turns) for message in turn(number))
-        work(replace(request(*history), memo=memo))
-        return work(replace(request(*history, UserMessage("And now?", NOW)), memo=memo))
+        work(request(*history)._replace(memo=memo))
+        return work(request(*history, UserMessage("And now?", NOW))._replace(memo=memo))
 
     assert next_turn_after(2_000) < 2 * next_turn_after(5)

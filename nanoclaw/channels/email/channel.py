@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -152,7 +152,7 @@ class Email:
         known = await self._conversation(place, outbound)
         sent = list[str]()
         for files in loads(outbound.files, self._most_bytes):
-            part = replace(outbound, text="" if sent else outbound.text, files=files)
+            part = outbound._replace(text="" if sent else outbound.text, files=files)
             mail = await asyncio.to_thread(
                 compose, part, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
             )
@@ -212,7 +212,7 @@ class Email:
         before = self._threads.find(chat) if is_threaded else None
         is_beside = is_threaded and before is None and quotes.command(inbound.message.text) != ""
         if is_beside and (latest := self._threads.latest(chat)):
-            inbound = replace(inbound, address=replace(inbound.address, chat=latest))
+            inbound = inbound._replace(address=inbound.address._replace(chat=latest))
         else:
             self._threads.remember(chat, conversation.after(before) if before else conversation)
         await deliver(inbound)

@@ -7,7 +7,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nanoclaw import atomic_write as drafts
@@ -79,7 +79,7 @@ class Threads:
     def latest(self, chat: str) -> str:
         """The conversation with the same person that something was said in last; '' where none is in memory."""
         place = Place.of(chat)
-        others = (one for one in reversed(self._recent) if replace(Place.of(one), thread=place.thread) == place)
+        others = (one for one in reversed(self._recent) if Place.of(one)._replace(thread=place.thread) == place)
         return next(others, "")
 
     def find(self, chat: str) -> MailThread | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -183,9 +182,8 @@ class Timeline:
         if said is None or sender != before.sender:
             return None
         named, text = events.addressed(said.text, self._names(room)) if before.is_group else (False, said.text)
-        return replace(
-            before,
-            message=replace(before.message, text=text or said.text),
+        return before._replace(
+            message=before.message._replace(text=text or said.text),
             attachments=(said.attachment,) if said.attachment else (),
             is_mention=before.is_mention or (before.is_group and (named or self._user in said.mentions)),
             is_edit=True,

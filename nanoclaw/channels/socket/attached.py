@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, replace
 
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.frames import ClientLine
 from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnBegan, TurnEnded
-from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.messages import Address, Outbound, ToolCall, Usage
 
 _PART = 500_000  # characters: at most 6 MB, however they are written
 
@@ -32,7 +31,9 @@ class AttachedChat:
             event = ReasoningDelta("")
         elif isinstance(event, ToolStarted | TurnEnded):
             self._midway = False
-        self._line.send({"event": type(event).__name__, "with": asdict(event)})
+        fields = event._asdict().items()
+        values = {name: value._asdict() if isinstance(value, ToolCall | Usage) else value for name, value in fields}
+        self._line.send({"event": type(event).__name__, "with": values})
 
     async def send(self, outbound: Outbound) -> str:
         """A long text goes in parts that a line takes, each after the one before has arrived."""
@@ -80,7 +81,7 @@ class AttachedQuestion:
         self._plain.show(address, event)
 
     async def send(self, outbound: Outbound) -> str:
-        identity = await self._plain.send(replace(outbound, reply_to=self._plain.id))
+        identity = await self._plain.send(outbound._replace(reply_to=self._plain.id))
         await self._line.shown()
         return identity
 

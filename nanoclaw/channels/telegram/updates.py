@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -52,7 +52,7 @@ def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | 
     if "edited_message" in update:
         changed = _table(update["edited_message"])
         read = None if changed.get("media_group_id") else _message(changed, bot, now, most_bytes)
-        return replace(read, is_edit=True) if read else None
+        return read._replace(is_edit=True) if read else None
     if "callback_query" in update:
         return _press(_table(update["callback_query"]), now)
     if "stopped_message_generation" in update:
@@ -77,9 +77,8 @@ def joined(parts: Sequence[Inbound]) -> Inbound:
     """The parts of an album as one message, which has the id of the first."""
     said = dict.fromkeys(part.message.text for part in parts if part.message.text)
     quoting = next((part for part in parts if part.quoted), parts[0])
-    return replace(
-        parts[0],
-        message=replace(parts[0].message, text="\n".join(said)),
+    return parts[0]._replace(
+        message=parts[0].message._replace(text="\n".join(said)),
         attachments=tuple(attachment for part in parts for attachment in part.attachments),
         quoted=quoting.quoted,
         quote=quoting.quote,
@@ -276,7 +275,7 @@ def _attachments(message: Fields, most_bytes: int) -> Iterator[Attachment]:
     for kind, (mime, suffix) in _MEDIA.items():
         if file := _table(message.get(kind)):
             name = _file_name(_text(file.get("file_name"))) or f"{kind.replace('_', '-')}-{number}{suffix}"
-            yield replace(_attachment(file, name, mime), is_voice=kind == "voice")
+            yield _attachment(file, name, mime)._replace(is_voice=kind == "voice")
             return
 
 

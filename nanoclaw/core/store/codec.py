@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -70,8 +69,8 @@ def with_texts(message: Message, dumped: str) -> Message:
     body = json.loads(dumped)
     if isinstance(message, AssistantMessage):
         calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
-        return replace(message, text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
-    return replace(message, text=body["text"])
+        return message._replace(text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
+    return message._replace(text=body["text"])
 
 
 def _image(sha256: str, name: str, load_image: LoadImage) -> Image:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -41,4 +40,4 @@ def shortened(message: Message) -> Message:
     if not isinstance(message, ToolResult) or len(message.text) <= LONG_RESULT:
         return message
     left_out = f"\n[... {len(message.text) - 2 * KEPT:,} characters were left out later, to make room ...]\n"
-    return replace(message, text=message.text[:KEPT] + left_out + message.text[-KEPT:])
+    return message._replace(text=message.text[:KEPT] + left_out + message.text[-KEPT:])

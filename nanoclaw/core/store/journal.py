@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -208,7 +207,7 @@ class TurnJournal:
 
 
 def _cleaned(session: Session, outbound: Outbound) -> Outbound:
-    return replace(outbound, text=session.clean_text(outbound.text))
+    return outbound._replace(text=session.clean_text(outbound.text))
 
 
 def take_up(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:

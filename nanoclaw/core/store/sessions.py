@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -223,7 +222,7 @@ class Session:
         if not self._forgetting:
             return effects
         return [
-            replace(effect, target=self.clean_text(effect.target), text=self.clean_text(effect.text))
+            effect._replace(target=self.clean_text(effect.target), text=self.clean_text(effect.text))
             for effect in effects
         ]
 

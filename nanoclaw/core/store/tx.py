@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -43,7 +42,7 @@ class Transaction:
 
     def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
         if profile:
-            inbound = replace(inbound, profile=profiles.dump(profile))
+            inbound = inbound._replace(profile=profiles.dump(profile))
         row = inbox.put(self.db, inbound, self.now)
         if row is not None:
             self.delivered.append((row, inbound))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -104,7 +103,7 @@ class Gatekeeper:
             before = self._talk.change(inbound, self._host.now())
             if before and not before.is_told and admission == "in":  # it has come to be for the assistant
                 self._talk.drop(inbound)
-                return self._let_in(replace(inbound, is_edit=False), tx)
+                return self._let_in(inbound._replace(is_edit=False), tx)
             return "ignore" if before and not before.is_told else self._placed(inbound)
         match admission:
             case "in":
@@ -143,7 +142,7 @@ class Gatekeeper:
             return "ignore"
         if inbound.is_group:
             if background := self._talk.background(inbound):
-                inbound = replace(inbound, overheard=background)
+                inbound = inbound._replace(overheard=background)
                 tx.after(lambda: self._talk.told(inbound.address))
             self._talk.overhear(inbound, self._host.now(), is_told=True)
         elif self.role(inbound.address.channel, inbound.sender) == "owner":
@@ -156,8 +155,8 @@ class Gatekeeper:
         address = inbound.address
         role = self.role(address.channel, inbound.sender) or "guest"
         if role != "owner" and self.is_owners(address):
-            return replace(inbound, role=role, conversation=Address(address.channel, f"{address.chat}?guest"))
-        return replace(inbound, role=role, conversation=self.conversation_of(address))
+            return inbound._replace(role=role, conversation=Address(address.channel, f"{address.chat}?guest"))
+        return inbound._replace(role=role, conversation=self.conversation_of(address))
 
     # --- strangers ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -75,7 +74,7 @@ class Budget(Plugin):
             raise LimitReached(self._spending.refusal(pending.origin))
         if held.row is not None:
             self._held.setdefault(id(request.history), []).append(held)
-        return replace(request.limits, output_tokens=held.output_tokens) if held.output_tokens < most else None
+        return request.limits._replace(output_tokens=held.output_tokens) if held.output_tokens < most else None
 
     def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
         """Free what was held, in the transaction that writes down what the request took."""

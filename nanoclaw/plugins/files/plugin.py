@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,8 +53,8 @@ class Files(Plugin):
             tool(self._edit_file, effect="workspace", examples=_EDIT),
             tool(self._append_file, effect="workspace", examples=_APPEND),
         ]
-        writing = [replace(one, audit=partial(self._effect, one.name)) for one in writing]
-        return [replace(one, run=_in_our_words(one.run)) for one in (reading[0], *writing, *reading[1:])]
+        writing = [one._replace(audit=partial(self._effect, one.name)) for one in writing]
+        return [one._replace(run=_in_our_words(one.run)) for one in (reading[0], *writing, *reading[1:])]
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +30,7 @@ class Forget(Plugin):
         self._host = host
         examples = [ToolExample("Forget my old address", {"query": "address"})]
         made = tool(self._memory_forget, effect="workspace", examples=examples)
-        self._tool = replace(made, audit=_planned)
+        self._tool = made._replace(audit=_planned)
 
     @cached_property
     def public(self) -> Forgetter:

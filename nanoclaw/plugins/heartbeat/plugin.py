@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -85,7 +84,7 @@ class Heartbeat(Plugin):
         return str(rules.refusal("exec", {"command": command})) if rules else ""
 
     def tools(self) -> Iterable[Tool]:
-        return [replace(tool(self._report, effect="none", open_to=("heartbeat",)), ends=True)]
+        return [tool(self._report, effect="none", open_to=("heartbeat",))._replace(ends=True)]
 
     async def _report(
         self,

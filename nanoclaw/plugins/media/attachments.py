@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +88,7 @@ class Attachments:
             data = await self._bytes(channel, file)
             await asyncio.to_thread(self._folder.save, path, data)
         mime = await asyncio.to_thread(_type_of, path, file.mime)
-        return replace(file, path=str(path), name=file.name or path.name, mime=mime)
+        return file._replace(path=str(path), name=file.name or path.name, mime=mime)
 
     async def _bytes(self, name: str, file: Attachment) -> bytes:
         most = f"more than the {self._most / 1e6:,.0f} MB that are taken in"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -108,7 +107,7 @@ class Media(Plugin):
         text = "\n\n".join(part for part in (*found.texts, *spoken, draft.message.text) if part)
         hint = [] if is_guests or not files else [SEND_BACK]
         remarks = (*hint, *draft.remarks, *(one.remark for one in resolved if one.remark), *found.remarks)
-        message = replace(draft.message, text=text, images=(*draft.message.images, *found.images))
+        message = draft.message._replace(text=text, images=(*draft.message.images, *found.images))
         return draft._replace(message=message, attachments=files, remarks=remarks)
 
     def _transcriber(self) -> Callable[[Path], Awaitable[str]] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,7 +50,7 @@ class FactsFile:
         whole = bootstrap.read(self._workspace, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
         current = "\n".join(line for line in whole.text.split("\n") if not is_struck(line))
         text = current if bootstrap.says_something(current) else ""
-        shown = bootstrap.fit({NAME: replace(whole, text=text)}, self._limit, self._limit)[NAME]
+        shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:
             return Facts(shown.text, f"{shown.problem} {whole.sha256}", shown.problem)
         state = self._kept()

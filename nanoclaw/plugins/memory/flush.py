@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Host, Turn
 
@@ -21,7 +19,7 @@ async def flush(host: Host, request: ModelRequest, turn: Turn) -> None:
     if not any(spec.name == "memory_add" for spec in request.tools):
         return
     asked = UserMessage(FLUSH, turn.now(), "runtime")
-    answer = await host.complete(replace(request, history=(*request.history, asked)), turn)
+    answer = await host.complete(request._replace(history=(*request.history, asked)), turn)
     whole = answer.tool_calls[:-1] if answer.finish == "length" else answer.tool_calls
     for call in whole:
         if call.name.strip().casefold() == "memory_add":

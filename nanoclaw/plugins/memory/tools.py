@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from nanoclaw.core.messages import Effect, ToolExample
@@ -49,7 +48,7 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
     return [
         tool(memory_search, effect="none", examples=_SEARCH),
         tool(memory_get, effect="none", examples=_GET),
-        replace(tool(memory_add, effect="workspace", examples=_ADD), audit=planned),
+        tool(memory_add, effect="workspace", examples=_ADD)._replace(audit=planned),
     ]
 
 

@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import Refused, ToolError
@@ -48,7 +47,7 @@ class SentMessages:
         sql = "SELECT text, files FROM message_sent JOIN outbox ON id = outbox WHERE (turn, channel, chat) = (?, ?, ?)"
         for text, files in tx.execute(sql, turn.id, to.channel, to.chat):
             left = tuple(file for file in outbound.files if file not in json.loads(files))
-            outbound = replace(outbound, files=left, text="" if _same_words(text, outbound.text) else outbound.text)
+            outbound = outbound._replace(files=left, text="" if _same_words(text, outbound.text) else outbound.text)
         return outbound if outbound.text.strip() or outbound.files else None
 
 
@@ -79,7 +78,7 @@ class Messages(Plugin):
 
         example = ToolExample("Send me the chart", {"text": "Here it is.", "files": ["charts/may.png"]})
         made = tool(message, effect="outside", examples=[example], open_to=("person", "job", "helper", "guest"))
-        return [replace(made, audit=_effect, check=self._check, atomic=True)]
+        return [made._replace(audit=_effect, check=self._check, atomic=True)]
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         """Leave out of an answer what was sent to its chat already."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nanoclaw.core.messages import CheckedCall, ToolResult
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, Turn
 from nanoclaw.redaction import Redactor
@@ -16,7 +14,7 @@ class Redact(Plugin):
         self._redact = Redactor(host.get("core").secrets)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        return replace(result, text=self._redact(result.text))
+        return result._replace(text=self._redact(result.text))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
         return answer._replace(text=self._redact(answer.text))

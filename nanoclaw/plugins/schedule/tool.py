@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.errors import Refused, ToolError
@@ -64,7 +63,7 @@ def cron_tool(host: Host) -> Tool:
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
     made = tool(cron, effect="workspace", examples=[example], open_to=(*OPEN_TO, "guest"))
-    return replace(made, audit=_effect, atomic=True)
+    return made._replace(audit=_effect, atomic=True)
 
 
 _NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -47,7 +46,7 @@ class Shell(Plugin):
         self.public = Environment(host)
 
     def tools(self) -> Iterable[Tool]:
-        return [replace(tool(self._exec, examples=_EXAMPLES), audit=_effect)]
+        return [tool(self._exec, examples=_EXAMPLES)._replace(audit=_effect)]
 
     async def _exec(self, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None) -> ToolOutput:
         """Run a shell command in the workspace. Returns its output and exit status; background processes are ended."""

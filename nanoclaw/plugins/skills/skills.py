@@ -9,9 +9,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import front_matter
@@ -26,19 +26,17 @@ SUMMARY_CHARACTERS = 24_000
 BODY_BYTES = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(NamedTuple):
     """Things that a run offers to skills. `setting` looks a dotted name up in the configuration; variables that are
     `withheld` are in the environment, but commands don't get them."""
 
     tools: frozenset[str] = frozenset()
     setting: Callable[[str], object] = lambda name: None
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environment: Mapping[str, str] = os.environ
     withheld: Set[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(NamedTuple):
     """One SKILL.md. `missing` is what this run lacks for it, such as "gh (command)"; `withheld` names variables that
     the run has and commands don't; `problem` is why its file cannot be used.
 
@@ -266,7 +264,7 @@ def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchP
     withheld = tuple(name for name in requires.get("env", ()) if name in means.withheld)
     if not missing and not withheld:
         return skill
-    return replace(skill, missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
+    return skill._replace(missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
 
 
 def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterator[str]:

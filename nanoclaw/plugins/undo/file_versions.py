@@ -10,7 +10,6 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -93,7 +92,7 @@ class FileVersions:
             yield
         finally:
             after = self.state(effect.target) if before is not None else None
-            report(replace(effect, before=None if after is None else before, after=after))
+            report(effect._replace(before=None if after is None else before, after=after))
 
     @contextmanager
     def of(self, effect: Effect, conversation: Address | None = None, tx: Tx | None = None) -> Iterator[None]:
@@ -104,11 +103,11 @@ class FileVersions:
             yield
         for done in reported:
             if done.before != done.after:
-                self._write(tx, partial(self._log.add, effect=replace(done, state="done"), conversation=conversation))
+                self._write(tx, partial(self._log.add, effect=done._replace(state="done"), conversation=conversation))
 
     def record(self, tx: Tx, effect: Effect, conversation: Address) -> None:
         """Write a change of something else that no turn made into the audit log."""
-        self._log.add(tx, replace(effect, state="done"), conversation)
+        self._log.add(tx, effect._replace(state="done"), conversation)
 
     # --- taking back -------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
@@ -82,7 +81,7 @@ class Undo(Plugin):
         for loss in (losses := self._memory.losses()):
             turn.later(partial(self._log.add, effect=loss, conversation=turn.conversation, turn=turn.id))
         told = [f"[{loss.text}. The person is told; /undo brings them back.]" for loss in losses]
-        return replace(result, text="\n".join([result.text, *told])) if told else None
+        return result._replace(text="\n".join([result.text, *told])) if told else None
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
@@ -116,7 +115,7 @@ class Undo(Plugin):
     def _with(self, outbound: Outbound | None, turn: Turn, line: str) -> Outbound:
         """A message with a line below its text; where there was to be none, the person gets the line alone."""
         if outbound:
-            return replace(outbound, text=f"{outbound.text}\n\n{line}".strip())
+            return outbound._replace(text=f"{outbound.text}\n\n{line}".strip())
         address = turn.address if turn.origin == "person" else self._host.owner() or turn.address
         return Outbound(address, line)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,9 +43,9 @@ def turn(store: Store) -> TurnJournal:
 def test_an_effect_is_on_disk_before_it_is_done_and_has_its_outcome_after_it(turn: TurnJournal, store: Store) -> None:
     turn.acting(ASKED, [WROTE])
     (begun,) = of_turn(store, turn.id)
-    assert begun == replace(WROTE, id=begun.id, at=NOON, turn=turn.id)
-    turn.step([ASKED, RESULT], [replace(WROTE, state="done", before="", after="ab")])
-    assert of_turn(store, turn.id) == [replace(begun, state="done", before="", after="ab")]
+    assert begun == WROTE._replace(id=begun.id, at=NOON, turn=turn.id)
+    turn.step([ASKED, RESULT], [WROTE._replace(state="done", before="", after="ab")])
+    assert of_turn(store, turn.id) == [begun._replace(state="done", before="", after="ab")]
 
 
 def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: Store) -> None:
@@ -55,7 +54,7 @@ def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: St
         Effect("exec", "loss", "MEMORY.md", "took lines", "done"),
     )
     turn.acting(ASKED, [ran, WROTE])
-    turn.step([ASKED, RESULT], [replace(ran, state="done"), replace(WROTE, state="failed"), lost])
+    turn.step([ASKED, RESULT], [ran._replace(state="done"), WROTE._replace(state="failed"), lost])
     assert [(effect.kind, effect.state) for effect in of_turn(store, turn.id)] == [
         ("command", "done"),
         ("file", "failed"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,7 +51,7 @@ def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> Non
     store.close()
     store = Store(tmp_path / "state.db")
     pending = Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
-    assert [replace(row.outbound, key="") for row in pending] == rows
+    assert [row.outbound._replace(key="") for row in pending] == rows
     assert len({row.outbound.key for row in pending}) == len(rows)
     assert pending[0].due == NOW + timedelta(seconds=5)
     store.close()

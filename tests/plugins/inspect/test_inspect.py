@@ -178,14 +178,14 @@ def test_the_table_fits_the_screen_and_keeps_what_matters_most(width: int) -> No
 
 
 def test_context_says_nothing_of_a_cache_where_no_figures_came() -> None:
-    made_of = manifest.Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"})
+    made_of = manifest.Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"}, {})
     last = why.PastTurn(made_of, (), "m", "cancelled", Usage())
     assert request.remarks(made_of, last) == ["The request begins with the whole of the last one."]
 
 
 def past(*notes: Note) -> why.PastTurn:
     refs = tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
-    return why.PastTurn(manifest.Manifest("full", (), {}, notes=refs), (), "m", "answered", Usage())
+    return why.PastTurn(manifest.Manifest("full", (), {}, {}, notes=refs), (), "m", "answered", Usage())
 
 
 def test_why_names_recalled_notes_with_file_lines_and_score() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ class Guests(Plugin):
     name = "guests"
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
-        return replace(inbound, role="guest") if inbound.address == GUEST else None
+        return inbound._replace(role="guest") if inbound.address == GUEST else None
 
 
 def told(request: ModelRequest) -> list[str]:
