@@ -32,7 +32,8 @@ def _run(options: argparse.Namespace) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
     config = Config(home) if options.without_config else configuration.load(os.environ)
-    config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *options.without)))
+    without = tuple(options.without)
+    config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *without)), without=without)
     for warning in config.warnings:
         attach.say(warning)
     status = _carrying_out(options.command)(config, options)

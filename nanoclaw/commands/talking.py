@@ -179,17 +179,15 @@ class _TerminalChat:
 
     async def _once(self) -> None:
         """Talk until the person leaves, or whoever answers is gone."""
+        config, session = self._config, self._options.session
         if self._relay is None:
-            link = self._connect()
-        else:
-            link = await asyncio.to_thread(self._connect)  # the person may be typing
+            link = _attached(config, "chat", session, self._options.model)
+        else:  # the person may be typing
+            link = await asyncio.to_thread(attach.connect, str(config.home), "chat", session)
         if link:
             await self._attached(link)
         elif time.monotonic() >= self._waits_until:
             await self._alone()
-
-    def _connect(self) -> attach.Link | None:
-        return _attached(self._config, "chat", self._options.session, self._options.model)
 
     async def _attached(self, link: attach.Link) -> None:
         from nanoclaw.channels.socket.client import talk as talk_over
@@ -359,6 +357,10 @@ def _attached(config: Config, want: str, session: str, model: str) -> attach.Lin
         raise ConfigError(
             f"process {link.hello['pid']} runs already and chooses its model itself: say /model {model} there, or end "
             "it first"
+        )
+    if link and (names := config.without):
+        attach.say(
+            f"process {link.hello['pid']} runs already, with its own plugins: --without {', '.join(names)} is void"
         )
     return link
 

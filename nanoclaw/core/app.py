@@ -21,6 +21,7 @@ from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
+from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.home import shipped
 from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import Manners
@@ -229,7 +230,7 @@ class App:
         for plugin in reversed(self.chain.plugins):
             try:
                 await plugin.aclose()
-            except Exception as error:
+            except FAULTS as error:
                 self.chain.fault(plugin, "aclose", error)
         await self.models.aclose()
         keep_todays_copy(self.store.path, self.clock().date())
@@ -253,7 +254,7 @@ class App:
             try:
                 await plugin.run()
                 return
-            except Exception as error:
+            except FAULTS as error:
                 self.chain.fault(plugin, "run", error)
             await asyncio.sleep(RESTART_SECONDS)
 
@@ -277,7 +278,7 @@ class App:
         for plugin in self.chain.plugins:
             try:
                 found += [(plugin.name, one) for one in await plugin.check(deep)]
-            except Exception as error:
+            except FAULTS as error:
                 self.chain.fault(plugin, "check", error)
         found += [(name, Finding(False, f"failed: {fault}")) for name, fault in self.chain.faults.items()]
         return found

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from nanoclaw.core.errors import NanoclawError, ProviderError
+from nanoclaw.core.errors import FAULTS, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -90,7 +90,7 @@ class Chain:
     def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]], kind: type[T]) -> list[T]:
         try:
             return [_checked(item, kind) or item for item in make()]
-        except Exception as error:
+        except FAULTS as error:
             self.fault(one, hook, error)
             return []
 
@@ -131,7 +131,7 @@ class Chain:
                     limits = _checked(await one.before_model(request, turn), Limits) or limits
             except ProviderError:
                 raise
-            except Exception as error:
+            except FAULTS as error:
                 self.fault(one, "before_model", error)
         return limits
 
@@ -139,7 +139,7 @@ class Chain:
         for one in self._of["after_model"]:
             try:
                 one.after_model(request, answer, turn)
-            except Exception as error:
+            except FAULTS as error:
                 self.fault(one, "after_model", error)
 
     def filters(self, turn: Turn) -> Filter | None:
@@ -149,7 +149,7 @@ class Chain:
             try:
                 if found := one.stream(turn):
                     made.append(_Safe(found, self, one))
-            except Exception as error:
+            except FAULTS as error:
                 self.fault(one, "stream", error)
         return Filters(made) if made else None
 
@@ -173,7 +173,7 @@ class Chain:
                 return _checked(await judge(), _STRICTNESS)
         except NanoclawError as error:
             return Refuse(str(error))
-        except Exception as error:
+        except FAULTS as error:
             if isinstance(one, Plugin):
                 self.fault(one, "before_tool", error)
             name = one if isinstance(one, str) else f"the plugin {one.name}"
@@ -217,12 +217,12 @@ class Chain:
                 await one.before_compaction(request, turn)
             except ProviderError:
                 raise
-            except Exception as error:
+            except FAULTS as error:
                 self.fault(one, "before_compaction", error)
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
-    def fault(self, one: Plugin, hook: str, error: Exception) -> None:
+    def fault(self, one: Plugin, hook: str, error: BaseException) -> None:
         """A plugin's step went wrong: it is skipped, logged once for each kind, and named in status."""
         said = f"{hook}: {type(error).__name__}: {error}".rstrip(": ")
         if self.faults.get(one.name) == said:
@@ -236,7 +236,7 @@ class Chain:
         try:
             async with asyncio.timeout(_seconds(one)):
                 return _checked(await step(), kinds)
-        except Exception as error:
+        except FAULTS as error:
             self.fault(one, hook, error)
             return None
 
@@ -245,7 +245,7 @@ class Chain:
         try:
             with tx.part():
                 return _checked(step(), kinds)
-        except Exception as error:
+        except FAULTS as error:
             self.fault(one, hook, error)
         return None
 
@@ -286,7 +286,7 @@ class _Safe:
             return otherwise
         try:
             return step(self._inner)
-        except Exception as error:
+        except FAULTS as error:
             self._inner = None
             self._chain.fault(self._owner, "stream", error)
             return otherwise

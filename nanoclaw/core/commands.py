@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import tzinfo
 from typing import cast
 
-from nanoclaw.core.errors import ConfigError, NanoclawError, ScheduleError, SkillError
+from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import Command, Done, Profile, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
@@ -92,7 +92,7 @@ class Commands:
         try:
             with tx.part():
                 return _reply(cast(Done, self._commands[name].run(said, tx)))  # type: ignore[call-arg]
-        except Exception as error:
+        except FAULTS as error:
             return self._sorry(error, inbound)
 
     async def carry_out(self, inbound: Inbound) -> Reply | UserMessage:
@@ -100,7 +100,7 @@ class Commands:
         name, said = self._said(inbound)
         try:
             return _reply(await cast(Callable[[Said], Awaitable[Done]], self._commands[name].run)(said))
-        except Exception as error:
+        except FAULTS as error:
             return self._sorry(error, inbound)
 
     async def for_said(self, name: str, said: Said) -> Reply:
@@ -118,7 +118,7 @@ class Commands:
             self._transactions.write(reply.change)
         return reply
 
-    def _sorry(self, error: Exception, inbound: Inbound) -> Reply:
+    def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
         """A sentence about a command that failed. What went wrong is the owner's business."""
         from nanoclaw.core.log import logger
         from nanoclaw.core.runner import NOT_NOW

@@ -81,6 +81,8 @@ class Config(NamedTuple):
     table: Mapping[str, Any] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    """Plugins that the command line leaves out, which are `off` as well."""
 
     def __repr__(self) -> str:
         return f"Config({str(self.home)!r})"  # without what is secret

@@ -95,3 +95,7 @@ class Undeliverable(ChannelError):
 
 class ScheduleError(NanoclawError):
     pass
+
+
+FAULTS = (Exception, SystemExit, KeyboardInterrupt)
+"""Raised by a plugin, tool or command, these end its step, never the program; a person's Ctrl-C comes as a stop."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.errors import FAULTS, NanoclawError, ToolError
 from nanoclaw.core.messages import (
     Address,
     CheckedCall,
@@ -193,7 +193,7 @@ class Toolbox:
             output = given if isinstance(given, ToolOutput) else ToolOutput(given)
         except NanoclawError as error:
             output = ToolOutput(str(error), is_error=True)
-        except Exception as error:  # a defect in a tool must not end the turn
+        except FAULTS as error:  # a defect in a tool must not end the turn
             from nanoclaw.core.log import logger
 
             logger.exception("tool {} failed", call.name)

@@ -18,7 +18,7 @@ def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
     return f" Not begun: {'; '.join(texts)}." if texts else ""
 
 
-def sorry(error: Exception) -> str:
+def sorry(error: BaseException) -> str:
     """One sentence about what went wrong."""
     if isinstance(error, NanoclawError):
         return str(error)

@@ -188,56 +188,59 @@ class Broken(Plugin):
     """Raises wherever it is asked; `before_tool` is left out, as it would refuse."""
 
     name = "broken"
+    _error: type[BaseException] = RuntimeError
 
     def on_message(self, inbound: Inbound, tx: Tx) -> None:
-        raise RuntimeError("on_message")
+        raise self._error("on_message")
 
     def conversation_of(self, address: Address) -> None:
-        raise RuntimeError("conversation_of")
+        raise self._error("conversation_of")
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
-        raise RuntimeError("before_turn")
+        raise self._error("before_turn")
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> None:
-        raise RuntimeError("before_model")
+        raise self._error("before_model")
 
     def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
-        raise RuntimeError("after_model")
+        raise self._error("after_model")
 
     def stream(self, turn: Turn) -> Filter:
-        raise RuntimeError("stream")
+        raise self._error("stream")
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> None:
-        raise RuntimeError("after_tool")
+        raise self._error("after_tool")
 
     async def before_answer(self, answer: Answer, turn: Turn) -> None:
-        raise RuntimeError("before_answer")
+        raise self._error("before_answer")
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-        raise RuntimeError("on_end")
+        raise self._error("on_end")
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
-        raise RuntimeError("before_compaction")
+        raise self._error("before_compaction")
 
     def sections(self, query: str, profile: Profile) -> Iterator[Section]:
-        raise RuntimeError("sections")
+        raise self._error("sections")
 
     def tools(self) -> Iterator[Tool]:
-        raise RuntimeError("tools")
+        raise self._error("tools")
 
     async def check(self, deep: bool) -> Iterator[Any]:
-        raise RuntimeError("check")
+        raise self._error("check")
 
     async def run(self) -> None:
-        raise RuntimeError("run")
+        raise self._error("run")
 
     async def aclose(self) -> None:
-        raise RuntimeError("aclose")
+        raise self._error("aclose")
 
 
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
 async def test_a_plugin_that_raises_in_every_hook_costs_no_answer_and_is_named_in_status(
-    tmp_path: Path, log: list[str]
+    tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
+    monkeypatch.setattr(Broken, "_error", error)
     done = list[str]()
     with ScriptedProvider(call("work", {"text": "x"}), "Done.", "Next.") as model:
         async with bare(tmp_path, model, tools=[worker(done)], plugins=[Broken], wakes=True) as program:
@@ -249,6 +252,25 @@ async def test_a_plugin_that_raises_in_every_hook_costs_no_answer_and_is_named_i
             assert_legal(program.history)
     assert done == ["x"]
     assert any("the plugin broken failed in before_answer" in line for line in log)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+async def test_a_tool_and_a_command_that_exit_end_no_program(tmp_path: Path, error: type[BaseException]) -> None:
+    async def leave() -> str:
+        """Leaves."""
+        raise error("bye")
+
+    class Leaving(Plugin):
+        name = "leaving"
+
+        def commands(self) -> tuple[Command, ...]:
+            return (Command("out", "leaves", lambda said, tx: leave().send(None)),)
+
+    with ScriptedProvider(call("leave"), "It failed.") as model:
+        async with bare(tmp_path, model, tools=[tool(leave)], plugins=[Leaving]) as program:
+            assert await program.ask("go") == "It failed."
+            assert f"leave failed: {error.__name__}" in results(program.history)[0].text
+            assert error.__name__ in await program.ask("/out")
 
 
 async def test_a_plugin_that_raises_about_a_call_refuses_it(tmp_path: Path) -> None:

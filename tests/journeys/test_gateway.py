@@ -97,6 +97,16 @@ def test_nothing_to_ask_is_told_as_ever(home: Home, start: Start) -> None:
     assert "chooses its model itself" in home.run("-m", "hi", "--model", "openai/other", check=2).err
 
 
+def test_a_plugin_left_out_at_a_terminal_that_attaches_is_said_to_run_there(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    gateway = start("gateway")
+    server.script(says("Four."))
+    ended = home.run("--without", "heartbeat", "-m", "two and two?")
+    said = f"process {gateway.process.pid} runs already, with its own plugins: --without heartbeat is void"
+    assert (ended.out, said in ended.err) == ("Four.\n", True)
+
+
 def test_all_terminals_of_a_conversation_see_what_is_said_in_one(home: Home, server: ModelServer, start: Start) -> None:
     start("gateway")
     one, two, other = start(), start(), start("--session", "other")
