@@ -45,6 +45,7 @@ class Plain:
         self.hints = Hints(stays=False, bursts=False)
         self.alive: datetime | None = None
         self.reason: Reason = "answered"
+        self._lacks_something = False
         self._address = Address(self.name, question.session)
         self._question, self._clock = question, clock
         self._model = model
@@ -79,6 +80,11 @@ class Plain:
             self._print_object()
 
     @property
+    def is_answered(self) -> bool:
+        """True when there is an answer, and nothing that belongs to it was left out."""
+        return self.reason == "answered" and not self._lacks_something
+
+    @property
     def write_error(self) -> str:
         """The reason that stdout took no more, '' for none; a reader who left (`| head`) is no error."""
         return self._out.error
@@ -103,6 +109,7 @@ class Plain:
     def show(self, address: Address, event: Event) -> None:
         if address != self._address or self._repeated(event):
             return
+        self._lacks_something |= isinstance(event, Notice) and event.is_failure
         match event:
             case Notice(_, float()):
                 self._show_progress(event)

@@ -79,7 +79,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             await app.run()
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")
-        return 0 if channel.reason == "answered" and not channel.write_error else 1
+        return 0 if channel.is_answered and not channel.write_error else 1
 
     def ask(link: attach.Link) -> int:
         return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)

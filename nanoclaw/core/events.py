@@ -28,10 +28,12 @@ class ReasoningDelta(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """One line from the program itself: a retry, the loading of a model. `fraction` is from 0 to 1 when known."""
+    """One line from the program itself: a retry, the loading of a model. `fraction` is from 0 to 1 when known;
+    `is_failure` is True where something that was asked for was left out, such as a file."""
 
     text: str
     fraction: float | None = None
+    is_failure: bool = False
 
 
 class Receipt(NamedTuple):

@@ -28,9 +28,9 @@ def picture(path: Path, kind: str = "PNG") -> Path:
     return path
 
 
-def attach(home: Home, text: str, *paths: Path) -> Ended:
+def attach(home: Home, text: str, *paths: Path, check: int = 0) -> Ended:
     files = [argument for path in paths for argument in ("--file", str(path))]
-    return home.run("-m", text, *files)
+    return home.run("-m", text, *files, check=check)
 
 
 def told(server: ModelServer, request: int = -1) -> tuple[str, Any]:
@@ -170,7 +170,7 @@ def test_the_rest_of_a_long_file_is_read_where_it_lies_and_in_its_own_conversati
     assert "outside the workspace" in results()[-1]
 
 
-# -- bad ones: the turn goes on, the model and the person are told
+# -- bad ones: the turn goes on, the model and the person are told, and the exit status is 1
 
 
 def bomb(path: Path) -> Path:
@@ -223,7 +223,7 @@ def test_a_bad_file_is_named_and_the_rest_goes_through(
 ) -> None:
     server.script(says("I see one of them."))
     make_bad(name, tmp_path / name)
-    ended = attach(home, "Look.", tmp_path / name, picture(tmp_path / "good.png"))
+    ended = attach(home, "Look.", tmp_path / name, picture(tmp_path / "good.png"), check=1)
     assert ended.out == "I see one of them.\n"
     assert f"'{name}'" in ended.err and reason in ended.err
     metadata, content = told(server)
@@ -235,9 +235,17 @@ def test_a_bad_file_is_named_and_the_rest_goes_through(
 def test_with_json_only_the_object_is_on_stdout(home: Home, server: ModelServer, tmp_path: Path) -> None:
     server.script(says("Nothing."))
     (tmp_path / "empty.pdf").touch()
-    ended = home.run("-m", "Look.", "--json", "--image", str(tmp_path / "empty.pdf"))
+    ended = home.run("-m", "Look.", "--json", "--image", str(tmp_path / "empty.pdf"), check=1)
     assert json.loads(ended.out)["answer"] == "Nothing."
     assert "'empty.pdf' is empty." in ended.err
+
+
+def test_a_file_that_an_answer_names_and_that_cannot_be_sent_fails(home: Home, server: ModelServer) -> None:
+    server.script(says("Here it is.\n\nMEDIA:./gone.png"), says("Here it is.\n\nMEDIA:./there.txt"))
+    ended = home.run("-m", "Send it.", check=1)
+    assert "not attached: " in ended.err and "gone.png" in ended.err
+    (home.workspace / "there.txt").write_text("here")
+    home.run("-m", "Send the other one.")
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(home: Home, server: ModelServer, tmp_path: Path) -> None:
@@ -271,7 +279,8 @@ def test_a_model_that_refused_pictures_is_not_shown_one_again_after_a_restart(
     server.script(refusal, says("I cannot see it."), says("Nor this."), says("A cat."))
     attach(home, "What is it?", picture(tmp_path / "a.png"))
     ended = attach(home, "And this?", picture(tmp_path / "b.png"))
-    assert (ended.out, ended.err, len(server.asked)) == ("Nor this.\n", "", 3)
+    assert (ended.out, len(server.asked)) == ("Nor this.\n", 3)
+    assert ended.err == "· openai/scripted cannot see images: it is told their names only\n"
     assert "[image b.png left out: this model cannot see images]" in told(server)[1]
     looked = json.dumps(asyncio.run(look_inside(load(home.variables()), "main", "", "full")).messages)
     assert "[image a.png left out: this model cannot see images]" in looked and "image_url" not in looked

@@ -345,7 +345,7 @@ class Terminals:
                 waits = len(self._host.waiting(lambda outbound: outbound.address == address))
                 self._tell_count(line, waits)
             await line.shown()  # and with it what the outbox waits for
-            good = asking.exception() is None and plain.reason == "answered"
+            good = asking.exception() is None and plain.is_answered
             line.send({"bye": 0 if good else 1})
         finally:
             self._terminals.remove(terminal)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Inbound, Outbound
 from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
@@ -102,13 +102,26 @@ class Media(Plugin):
         finally:
             stopped.set()  # when this is cancelled, the thread is not, and ends by itself
         for problem in found.problems:
-            self._host.show(inbound.address, Notice(problem))
+            self._host.show(inbound.address, Notice(problem, is_failure=True))
+        for cut in found.cuts:
+            self._host.show(inbound.address, Notice(cut))
+        if found.images and (blind := self._blind(turn)):
+            self._host.show(inbound.address, Notice(f"{blind} cannot see images: it is told their names only"))
         spoken = (one.words for one in resolved)
         text = "\n\n".join(part for part in (*found.texts, *spoken, draft.message.text) if part)
         hint = [] if is_guests or not files else [SEND_BACK]
         remarks = (*hint, *draft.remarks, *(one.remark for one in resolved if one.remark), *found.remarks)
         message = draft.message._replace(text=text, images=(*draft.message.images, *found.images))
         return draft._replace(message=message, attachments=files, remarks=remarks)
+
+    def _blind(self, turn: Turn) -> str:
+        """The name of the turn's model where it is known to see no images, else ''."""
+        core = self._host.get("core")
+        try:
+            provider = core.models.of(turn.profile.model or core.sessions.of(turn.conversation).model)
+        except NanoclawError:  # which is told when it is asked
+            return ""
+        return "" if provider.supports_vision else str(provider.model)
 
     def _transcriber(self) -> Callable[[Path], Awaitable[str]] | None:
         name, models = self._settings.transcription, self._host.get("core").models
@@ -121,7 +134,7 @@ class Media(Plugin):
         core = self._host.get("core")
         if core.channels.shows_notices(inbound.address):
             for problem in problems:
-                self._host.show(inbound.address, Notice(problem))
+                self._host.show(inbound.address, Notice(problem, is_failure=True))
             return
         said = "\n".join(f"{problem.rstrip('.')}." for problem in problems)
         sql = "SELECT id FROM inbox WHERE channel = ? AND external_id = ?"
@@ -144,7 +157,7 @@ class Media(Plugin):
         text, problems = found.text, [f"not attached: {problem}" for problem in found.problems]
         if self._host.get("core").channels.shows_notices(turn.address):
             for problem in problems:
-                self._host.show(turn.address, Notice(problem))
+                self._host.show(turn.address, Notice(problem, is_failure=True))
         elif problems:
             text = "\n".join([text, "", *(f"({problem})" for problem in problems)]).strip()
         return Answer(text, (*answer.files, *found.files))

@@ -50,10 +50,8 @@ def test_the_text_of_documents_shares_a_budget_and_what_is_left_out_is_told(
     found = contents(*(tmp_path / name for name in ("a.pdf", "bad.pdf", "b.docx", "c.csv", "d", "song.mp3")))
     assert found.texts == ("<a.pdf>", "<b.docx>", "<c.csv>", "<d>")
     assert budgets == [250] * 5
-    assert found.problems == (
-        "'bad.pdf' is damaged.",
-        "not all of it reaches the model: b.docx: the first 500 of 900 characters are shown",
-    )
+    assert found.problems == ("'bad.pdf' is damaged.",)
+    assert found.cuts == ("not all of it reaches the model: b.docx: the first 500 of 900 characters are shown",)
     assert "bad.pdf could not be read: 'bad.pdf' is damaged." in found.remarks
     assert f"song.mp3 is at {tmp_path / 'song.mp3'}" in found.remarks
 
