@@ -89,7 +89,7 @@ def explain(config: Config, name: str) -> int:
 
 async def reply(app: App, name: str, argument: str, *, as_json: bool) -> str:
     """Reply of the program to a command of the owner's that belongs to no conversation. Raises NanoclawError."""
-    from nanoclaw.core.app import MAIN
+    from nanoclaw.core.channel_registry import MAIN
     from nanoclaw.core.plugin import Said
 
     _of_the_shell(app, name)

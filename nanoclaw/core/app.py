@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,6 @@ from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
-
-MAIN = Address(TERMINAL, "main")
-"""The terminal's usual conversation."""
 
 RESTART_SECONDS = 5.0
 """Pause before a plugin's background work that failed is started again."""
@@ -118,7 +115,9 @@ class App:
         )
         parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, bounds)
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
-        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.clock, config.workspace_path)
+        self.delivery = Delivery(
+            self.outbox, self.channels, self.flags, self.transactions, config.workspace_path, self._owners_chats
+        )
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
         manners = Manners(config.session.queue)
@@ -147,6 +146,10 @@ class App:
         """Let others find what a plugin makes public, which may be made when somebody asks."""
         self._by_name[plugin.name] = plugin
 
+    def _owners_chats(self) -> Sequence[Address]:
+        access = self.public("access")
+        return access.owners_chats() if access else ()
+
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         spawned(work, name, self._tasks)
 
@@ -170,7 +173,9 @@ class App:
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
+        """Take a message in; a channel that has much to send is held for a while."""
         await self.router.deliver(inbound)
+        await self.delivery.catch_up(inbound.address.channel)
 
     async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,

@@ -8,12 +8,19 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.core.channel import Channel, Deliver, Hints
-from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Outbound
 
 TERMINAL = "terminal"
 """The channel whose person is the owner, as nobody else sits there."""
+
+MAIN = Address(TERMINAL, "main")
+"""The terminal's usual conversation."""
+
+OFFLINE_SECONDS = 3.0
+"""Pause before a platform that cannot be reached, or is in trouble, is tried again: what waits goes out, and comes in,
+soon after it is back."""
 
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 """Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
@@ -79,14 +86,19 @@ class Channels:
                     pauses, before = iter(RESTART_SECONDS), channel.alive
                 asked = error.retry_after if isinstance(error, ChannelError) else None
                 pause = max(next(pauses, RESTART_SECONDS[-1]), min(asked or 0, 3600))
+                if isinstance(error, ChannelUnavailable) and not asked:
+                    pause = OFFLINE_SECONDS
                 self._broke_off(channel, error, pause)
             await asyncio.sleep(pause)
 
     def _broke_off(self, channel: Channel, error: Exception, pause: float) -> None:
+        """Note it, and log it unless it is the same outage as before."""
         from nanoclaw.core.log import logger
 
         said = str(error) or type(error).__name__
-        self._troubles[channel.name] = (channel.alive, said)
+        before, self._troubles[channel.name] = self._troubles.get(channel.name), (channel.alive, said)
+        if isinstance(error, ChannelUnavailable) and before == self._troubles[channel.name]:
+            return
         log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
         log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
 

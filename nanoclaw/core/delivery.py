@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from nanoclaw.core.channel import Channel, Hints
-from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.errors import ChannelError, StoreError, Undeliverable
+from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
+from nanoclaw.core.commands import short
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
+from nanoclaw.core.store.tx import Transactions
 from nanoclaw.message_split import pieces, size
+
+SENDERS = 8
+"""Chats of one channel to which something is sent at the same time; what waits longest goes first."""
+
+BEHIND = 50
+"""So many messages that wait for a channel keep it from taking more in."""
 
 MOST_PAUSE_SECONDS = 3600.0
 """However long a platform asks to wait."""
@@ -23,74 +32,138 @@ MOST_PAUSE_SECONDS = 3600.0
 FULL_SECONDS = 5.0
 """Pause of a channel when a delivery could not be noted, for example because the disk is full."""
 
+TROUBLE_SECONDS = 3.0
+"""Pause before a message is tried again to which a platform in trouble gave no answer."""
+
+SILENT = 3
+"""After so many messages in a row without an answer a platform counts as out of reach."""
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+TOLD_SECONDS = 3600.0
+"""Pause before the owner is told again that a chat takes no messages."""
+
+NOT_DELIVERED = "Could not be delivered to "
+
+
+class _Line:
+    """The way to one platform: whom something is being sent to, and how the platform is."""
+
+    def __init__(self) -> None:
+        self.news, self.caught_up = asyncio.Event(), asyncio.Event()
+        self.busy: set[Address] = set()
+        self.paused: datetime | None = None  # until when it is left alone
+        self.silent = 0  # messages in a row to which it gave no answer
+        self.is_down = False  # it cannot be reached: one message at a time is tried
+        self.answered: datetime | None = None  # when it last said anything to what was sent
+        self.tried: dict[int, datetime] = {}  # by row: the last try to which it said nothing
+
 
 class Delivery:
-    """One task per channel, so that a slow or failing channel delays no other."""
+    """A few senders for each channel, one for each chat, so that a slow or failing chat or channel delays no other."""
 
     def __init__(
-        self, outbox: Outbox, channels: Channels, flags: Flags, clock: Callable[[], datetime], root: Path
+        self,
+        outbox: Outbox,
+        channels: Channels,
+        flags: Flags,
+        transactions: Transactions,
+        root: Path,
+        places: Callable[[], Sequence[Address]] = tuple,
     ) -> None:
         """While everything is frozen only replies to what was said since then go out. Files of `root` can be sent,
-        others not."""
-        self._outbox, self._channels, self._flags, self._clock, self._root = outbox, channels, flags, clock, root
-        self._news: dict[str, asyncio.Event] = {}
-        self._paused: dict[str, datetime] = {}  # until when a platform asked to be left alone
+        others not. `places` are the owner's own chats, the best first."""
+        self._outbox, self._channels, self._flags, self._root, self._places = outbox, channels, flags, root, places
+        self._transactions, self._clock = transactions, transactions.clock
+        self._lines: dict[str, _Line] = {}
+        self._told: dict[Address, datetime] = {}  # when the owner was told that a chat takes nothing
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
     def wake(self, channel: str) -> None:
         """There is a new row for the channel."""
-        if channel in self._news:
-            self._news[channel].set()
+        if channel in self._lines:
+            self._lines[channel].news.set()
 
     def wake_all(self) -> None:
         """Let out what was frozen."""
-        for news in self._news.values():
-            news.set()
+        for line in self._lines.values():
+            line.news.set()
 
     async def run(self) -> None:
         """Until cancelled. Raises StoreError when the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
                 for channel in self._channels.all():
-                    group.create_task(self._serve(channel))
+                    group.create_task(self._serve(channel, stays=True))
         except ExceptionGroup as several:
-            raise several.exceptions[0] from several
+            error: Exception = several
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            raise error from several
 
     async def flush(self, channel: str) -> None:
         """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""
-        waiting: set[Address] = set()
-        for row in self._pending(channel):
-            if self._is_paused(channel):
-                return
-            address = row.outbound.address
-            if address in waiting or row.due > self._clock() or not await self._send(self._channel(channel), row):
-                waiting.add(address)
+        await self._serve(self._channel(channel), stays=False)
 
-    async def _serve(self, channel: Channel) -> None:
-        news = self._news.setdefault(channel.name, asyncio.Event())
-        while True:
-            news.clear()
-            await self.flush(channel.name)
-            due = self._next_due(channel.name)
-            pause = None if due is None else max(0.0, (due - self._clock()).total_seconds())
-            try:
-                async with asyncio.timeout(pause):
-                    await news.wait()
-            except TimeoutError:
-                pass
+    async def catch_up(self, channel: str) -> None:
+        """Wait while much is being sent on a channel: what comes in there makes more of it. One that is left alone for
+        a while is not waited for, so that a stop is heard."""
+        line = self._line(channel)
+        while line.busy and not self._pause(line) and self._outbox.waiting(channel) > BEHIND:
+            line.caught_up.clear()
+            await line.caught_up.wait()
 
-    def _next_due(self, channel: str) -> datetime | None:
-        """When the first row of some chat is due; the others of that chat wait for it."""
-        first: dict[Address, datetime] = {}
-        for row in self._pending(channel):
-            first.setdefault(row.outbound.address, row.due)
-        due = min(first.values(), default=None)
-        return max(due, self._paused[channel]) if due and channel in self._paused else due
+    async def _serve(self, channel: Channel, *, stays: bool) -> None:
+        """Send what is due, each chat's one after the other; then wait for more, or end."""
+        line = self._line(channel.name)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                line.news.clear()
+                due = self._start(channel, line, group)
+                line.caught_up.set()
+                if not stays and not line.busy:
+                    return
+                pause = None if due is None else max(0.0, (due - self._clock()).total_seconds())
+                try:
+                    async with asyncio.timeout(pause):
+                        await line.news.wait()
+                except TimeoutError:
+                    pass
 
-    def _is_paused(self, channel: str) -> bool:
-        if channel in self._paused and self._paused[channel] <= self._clock():
-            del self._paused[channel]
-        return channel in self._paused
+    def _start(self, channel: Channel, line: _Line, group: asyncio.TaskGroup) -> datetime | None:
+        """Begin to send what is due, the oldest first; when there may be more to send."""
+        if pause := self._pause(line):
+            return pause
+        now, free, due = self._clock(), (1 if line.is_down else SENDERS) - len(line.busy), None
+        rows: Iterable[Row] = self._waiting(channel.name, line)
+        if line.tried:  # one that gets no answer must not keep the others from being tried
+            rows = sorted(rows, key=lambda row: (line.tried.get(row.id, NEVER), row.id))
+        for row in rows:
+            if not free:
+                break  # whoever is done looks again
+            if row.due > now:
+                due = min(due or row.due, row.due)
+                continue
+            free -= 1
+            line.busy.add(row.outbound.address)
+            group.create_task(self._deliver(channel, line, row))
+        return due
+
+    def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
+        """The first row of each chat that may go, but for chats to which something is being sent; the oldest first."""
+        frozen = self._frozen_at
+        for chat in self._outbox.chats(channel):
+            if chat not in line.busy:
+                yield from islice((row for row in self._outbox.pending_for(chat) if self._may_go(row, frozen)), 1)
+
+    def _pause(self, line: _Line) -> datetime | None:
+        """Until when a platform is left alone, None for not at all."""
+        if line.paused and line.paused <= self._clock():
+            line.paused = None
+        return line.paused
+
+    def _line(self, channel: str) -> _Line:
+        return self._lines.setdefault(channel, _Line())
 
     def _channel(self, name: str) -> Channel:
         found = self._channels.get(name)
@@ -103,47 +176,48 @@ class Delivery:
         value = self._flags.get(PANIC)
         return None if value is None else int(value)
 
-    def _pending(self, channel: str) -> list[Row]:
-        frozen = self._frozen_at
-        return [row for row in self._outbox.pending(channel) if self._may_go(row, frozen)]
-
     def _may_go(self, row: Row, frozen: int | None) -> bool:
         return self._channels.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
-    async def _send(self, channel: Channel, row: Row) -> bool:
-        """True where the row is done with: it is out as a whole, or never will be."""
+    # --- one row -----------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, channel: Channel, line: _Line, row: Row) -> None:
         is_known, sent = row.id in self._unnoted, self._unnoted.pop(row.id, list(row.sent))
         try:
-            return await self._send_rest(channel, row, sent)
+            await self._send(channel, line, row, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
                 from nanoclaw.core.log import logger
 
                 logger.error("what became of a message to {} could not be noted: {}", row.outbound.address, error)
             self._unnoted[row.id] = sent
-            self._paused[channel.name] = self._clock() + timedelta(seconds=FULL_SECONDS)
-            return False
+            line.paused = self._clock() + timedelta(seconds=FULL_SECONDS)
+        finally:
+            line.busy.discard(row.outbound.address)
+            line.news.set()
 
-    async def _send_rest(self, channel: Channel, row: Row, sent: list[str]) -> bool:
+    async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send what is not out yet, and add its ids to `sent`."""
         outgoing = parts(row, channel.hints, self._root)
         if len(sent) > len(row.sent):
             row = self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
-            part = outgoing[len(sent)]
+            part, began = outgoing[len(sent)], self._clock()
             if sent and not self._may_go(row, self._frozen_at):
-                return False
+                return
             try:
                 sent.append(await self._identity(channel, part))
             except Exception as error:  # whatever a platform does, its message is kept
                 if isinstance(error, Undeliverable) and part.files:  # the chat may well take the words
                     outgoing[len(sent)] = _instead(part, part.files, str(error))
                     continue
-                return self._failed(channel, row, error)
+                self._failed(channel, line, row, error, began)
+                return
+            self._is_back(channel, line)
             if len(sent) < len(outgoing):
                 row = self._outbox.partly(row, sent)
+        line.tried.pop(row.id, None)
         self._outbox.delivered(row, " ".join(sent))
-        return True
 
     async def _identity(self, channel: Channel, part: Outbound) -> str:
         """The platform's id of a part that went out. Without one nobody knows that it did."""
@@ -152,22 +226,63 @@ class Delivery:
             raise ChannelError(f"{channel.name} gave no id of the message")
         return identity
 
-    def _failed(self, channel: Channel, row: Row, error: Exception) -> bool:
+    def _is_back(self, channel: Channel, line: _Line) -> None:
+        """Note that a platform answers."""
+        line.answered, line.silent = self._clock(), 0
+        if line.is_down:
+            line.is_down = False
+            self._outbox.hasten(channel.name)
+
+    def _is_away(self, line: _Line, is_certain: bool) -> None:
+        """Note that a platform gives no answer; after a few such messages one at a time is tried."""
+        line.silent += 1
+        if is_certain or line.is_down or line.silent >= SILENT:
+            line.is_down, line.paused = True, self._clock() + timedelta(seconds=OFFLINE_SECONDS)
+
+    def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
         if not self._channels.reaches(row.outbound):  # who was there has left: it waits for them
-            return False
+            return
         from nanoclaw.core.log import logger
 
-        said = str(error) or type(error).__name__
-        logger.warning("could not deliver a message to {}: {}", row.outbound.address, said)
+        said, now = str(error) or type(error).__name__, self._clock()
+        if not line.is_down:
+            logger.warning("could not deliver a message to {}: {}", row.outbound.address, said)
+        if isinstance(error, ChannelUnavailable):
+            since, is_certain = line.tried.get(row.id, began), isinstance(error, Unreachable)
+            if not is_certain:
+                line.tried[row.id] = now
+            if not self._lives(channel, line, since):  # then so it would be with any message
+                self._is_away(line, is_certain)
+                if not line.is_down:
+                    self._outbox.postpone(row, said, now + timedelta(seconds=TROUBLE_SECONDS))
+                return
+        else:
+            self._is_back(channel, line)
         if isinstance(error, Undeliverable):
+            line.tried.pop(row.id, None)
             self._outbox.give_up(row, said)
-            return True
-        until = None
-        if isinstance(error, ChannelError) and error.retry_after:
-            until = self._clock() + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
-            self._paused[channel.name] = until
-        self._outbox.try_again(row, said, until)
-        return False
+            self._tell_owner(row.outbound, said)
+        elif isinstance(error, ChannelError) and error.retry_after:
+            line.paused = now + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
+            self._outbox.postpone(row, said, line.paused)
+        else:
+            self._outbox.try_again(row, said)
+
+    def _lives(self, channel: Channel, line: _Line, since: datetime) -> bool:
+        """True where a platform has worked since then, for other messages or for those that come."""
+        return any(at and at > since for at in (channel.alive, line.answered))
+
+    def _tell_owner(self, outbound: Outbound, reason: str) -> None:
+        """Tell the owner elsewhere of a message that was given up, of each chat once in a while."""
+        address, now = outbound.address, self._clock()
+        told = self._told.get(address)
+        if outbound.text.startswith(NOT_DELIVERED) or (told and (now - told).total_seconds() < TOLD_SECONDS):
+            return
+        self._told[address] = now
+        text = f"{NOT_DELIVERED}{address}: “{short(outbound.text)}” ({reason.rstrip('.')})."
+        there = (one for one in self._places() if one.channel != address.channel and self._channels.get(one.channel))
+        elsewhere = Outbound(next(there, MAIN), text)
+        self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
 
 
 def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:

@@ -13,7 +13,9 @@ NanoclawError
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
 ├── SkillError             a skill that is broken, unknown or lacks something
-├── ChannelError           a chat platform that cannot be reached, or does not do what it was asked
+├── ChannelError           a chat platform that does not do what it was asked
+│   ├── ChannelUnavailable  it is in trouble, which says nothing of a message: 5xx, timeouts
+│   │   └── Unreachable    there is no connection to it: whatever else were sent now would not arrive either
 │   └── Undeliverable      asking again cannot help: no such chat, blocked by the person
 └── ScheduleError          a time, interval or cron expression that no job can have
 """
@@ -87,6 +89,14 @@ class ChannelError(NanoclawError):
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class ChannelUnavailable(ChannelError):
+    pass
+
+
+class Unreachable(ChannelUnavailable):
+    pass
 
 
 class Undeliverable(ChannelError):

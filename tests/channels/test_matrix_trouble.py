@@ -18,7 +18,7 @@ from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.core.channel import ChannelHost
-from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.homeserver import (
@@ -194,8 +194,8 @@ async def test_a_server_that_is_not_there_is_a_channel_error(tmp_path: Path) -> 
         (429, {}, ChannelError, 5.0),
         (403, {"errcode": "M_FORBIDDEN", "error": "no rights"}, Undeliverable, None),
         (413, {"errcode": "M_TOO_LARGE", "error": "too long"}, Undeliverable, None),
-        (502, {}, ChannelError, None),
-        (500, {"errcode": "M_UNKNOWN", "error": "broken"}, ChannelError, None),
+        (502, {}, ChannelUnavailable, None),
+        (500, {"errcode": "M_UNKNOWN", "error": "broken"}, ChannelUnavailable, None),
     ],
 )
 @story

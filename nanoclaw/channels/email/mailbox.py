@@ -16,7 +16,7 @@ from nanoclaw.channels.email import fetch_answer, reading
 from nanoclaw.channels.email.reading import Letter
 from nanoclaw.channels.email.settings import Security
 from nanoclaw.channels.email.trust import Headers, author, machine
-from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.errors import ChannelError, Unreachable
 
 if TYPE_CHECKING:
     import ssl
@@ -239,7 +239,10 @@ def _told(server: MailHost) -> Iterator[None]:
         raise ChannelError(certificate_refused(server, error)) from None
     except (OSError, EOFError, imaplib.IMAP4.error, ImapToolsError) as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ChannelError(f"The connection to {server} broke off: {said}.{port_hint(server, error)}") from None
+        kind = (
+            Unreachable if isinstance(error, OSError) and not isinstance(error, imaplib.IMAP4.error) else ChannelError
+        )
+        raise kind(f"The connection to {server} broke off: {said}.{port_hint(server, error)}") from None
 
 
 def port_hint(server: MailHost, error: BaseException | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from nanoclaw.channels.email import threads
 from nanoclaw.channels.email.mailbox import MailHost, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import MailThread
-from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Outbound
 from nanoclaw.escapes import one_line
 from nanoclaw.markdown.html import to_html
@@ -131,7 +131,10 @@ def _told(server: MailHost, user: str, what: str) -> Iterator[None]:
         if isinstance(cause := error.__cause__, ssl.SSLCertVerificationError):
             raise ChannelError(certificate_refused(server, cause)) from None
         said = one_line(str(error), 200)
-        raise ChannelError(f"{server} cannot be reached: {said}.{port_hint(server, cause)}") from None
+        kind = ChannelError if isinstance(error, aiosmtplib.SMTPConnectResponseError) else Unreachable
+        raise kind(f"{server} cannot be reached: {said}.{port_hint(server, cause)}") from None
+    except (aiosmtplib.SMTPTimeoutError, aiosmtplib.SMTPServerDisconnected) as error:
+        raise ChannelUnavailable(f"{what} {server}: {one_line(str(error), 200)}.") from None
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
         raise ChannelError(f"{what} {server}: {one_line(str(error), 200)}.{port_hint(server, error)}") from None
 

@@ -23,7 +23,7 @@ from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
-from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
+from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, Unreachable
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from nanoclaw.escapes import one_line
@@ -431,7 +431,7 @@ class Matrix:
                 async with asyncio.timeout(READY_SECONDS):
                     await self._ready.wait()
         if self._client is None or not self._ready.is_set():
-            raise ChannelError("there is no connection to Matrix at the moment.")
+            raise Unreachable("there is no connection to Matrix at the moment.")
         return self._client
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from aiohttp import ClientError
+from aiohttp import ClientConnectorError, ClientError
 from nio import (
     AsyncClient,
     AsyncClientConfig,
@@ -32,10 +32,11 @@ from nio import (
 from nio.api import ReceiptType
 from nio.exceptions import EncryptionError
 
-from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
 
 REQUEST_SECONDS = 60.0
+SEND_SECONDS = 10.0
 PAGE_EVENTS = 100
 LIMITED_SECONDS = 5.0
 """Seconds to wait when the server limits the rate and does not say how long."""
@@ -204,7 +205,8 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             if room.encrypted:
                 async with self._sharing:
                     await self._share_keys(room)
-            answer = checked(await self.room_send(room_id, kind, content, transaction, True))
+            async with asyncio.timeout(SEND_SECONDS):  # another try does not say it twice
+                answer = checked(await self.room_send(room_id, kind, content, transaction, True))
         return str(answer.event_id)
 
     async def redact(self, room_id: str, event_id: str) -> None:
@@ -322,7 +324,8 @@ def checked(response: Any) -> Any:
         raise TooLarge(f"{_HOPELESS[code]}.")
     if code in _HOPELESS:
         raise Undeliverable(f"{_HOPELESS[code]} ({one_line(response.message, 200)}).")
-    raise ChannelError(f"the homeserver answered {code or status}: {one_line(str(response.message), 200)}.")
+    refusal = ChannelUnavailable if isinstance(status, int) and status >= 500 else ChannelError
+    raise refusal(f"the homeserver answered {code or status}: {one_line(str(response.message), 200)}.")
 
 
 @contextmanager
@@ -332,7 +335,8 @@ def reached(homeserver: str) -> Iterator[None]:
         yield
     except (ClientError, OSError, TimeoutError) as error:
         why = "it took too long" if isinstance(error, TimeoutError) else one_line(str(error), 200)
-        raise ChannelError(f"{homeserver} cannot be reached: {why or type(error).__name__}.") from error
+        kind = Unreachable if isinstance(error, ClientConnectorError) else ChannelUnavailable
+        raise kind(f"{homeserver} cannot be reached: {why or type(error).__name__}.") from error
     except (LocalProtocolError, EncryptionError) as error:
         raise ChannelError(f"encryption is not ready: {one_line(str(error), 200)}.") from error
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from nanoclaw.core.errors import ChannelError, Undeliverable
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
 from nanoclaw.net.slim_httpx import httpx
 
-CALL_SECONDS = 30.0
+CALL_SECONDS = 10.0
 UPLOAD_SECONDS = 600.0
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 4.0
+"""A platform that takes no connection for so long is out of reach; a longer wait would find it back later."""
 
 UNKNOWN_TOKEN = (
     "Telegram does not know this token. Get one from BotFather in Telegram (/newbot, or /token for a bot that exists) "
@@ -51,8 +52,8 @@ class Api:
         self, method: str, *, seconds: float = CALL_SECONDS, file: tuple[str, Path] | None = None, **parameters: Any
     ) -> Any:
         """The result of a method; parameters that are None or empty are left out. `file` is the name of a parameter
-        and what to upload for it. Raises Refusal where asking again cannot help, ChannelError for the rest, and
-        OSError for a file that cannot be read."""
+        and what to upload for it. Raises Refusal where asking again cannot help, ChannelUnavailable where nobody knows,
+        ChannelError for the rest, and OSError for a file that cannot be read."""
         given = {name: value for name, value in parameters.items() if value not in (None, "", [])}
         if file is None:
             body = {"content": json.dumps(given).encode(), "headers": {"content-type": "application/json"}}
@@ -80,7 +81,7 @@ class Api:
                     if len(content) > most:
                         raise too_large(most)
         except TimeoutError:
-            raise ChannelError("Telegram did not give the file in time.") from None
+            raise ChannelUnavailable("Telegram did not give the file in time.") from None
         except _FAILURES as error:
             raise self._unreachable(error) from None
         return bytes(content)
@@ -97,7 +98,7 @@ class Api:
             async with asyncio.timeout(seconds):
                 response = await self._open().post(url, timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS), **body)
         except TimeoutError:
-            raise ChannelError(f"Telegram did not answer within {seconds:.0f} s.") from None
+            raise ChannelUnavailable(f"Telegram did not answer within {seconds:.0f} s.") from None
         except _FAILURES as error:
             raise self._unreachable(error) from None
         return response.status_code, response.content
@@ -115,7 +116,8 @@ class Api:
     def _unreachable(self, error: Exception) -> ChannelError:
         reason = one_line(str(error), 200).replace(self._token, "…") or type(error).__name__
         host = self._base.partition("://")[2].partition("/")[0].rpartition("@")[2]
-        return ChannelError(f"Telegram at {host or 'no address'} cannot be reached: {reason}.")
+        kind = Unreachable if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else ChannelUnavailable
+        return kind(f"Telegram at {host or 'no address'} cannot be reached: {reason}.")
 
 
 def too_large(most: int) -> Undeliverable:
@@ -145,7 +147,7 @@ def _result(method: str, status: int, body: bytes) -> Any:
     if isinstance(said, dict) and said.get("ok") is True:
         return said.get("result")
     if status >= 500 or not isinstance(said, dict):
-        raise ChannelError(f"Telegram has trouble of its own: {method} was answered with status {status}.")
+        raise ChannelUnavailable(f"Telegram has trouble of its own: {method} was answered with status {status}.")
     code = said["error_code"] if isinstance(said.get("error_code"), int) else status
     described = one_line(str(said.get("description") or "no reason given"), 300)
     asked = said.get("parameters")
@@ -162,6 +164,6 @@ def _refused(method: str, code: int, described: str, parameters: dict[str, Any])
         seconds = float(wait) if isinstance(wait, int | float) else None
         return ChannelError(f"Telegram asks to wait before the next {method}: {described}.", seconds)
     if code >= 500:
-        return ChannelError(f"Telegram has trouble of its own: {method} was answered with {described}.")
+        return ChannelUnavailable(f"Telegram has trouble of its own: {method} was answered with {described}.")
     moved = parameters.get("migrate_to_chat_id")
     return Refusal(f"Telegram refuses: {described}.", code, described, moved if isinstance(moved, int) else None)

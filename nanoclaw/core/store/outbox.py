@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -40,32 +40,31 @@ class Outbox:
         """`jitter` returns a factor around 1 for each pause, so that many rows don't come due together."""
         self._store, self._clock, self._jitter = store, clock, jitter
 
+    def chats(self, channel: str) -> list[Address]:
+        """Chats that something waits for, by the oldest of it."""
+        sql = "SELECT chat FROM outbox WHERE channel = ? AND state = 'pending' GROUP BY chat ORDER BY min(id)"
+        return [Address(channel, chat) for (chat,) in self._store.rows(sql, channel)]
+
+    def waiting(self, channel: str) -> int:
+        """Number of rows that a channel still has to deliver."""
+        sql = "SELECT count(*) FROM outbox WHERE channel = ? AND state = 'pending'"
+        return int(self._store.rows(sql, channel)[0][0])
+
     def pending(self, channel: str) -> list[Row]:
         """Rows that a channel still has to deliver, in order."""
+        sql = f"SELECT {_COLUMNS} FROM outbox WHERE channel = ? AND state = 'pending' ORDER BY id"
+        return [_row(*columns) for columns in self._store.rows(sql, channel)]
+
+    def pending_for(self, address: Address) -> Iterator[Row]:
+        """Those of one chat. Few readers go beyond the first, so the others are read later."""
         sql = (
-            "SELECT id, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts FROM outbox"
-            " WHERE channel = ? AND state = 'pending' ORDER BY id"
+            f"SELECT {_COLUMNS} FROM outbox"
+            " WHERE channel = ? AND chat = ? AND state = 'pending' AND id > ? ORDER BY id LIMIT ?"
         )
-        return [
-            Row(
-                id_,
-                Outbound(
-                    Address(channel, chat),
-                    text,
-                    tuple(json.loads(files)),
-                    reply_to,
-                    str(id_),
-                    tuple(Button(*button) for button in json.loads(buttons)),
-                ),
-                attempts,
-                datetime.fromisoformat(due),
-                bool(is_reply),
-                tuple(json.loads(parts)),
-            )
-            for id_, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts in self._store.rows(
-                sql, channel
-            )
-        ]
+        last, most = 0, 1
+        while found := self._store.rows(sql, address.channel, address.chat, last, most):
+            yield from (_row(*columns) for columns in found)
+            last, most = found[-1][0], 100
 
     def last(self) -> int:
         """The number of the newest row, 0 when there is none."""
@@ -94,14 +93,23 @@ class Outbox:
         with self._store.transaction() as db:
             db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
 
-    def try_again(self, row: Row, error: str, not_before: datetime | None = None) -> None:
+    def try_again(self, row: Row, error: str) -> None:
         """Note a failed attempt and when the next one is due, or that it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
-        due = self._clock() + timedelta(seconds=pause)
-        if not_before:
-            due = max(due, not_before)
-        self._failed(row, error, due, is_last=last)
+        self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
+
+    def postpone(self, row: Row, error: str, until: datetime) -> None:
+        """Note why a row waits. It was no attempt: the platform has not judged it."""
+        with self._store.transaction() as db:
+            sql = "UPDATE outbox SET due = ?, error = ? WHERE id = ?"
+            db.execute(sql, (until.isoformat(), _whole(error), row.id))
+
+    def hasten(self, channel: str) -> None:
+        """Make all that waits due now, as the channel is back."""
+        sql = "UPDATE outbox SET due = ? WHERE channel = ? AND state = 'pending'"
+        with self._store.transaction() as db:
+            db.execute(sql, (self._clock().isoformat(), channel))
 
     def give_up(self, row: Row, error: str) -> None:
         """Trying again cannot help."""
@@ -113,6 +121,27 @@ class Outbox:
                 "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
                 (due.isoformat(), _whole(error), "failed" if is_last else "pending", row.id),
             )
+
+
+_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts"
+
+
+def _row(
+    id_: int,
+    channel: str,
+    chat: str,
+    text: str,
+    files: str,
+    reply_to: str,
+    attempts: int,
+    due: str,
+    is_reply: int,
+    buttons: str,
+    parts: str,
+) -> Row:
+    shown = tuple(Button(*button) for button in json.loads(buttons))
+    outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown)
+    return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)))
 
 
 def counts(store: Store) -> dict[str, int]:

@@ -95,13 +95,15 @@ def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_retry_comes_no_earlier_than_the_platform_asked(tmp_path: Path) -> None:
+def test_to_wait_as_the_platform_asked_is_no_attempt(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     outbox = Outbox(store, lambda: NOW, lambda: 1.0)
     add(store, Outbound(MAIN, "hello"))
-    for asked, due in ((30, 30), (1, 25)):
-        outbox.try_again(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=asked))
-        assert outbox.pending("terminal")[0].due == NOW + timedelta(seconds=due)
+    outbox.postpone(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=30))
+    (row,) = outbox.pending("terminal")
+    assert (row.due, row.attempts) == (NOW + timedelta(seconds=30), 0)
+    outbox.hasten("terminal")
+    assert outbox.pending("terminal")[0].due == NOW
     store.close()
 
 

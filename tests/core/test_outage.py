@@ -1,0 +1,262 @@
+"""Slow sends, outages and refusals: who else waits for them, what counts as an attempt, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
+from nanoclaw.core.delivery import BEHIND, SENDERS, Delivery
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
+from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.flags import Flags
+from nanoclaw.core.store.outbox import Outbox, counts
+from nanoclaw.core.store.tx import Transactions
+from tests.program import NOON, FakeChannel
+from tests.virtual_time import passed, virtual_time
+
+DAY = 86_400.0
+
+
+def clock() -> datetime:
+    return NOON + timedelta(seconds=passed())
+
+
+def chat(number: int) -> Address:
+    return Address("chat", str(number))
+
+
+class Platform(FakeChannel):
+    """Notes when it took what. Sending takes `seconds` for some chats; `trouble` is raised in its place."""
+
+    def __init__(self, name: str = "chat") -> None:
+        super().__init__(name, Hints(length=4000))
+        self.taken: list[tuple[float, str]] = []
+        self.tries = 0
+        self.seconds: dict[Address, float] = {}
+        self.trouble: Callable[[Outbound], Exception | None] = lambda outbound: None
+
+    async def send(self, outbound: Outbound) -> str:
+        self.tries += 1
+        await asyncio.sleep(self.seconds.get(outbound.address, 0.0))
+        if error := self.trouble(outbound):
+            raise error
+        self.taken.append((passed(), outbound.text))
+        return f"p{len(self.taken)}"
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text in self.taken]
+
+
+class Post:
+    """An outbox with a chat app and another, at work."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = Store(root / "state.db")
+        self.transactions = Transactions(self.store, clock)
+        self.outbox = Outbox(self.store, clock, lambda: 1.0)
+        self.chat, self.mail = Platform(), Platform("mail")
+        self.mine = [Address("mail", "me"), chat(1)]
+        channels = Channels([self.chat, self.mail], clock)
+        self.delivery = Delivery(
+            self.outbox, channels, Flags(self.store, clock), self.transactions, root, lambda: self.mine
+        )
+        self.transactions.listener = self
+
+    def committed(self, tx: object) -> None:
+        for channel in ("chat", "mail"):
+            self.delivery.wake(channel)
+
+    def send(self, address: Address, text: str) -> None:
+        self.transactions.write(lambda tx: tx.send(Outbound(address, text)))
+
+    def states(self) -> dict[str, int]:
+        return counts(self.store)
+
+
+@asynccontextmanager
+async def post(root: Path) -> AsyncIterator[Post]:
+    made = Post(root)
+    running = asyncio.create_task(made.delivery.run())
+    try:
+        yield made
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        made.store.close()
+
+
+# -- slow sends
+
+
+@virtual_time
+async def test_a_send_that_hangs_delays_no_other_chat_and_keeps_the_order_of_its_own(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.seconds[chat(1)] = 28.5
+        for text in ("a1", "a2"):
+            office.send(chat(1), text)
+        for number in range(2, 20):
+            office.send(chat(number), f"b{number}")
+        await asyncio.sleep(1)
+        assert office.chat.texts == [f"b{number}" for number in range(2, 20)]
+        assert {at for at, _ in office.chat.taken} == {0.0}
+        await asyncio.sleep(60)
+        assert office.chat.taken[-2:] == [(28.5, "a1"), (57.0, "a2")]
+
+
+@virtual_time
+async def test_a_few_are_sent_at_once_the_oldest_first(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        for number in range(3 * SENDERS):
+            office.chat.seconds[chat(number)] = 1.0
+            office.send(chat(number), f"{number}")
+        await asyncio.sleep(0.5)
+        assert office.chat.tries == SENDERS
+        await asyncio.sleep(5)
+        assert sorted(office.chat.taken, key=lambda one: int(one[1])) == [
+            (1.0 + number // SENDERS, str(number)) for number in range(3 * SENDERS)
+        ]
+
+
+@virtual_time
+async def test_a_channel_takes_nothing_in_while_much_of_it_waits_to_be_sent(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        await office.delivery.catch_up("chat")
+        assert passed() == 0
+        for number in range(BEHIND + 2 * SENDERS):
+            office.chat.seconds[chat(number)] = 1.0
+            office.send(chat(number), "hello")
+        await asyncio.sleep(0.5)
+        await office.delivery.catch_up("mail")
+        assert passed() == 0.5
+        await office.delivery.catch_up("chat")
+        assert passed() == 2.0
+
+
+@virtual_time
+async def test_who_asked_to_be_left_alone_is_not_waited_for_so_that_a_stop_is_heard(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: ChannelError("too many requests", retry_after=100)
+        for number in range(2 * BEHIND):
+            office.send(chat(number), "hello")
+        await asyncio.sleep(1)
+        await office.delivery.catch_up("chat")
+        assert passed() == 1
+
+
+# -- outages
+
+
+@virtual_time
+@pytest.mark.parametrize(
+    ("seconds", "trouble"),
+    [
+        *((seconds, Unreachable("no route")) for seconds in (40, 900, DAY)),
+        *((seconds, ChannelUnavailable("502")) for seconds in (40, 900)),
+    ],
+)
+async def test_after_an_outage_all_that_waits_goes_out_within_five_seconds_oldest_first(
+    tmp_path: Path, seconds: float, trouble: Exception
+) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: trouble
+        for number in range(30):
+            office.send(chat(number % 3), f"{number}")
+            await asyncio.sleep(seconds / 30)
+        await asyncio.sleep(1.3)
+        began, office.chat.trouble = passed(), lambda outbound: None
+        await asyncio.sleep(5)
+        assert office.states() == {"delivered": 30}
+        assert max(at for at, _ in office.chat.taken) - began <= 5
+        for number in range(3):
+            own = [text for text in office.chat.texts if int(text) % 3 == number]
+            assert own == sorted(own, key=int)
+        assert office.chat.texts[0] == "0" or not isinstance(trouble, Unreachable)
+        assert office.chat.tries <= seconds / 2 + 50, "one message is tried for all"
+        assert office.store.rows("SELECT max(attempts) FROM outbox") == [(0,)]
+
+
+@virtual_time
+async def test_what_was_put_off_before_an_outage_goes_out_after_it_too(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: ChannelError("not now")
+        office.send(chat(1), "a reminder")
+        await asyncio.sleep(200)  # the fourth attempt is ten minutes away
+        office.chat.trouble = lambda outbound: Unreachable("no route")
+        office.send(chat(2), "news")
+        await asyncio.sleep(60)
+        began, office.chat.trouble = passed(), lambda outbound: None
+        await asyncio.sleep(5)
+        assert office.states() == {"delivered": 2}
+        assert max(at for at, _ in office.chat.taken) - began <= 5
+
+
+@virtual_time
+async def test_an_outage_of_one_channel_is_none_of_another(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: Unreachable("no route")
+        office.send(chat(1), "waits")
+        office.send(Address("mail", "me"), "goes")
+        await asyncio.sleep(1)
+        assert office.mail.taken == [(0.0, "goes")]
+
+
+@virtual_time
+async def test_a_message_that_alone_gets_no_answer_is_given_up_at_last_and_delays_no_other(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: ChannelUnavailable("500") if outbound.text == "poison" else None
+        office.send(chat(1), "poison")
+        office.send(chat(1), "behind it")
+        for number in range(100):
+            office.send(chat(2), f"{number}")
+            await asyncio.sleep(10)
+        assert office.chat.texts.count("behind it") == 1
+        assert office.states()["failed"] == 1
+        late = [at - 10.0 * int(text) for at, text in office.chat.taken if text != "behind it"]
+        assert max(late) <= 2 * OFFLINE_SECONDS
+        assert late.count(0.0) >= 95
+
+
+# -- what is given up
+
+
+@virtual_time
+async def test_what_is_given_up_for_good_is_told_to_the_owner_elsewhere_once(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: Undeliverable("Forbidden: bot was blocked by the user.")
+        office.send(chat(1), "Take the pizza out!")
+        office.send(chat(1), "The pizza burns!")
+        await asyncio.sleep(1)
+        said = "Could not be delivered to chat:1: “Take the pizza out!” (Forbidden: bot was blocked by the user)."
+        assert office.mail.texts == [said]
+        await asyncio.sleep(3600)
+        office.send(chat(1), "The pizza is coal.")
+        await asyncio.sleep(1)
+        assert len(office.mail.texts) == 2
+
+
+@virtual_time
+async def test_where_the_owner_is_nowhere_else_it_waits_in_the_terminal_and_is_not_told_of_itself(
+    tmp_path: Path,
+) -> None:
+    async with post(tmp_path) as office:
+        office.mine = [chat(1)]
+        office.chat.trouble = lambda outbound: Undeliverable("chat not found")
+        office.send(chat(1), "hello")
+        await asyncio.sleep(1)
+        sql = "SELECT text FROM outbox WHERE channel = 'terminal' AND chat = ?"
+        assert office.store.rows(sql, MAIN.chat) == [("Could not be delivered to chat:1: “hello” (chat not found).",)]
+        office.mine = [Address("mail", "me")]
+        office.mail.trouble = lambda outbound: Undeliverable("no such mailbox")
+        office.send(chat(2), "hello")
+        await asyncio.sleep(1)
+        assert office.store.rows("SELECT count(*) FROM outbox WHERE text LIKE 'Could not%'") == [(2,)]
