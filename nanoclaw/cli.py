@@ -163,7 +163,12 @@ def parser() -> _Parser:
 
     context = command("context", "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
-    context.add_argument("--mode", choices=("full", "minimal", "guest", "none"), default="full")
+    context.add_argument(
+        "--mode",
+        choices=("full", "minimal", "guest", "none"),
+        default="full",
+        help="full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools",
+    )
     context.add_argument(
         "--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555 of a chat app"
     )

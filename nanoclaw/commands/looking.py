@@ -72,9 +72,12 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
         rows, remarks = inspection.rows(address, found), inspection.remarks(address, found)
         request = ModelRequest(found.snapshot.system, (*found.history, *found.new), found.snapshot.tools)
         last = app.sessions.of(address).last_turn()
-        model = last.model if last and last.model else config.model.name
+        model = app.sessions.of(address).model or config.model.name or (last.model if last else "")
         if model.startswith("local/"):
-            remarks.append(f"{model} cannot take in so much: it is sent the short form below, and few tools.")
+            tools = "a few of the tools" if request.tools else "no tools"
+            remarks.append(
+                f"{model} cannot take in what the table counts: it is sent the short form below, with {tools} in it."
+            )
             return View(found.manifest, rows, remarks, _short(request), [])
         sees = app.facts.sees_images(model) is not False
         return View(found.manifest, rows, remarks, chat_messages(request, vision=sees), chat_tools(request.tools))

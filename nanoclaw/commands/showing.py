@@ -39,7 +39,7 @@ def context(config: Config, options: argparse.Namespace) -> int:
     lines += [textwrap.fill(remark, width, initial_indent="- ", subsequent_indent="  ") for remark in view.remarks]
     lines += [
         "",
-        textwrap.fill("What is sent, word by word (the tools go beside it as JSON: --json shows them):", width),
+        f"What is sent, word by word{' (the tools go beside it as JSON: --json shows them)' * bool(view.tools)}:",
     ]
     for message in view.messages:
         content = message.get("content") or ""

@@ -17,6 +17,7 @@ from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.metadata import escape
 from nanoclaw.core.model_call import ModelCalls
+from nanoclaw.core.provider import CutsHistory
 from nanoclaw.core.store.compactions import shortened
 from nanoclaw.core.store.history import Placed
 from nanoclaw.core.store.sessions import Session
@@ -117,6 +118,11 @@ class Shrink:
 
     async def by_hand(self, focus: str) -> str:
         """Sum up all but the newest part, whatever the window; what is to be told. Raises NanoclawError."""
+        if isinstance(self._model_call.provider, CutsHistory):
+            return (
+                f"{self._model} is sent only the newest part of a conversation, as much as it takes in, so a summary "
+                "would make no room. Nothing was changed; /history shows all."
+            )
         window = self._window
         placed = self._session.placed()
         sizes = self._sizes(placed)

@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
@@ -34,6 +34,13 @@ class Sight(NamedTuple):
 
 
 SIGHTED = Sight()
+
+
+@runtime_checkable
+class CutsHistory(Protocol):
+    """A provider that sends of a history its newest part only, as much as the model takes in."""
+
+    cuts_history: bool
 
 
 class Provider(Protocol):

@@ -67,6 +67,7 @@ class LocalProvider:
     """
 
     supports_vision = False
+    cuts_history = True
 
     def __init__(
         self,

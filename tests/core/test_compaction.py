@@ -729,3 +729,19 @@ async def test_a_new_conversation_begins_without_the_summary(tmp_path: Path) -> 
         assert program.history == ()
         await program.ask("hello")
         assert not any(BEGIN in text for text in texts(program.history))
+
+
+async def test_compact_says_that_a_model_which_is_sent_the_newest_part_only_needs_no_summary(tmp_path: Path) -> None:
+    class InProcess(ScriptedProvider):
+        cuts_history = True
+
+    model = InProcess("One.", *["word " * 9_000] * 6, model="local/small")
+    async with bare(tmp_path, model) as program:
+        for number in range(7):
+            await program.ask(f"question {number}")
+        before = program.history
+        assert await program.ask("/compact") == (
+            "local/small is sent only the newest part of a conversation, as much as it takes in, so a summary would "
+            "make no room. Nothing was changed; /history shows all."
+        )
+        assert program.history == before

@@ -97,7 +97,33 @@ def test_of_a_model_in_the_process_the_short_form_is_shown_that_it_is_sent(home:
     assert "Answer every message with one JSON object" in view.messages[0]["content"]
     assert any("Anna is vegetarian" in message["content"] for message in view.messages)
     assert view.messages[-1]["content"].endswith("hi") and view.tools == []
-    assert "local/qwen2.5-coder-1.5b cannot take in so much" in view.remarks[-1]
+    assert view.remarks[-1] == (
+        "local/qwen2.5-coder-1.5b cannot take in what the table counts: it is sent the short form below, with a few of "
+        "the tools in it."
+    )
+    view = look(config, "main", "hi", "none")
+    assert view.remarks[-1].endswith("with no tools in it.")
+    assert "There are no tools here" in view.messages[0]["content"]
+    assert "go beside it as JSON" not in home.run("context").out
+
+
+def test_of_a_request_that_begins_afresh_nothing_is_said_about_the_one_before(home: Home, server: ModelServer) -> None:
+    server.script(says("Hello."))
+    home.run("-m", "hi")
+    afresh = "A request of this kind begins afresh: nothing that was said in this conversation is part of it."
+    for mode, has_tools in (("minimal", True), ("none", False)):
+        shown = home.run("context", "--mode", mode, "--message", "well?").out
+        assert afresh in " ".join(shown.split()).replace(" - ", " ")
+        assert "last request" not in shown and "\nHistory " not in shown
+        assert ("go beside it as JSON" in shown) == has_tools
+    assert afresh not in " ".join(home.run("context").out.split())
+
+
+def test_the_model_that_would_answer_now_is_looked_at(home: Home, server: ModelServer) -> None:
+    server.script(says("Hello."))
+    home.run("-m", "hi")
+    (home.root / "config.toml").write_text('[model]\nname = "local/qwen2.5-coder-1.5b"\n')
+    assert "Answer every message with one JSON object" in looked(home)["messages"][0]["content"]
 
 
 def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:

@@ -111,7 +111,10 @@ def remarks(manifest: Manifest, last: PastTurn | None, struck: int = 0) -> list[
             lines.append(f"{told}: {', '.join(names)}.")
     if manifest.notes:
         lines.append(f"Recalled: {notes_in_words(manifest.notes)}.")
-    lines.append(_prefix(manifest, last))
+    if manifest.mode in ("minimal", "none"):
+        lines.append("A request of this kind begins afresh: nothing that was said in this conversation is part of it.")
+    else:
+        lines.append(_prefix(manifest, last))
     return lines
 
 
