@@ -24,6 +24,7 @@ types: .venv/dev
 
 torture: .venv/dev
 	$(BIN)/python -m tests.torture.run
+	$(BIN)/python -m tests.torture.commands
 	$(BIN)/python -m tests.torture.damage
 	$(BIN)/python -m tests.plugins.schedule.victim
 

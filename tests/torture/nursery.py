@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from tests.program import REPOSITORY
-from tests.torture import day, shim
+from tests.torture import commands, day, shim
 from tests.torture.check import violations
 from tests.torture.sabotage import SABOTAGES
 from tests.torture.shim import How
@@ -45,6 +45,8 @@ class Job:
     data: bool = False
     kill_after: float | None = None
     sabotage: str = ""
+    story: str = ""
+    """The name of one of the commands in the place of the day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +149,26 @@ def _live(job: Job, place: Path) -> int:
         if job.sabotage:
             SABOTAGES[job.sabotage]()
         if job.kind == "day":
-            day.prepare(home)
+            commands.prepare(home, job.story) if job.story else day.prepare(home)
         if job.kind == "check":
-            statuses = [day.run(home, ledger, again=True) for _ in range(2)]
-            (place / "verdict").write_text(json.dumps(violations(home, ledger, statuses)))
+            statuses = [_lived(job, home, ledger, again=True) for _ in range(2)]
+            (place / "verdict").write_text(json.dumps(_violations(job, home, ledger, statuses)))
             return 0
         shim.arm(home, place / "log", job.at, job.how, data=job.data)
-        return day.run(home, ledger, again=job.kind == "again")
+        return _lived(job, home, ledger, again=job.kind == "again")
     except BaseException:
         traceback.print_exc()
         return 70
     finally:
         sys.stderr.flush()
+
+
+def _lived(job: Job, home: Path, ledger: Path, *, again: bool) -> int:
+    return commands.run(home, ledger, job.story) if job.story else day.run(home, ledger, again=again)
+
+
+def _violations(job: Job, home: Path, ledger: Path, statuses: list[int]) -> list[str]:
+    return commands.violations(home, ledger, job.story, statuses) if job.story else violations(home, ledger, statuses)
 
 
 def _warm() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.torture import shim
+from tests.torture.commands import STORIES, story
 from tests.torture.run import Kind, kinds, nurseries, seen
 from tests.torture.shim import How
 from tests.torture.trials import Trials
@@ -56,6 +57,16 @@ def test_every_promise_holds_where_the_first_start_is_disturbed_at_a_file_of_its
     calls = {(call.kind, Path(call.path).name): call.number for call in reversed(many[0].undisturbed.calls)}
     points = [calls["create", "state.db-wal"], *([calls["sync", "home"]] if how == "eio" else [])]
     outcomes = [many[0].refused(at, how) for at in points]
+    assert [outcome for outcome in outcomes if outcome.broken] == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_command_wherever_it_is_killed_has_one_effect_and_one_reply(many: list[Trials], name: str) -> None:
+    """One point of each; `make torture` has them all."""
+    trials = story(many[0], name)
+    points = trials.undisturbed.of_kinds("write", "sync")
+    outcomes = [trials.killed(at, "before") for at in points[len(name) % 7 :: len(points) // 2]]
     assert [outcome for outcome in outcomes if outcome.broken] == []
 
 

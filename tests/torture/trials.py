@@ -37,6 +37,7 @@ class Trials:
     nursery: Nursery
     folder: Path
     sabotage: str = ""
+    story: str = ""
     keep: Path | None = None
     _count: int = field(default=0, init=False)
 
@@ -121,7 +122,7 @@ class Trials:
 
     def _run(self, place: Path, kind: str, **options: Any) -> Ended:
         place.mkdir(exist_ok=True)
-        return self.nursery.run(Job(str(place), kind, sabotage=self.sabotage, **options))
+        return self.nursery.run(Job(str(place), kind, sabotage=self.sabotage, story=self.story, **options))
 
     def _looked_at(self, place: Path, point: str, wrong: Iterable[str] = ()) -> Outcome:
         seen = self._run(place, "check")

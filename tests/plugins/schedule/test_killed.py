@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins.schedule.victim import fire, killed, left
+from tests.plugins.schedule.victim import fire, killed, killed_in_a_turn, left, resumed
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,18 @@ def test_wherever_a_firing_is_killed_it_is_sent_once_and_remembered_once(
         if not died:
             break
     assert statement > fewest
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the crash", "after it"])
+def test_a_reminder_that_fires_in_a_turn_that_is_killed_stands_behind_the_answer_of_the_resumed_one(
+    tmp_path: Path, is_late: bool
+) -> None:
+    """The question, the model's next request, and the answer know nothing of it; the person has it at once."""
+    assert killed_in_a_turn(tmp_path, fires=not is_late)
+    asked, said, sent = asyncio.run(resumed(tmp_path, fires=is_late))
+    assert asked == ["What is on my list?"], "the question is the last that the model reads"
+    assert said == ["What is on my list?", "Milk.", "Reminder 1: call Anna"]
+    assert [text.partition("\n")[0] for text in sent] == [
+        "Reminder 1: call Anna",
+        "(I was interrupted in between and went on.)",
+    ]

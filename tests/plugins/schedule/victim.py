@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -17,12 +17,14 @@ from random import Random
 
 import pytest
 
-from nanoclaw.core.messages import AssistantMessage, Outbound
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, Outbound
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.schedule.jobs import Job
 from nanoclaw.plugins.schedule.loop import JobLoop
-from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.plugins.schedule.clockwork import Clockwork
-from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
+from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running, tools_plugin
 
 AFTER = NOON + timedelta(minutes=31)
 TASK = "Two mails."
@@ -57,12 +59,14 @@ def jobs(story: str) -> list[Job]:
 
 
 @asynccontextmanager
-async def by_hand(root: Path, clock: HandClock, *models: ScriptedProvider) -> AsyncIterator[Clockwork]:
+async def by_hand(
+    root: Path, clock: HandClock, *models: ScriptedProvider, extra: Sequence[type[Plugin]] = ()
+) -> AsyncIterator[Clockwork]:
     """The program as it works by itself, but for the loop, which ticks by hand."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobLoop, "run", lambda loop: asyncio.Event().wait())
         channel = Platform(root / "log")
-        async with running(root / "home", *models, channel=channel, clock=clock, wakes=True) as program:
+        async with running(root / "home", *models, channel=channel, clock=clock, wakes=True, extra=extra) as program:
             yield Clockwork(program)
 
 
@@ -124,6 +128,68 @@ async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
         said = [message.text for message in program.history if isinstance(message, AssistantMessage)]
         states = [state for (state,) in program.rows("SELECT state FROM occurrences ORDER BY id")]
         return keys, texts, said, states
+
+
+def killed_in_a_turn(root: Path, *, fires: bool) -> bool:
+    """A process that dies while the model is asked; a reminder has come due by then."""
+
+    async def live() -> None:
+        hang, clock = Hang("I look"), HandClock(NOON - timedelta(seconds=1))
+        async with by_hand(root, clock, ScriptedProvider(hang)) as home:
+            home.add(jobs("once")[0])
+            await home.program.say("What is on my list?")
+            await hang.reached.wait()
+            if fires:
+                clock.now = NOON + timedelta(seconds=1)
+                await home.loop.tick(clock.now)
+                await home.program.answer()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.run(live())
+        finally:
+            os._exit(0)
+    return bool(os.waitpid(child, 0)[1])
+
+
+async def resumed(root: Path, *, fires: bool) -> tuple[list[str], list[str], list[str]]:
+    """After the next start, which goes on with the turn: what the person said as the model reads it, what the
+    conversation remembers, and what the platform was given."""
+    asked = list[str]()
+    reached, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def look() -> str:
+        """Looks."""
+        reached.set()
+        await goes_on.wait()
+        return "milk"
+
+    def answer(request: ModelRequest) -> str:
+        asked.extend(_said(request.history))
+        return "Milk."
+
+    model = ScriptedProvider(call("look"), answer)
+    async with by_hand(root, HandClock(NOON + timedelta(seconds=2)), model, extra=[tools_plugin(tool(look))]) as home:
+        await reached.wait()
+        if fires:
+            await home.loop.tick(home.program.clock())
+            await home.program.answer()
+        goes_on.set()
+        await home.program.app.conversations.idle()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert_legal(home.program.history)
+        sent = [text for (text,) in home.program.rows("SELECT text FROM outbox ORDER BY id")]
+        said = [text.partition("\n")[0] for text in _said(home.program.history) if text]
+        return asked, said, sent
+
+
+def _said(history: Iterable[Message]) -> list[str]:
+    """Without the metadata, and calls without words."""
+    spoken = [one for one in history if isinstance(one, AssistantMessage) or getattr(one, "origin", "") == "person"]
+    return [one.text for one in spoken if one.text]
 
 
 STORIES = {"once": 1, "repeat": 1, "list": 1, "nag": 2, "task": 1}
