@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
 from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
@@ -44,6 +47,22 @@ async def test_a_line_a_tool_and_an_answer_are_kept(tmp_path: Path) -> None:
     async with running(tmp_path, plugins=[Weather]) as program:
         assert_legal(program.history)
         assert isinstance(program.history[-1], AssistantMessage) and program.history[-1].text == "It is 12 °C."
+
+
+async def test_a_plugin_whose_tables_cannot_be_made_is_named_and_can_be_left_out(tmp_path: Path) -> None:
+    class Torn(Weather):
+        name = "torn"
+        migrations = ("CREATE TABLE torn_seen (city TEXT)", "ALTER TABLE torn_sene ADD COLUMN at TEXT")
+
+    with pytest.raises(ConfigError) as told:
+        async with running(tmp_path, plugins=[Torn]):
+            pass
+    assert str(told.value) == (
+        "step 2 of the tables of the plugin torn cannot be made: no such table: torn_sene. "
+        "nanoclaw --without torn starts without it."
+    )
+    async with running(tmp_path, plugins=[Weather]) as program:
+        assert program.rows("SELECT version FROM plugins WHERE name = 'torn'") == [(1,)]
 
 
 async def test_a_refused_call_is_not_run(tmp_path: Path) -> None:

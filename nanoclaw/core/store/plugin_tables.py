@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.db import Store
 
@@ -21,10 +21,16 @@ def bring_up(store: Store, one: type[Plugin]) -> None:
     if version > len(one.migrations):
         raise ConfigError(f"the tables of the plugin {one.name} are of a newer version of it: install that again.")
     for number, sql in enumerate(one.migrations[version:], version + 1):
-        with store.transaction() as db:
-            for statement in _statements(sql):
-                db.execute(statement)
-            _note(db, one, number)
+        try:
+            with store.transaction() as db:
+                for statement in _statements(sql):
+                    db.execute(statement)
+                _note(db, one, number)
+        except StoreError as error:
+            raise ConfigError(
+                f"step {number} of the tables of the plugin {one.name} cannot be made: {error.__cause__ or error}. "
+                f"nanoclaw --without {one.name} starts without it."
+            ) from error
 
 
 def _make_whole(store: Store, one: type[Plugin]) -> None:
