@@ -108,7 +108,7 @@ def test_ctrl_c_clears_what_is_typed_first(start: Start) -> None:
 
 
 def test_ctrl_d_and_exit_leave(start: Start) -> None:
-    for keys in ("\x04", "/exit\r", "/quit\r", "/EXIT\r"):
+    for keys in ("\x04", "/exit\r", "/quit\r", "/EXIT\r", "/exit now\r"):
         chat = start()
         chat.press(keys)
         chat.expect_left()

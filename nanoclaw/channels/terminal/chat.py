@@ -139,7 +139,7 @@ class Terminal:
 
     def _submit(self, text: str) -> None:
         text = printable(text).strip()
-        if text.lower() in _LEAVE:
+        if text and text.lower().split()[0] in _LEAVE:
             self._view.leave()
         elif text:
             self._warned = float("-inf")
