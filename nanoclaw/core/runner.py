@@ -190,7 +190,6 @@ class Runner:
             Ended(ended.reason, outbound if has_words else None, answer),
             turn.final,
             turn.model_call.model if turn.model_call else "",
-            turn.usage,
             dropped,
             _Hooks(self.chain, turn),
         )

@@ -17,7 +17,6 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
-    Usage,
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended
@@ -153,7 +152,6 @@ class TurnJournal:
         ended: Ended,
         final: Sequence[Message],
         model: str,
-        taken: Usage,
         also: Iterable[int] = (),
         hooks: Callable[[Ended, Transaction], Ended] = lambda ended, tx: ended,
     ) -> Ended:
@@ -166,15 +164,8 @@ class TurnJournal:
                 ended = ended._replace(outbound=_cleaned(session, ended.outbound))
             session.insert(tx.db, self.id, final)
             tx.db.execute(
-                "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ?,"
-                " input_tokens = ?, output_tokens = ?, cached_tokens = ? WHERE id = ?",
-                (
-                    tx.now.isoformat(),
-                    ended.reason,
-                    model,
-                    *(taken.input_tokens, taken.output_tokens, taken.cached_tokens),
-                    self.id,
-                ),
+                "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ? WHERE id = ?",
+                (tx.now.isoformat(), ended.reason, model, self.id),
             )
             end(tx.db, (self.inbox, *also), tx.now)
             if ended.outbound and (ended.outbound.text.strip() or ended.outbound.files):
