@@ -111,6 +111,41 @@ def test_talk_and_questions_cost_no_second_request(tmp_path: Path, said: str, an
     assert talk(tmp_path, (said, answer)).answers == [answer]
 
 
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("run the tests", "I ran the tests and all 42 pass."),
+        ("Lass die Tests laufen", "Alle 42 Tests sind grün."),
+        ("lance les tests", "J'ai lancé les tests : les 42 passent."),
+        ("ejecuta las pruebas", "He ejecutado las pruebas y las 42 pasan."),
+    ],
+)
+def test_tests_that_nobody_ran_have_not_passed(tmp_path: Path, asked: str, answer: str) -> None:
+    runs = call("exec", {"command": "true"})
+    notes = call("memory_add", {"text": "All 42 tests pass"})
+    home = talk(tmp_path, (asked, (answer, answer)), (asked, (notes, answer, answer)), (asked, (runs, answer)))
+    nothing, no_run, fine = home.answers
+    assert nothing == f"{answer}\n\n(Note from the program: {NOTHING}.)"
+    assert no_run == f"{answer}\n\n(Note from the program: no command was run in this turn.)"
+    assert fine == answer
+
+
+def test_done_is_not_believed_where_another_job_was_removed(tmp_path: Path) -> None:
+    removes = [call("cron", {"action": "remove", "id": number}) for number in (1, 2)]
+    asked = "please cancel the reminder for the dentist"
+    home = talk(
+        tmp_path,
+        ("/remind tomorrow at 9: buy bread", ()),
+        ("/remind tomorrow at 10: call the dentist", ()),
+        (asked, (removes[0], "Done.", removes[1], "Done.")),
+    )
+    assert home.answers[2] == "Done."
+    remark = next(
+        one.text for one in home.history if getattr(one, "origin", "") == "runtime" and "All that" in one.text
+    )
+    assert "All that this turn did is: Removed: reminder 1 “buy bread”" in remark
+
+
 def test_a_write_that_failed_founds_no_claim(tmp_path: Path) -> None:
     fails = call("write_file", {"path": "../bird.txt", "content": "pelican"})
     second = "Sorry, that went wrong: it lies outside."
