@@ -214,7 +214,10 @@ def left(home: Path, ledger: Path) -> dict[str, Any]:
             for table, columns in _TABLES.items()
             if table in tables
         }
-        found["history"] = [text for (text,) in store.rows("SELECT body FROM messages ORDER BY id") if SECRET in text]
+        bodies = [text for (text,) in store.rows("SELECT body FROM messages ORDER BY id")]
+        found["history"] = [
+            text for text in bodies if SECRET in text and '"calls"' not in text
+        ]  # a model may ask again
     finally:
         store.close()
     workspace = home / "workspace"

@@ -192,7 +192,10 @@ class Forgetter:
         if not kept:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
         for name, lines in kept["lines"].items():
-            self._memory.insert_lines(name, {int(number): line for number, line in lines.items()})
+            back = {int(number): line for number, line in lines.items()}
+            there = dict(enumerate(self._lines_of(name), 1))
+            if any(there.get(number) != line for number, line in back.items()):  # a crash has not put them back already
+                self._memory.insert_lines(name, back)
         texts = scrub.restore(tx, (Cell(*cell) for cell in kept["cells"]))
         if undo := self._host.get("undo"):
             undo.bring_back(kept["changes"], tx)
