@@ -50,7 +50,7 @@ async def test_a_line_a_tool_and_an_answer_are_kept(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_whose_tables_cannot_be_made_is_named_and_can_be_left_out(tmp_path: Path) -> None:
-    class Torn(Weather):
+    class Torn(Plugin):
         name = "torn"
         migrations = ("CREATE TABLE torn_seen (city TEXT)", "ALTER TABLE torn_sene ADD COLUMN at TEXT")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.audit import of_turn
 from nanoclaw.core.store.db import Store
@@ -64,7 +64,7 @@ def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: St
 
 def test_a_turn_that_is_left_in_between_leaves_its_effects_begun(turn: TurnJournal, store: Store) -> None:
     turn.acting(ASKED, [WROTE])
-    turn.end(Ended("failed", None), (), "", Usage())
+    turn.end(Ended("failed", None), (), "")
     assert [effect.state for effect in of_turn(store, turn.id)] == ["begun"]
 
 

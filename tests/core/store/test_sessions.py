@@ -77,7 +77,7 @@ def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -
     assert row
     turn = sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
     turn.step(EVERY_KIND[2:5])
-    turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5", Usage())
+    turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
     store.close()
 
     store = Store(tmp_path / "state.db")
@@ -144,7 +144,7 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None
         if step == "step":
             doing = lambda: turn.step(bad)  # noqa: E731
         else:
-            doing = lambda: turn.end(Ended("answered", Outbound(MAIN, "x")), bad, "", Usage())  # noqa: E731
+            doing = lambda: turn.end(Ended("answered", Outbound(MAIN, "x")), bad, "")  # noqa: E731
     before = list(session.history)
     with pytest.raises(Exception):  # noqa: B017 - whatever it is
         doing()
@@ -218,7 +218,7 @@ def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Pa
     assert cut.calls[0] == "exec ls"
     assert set(cut.tools) == {call.name for call in CALLS}
     journal = sessions(store).of(MAIN).reopen_turn(cut)
-    journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "", Usage())
+    journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "")
     assert inbox.open_turns() == []
     store.close()
 

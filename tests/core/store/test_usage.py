@@ -115,9 +115,9 @@ def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> N
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):
-        turn.end(Ended("answered", None, "hello"), (), "a/b", Usage())
+        turn.end(Ended("answered", None, "hello"), (), "a/b")
     store.db.execute("PRAGMA query_only = OFF")
-    turn.end(Ended("answered", None, "hello"), (), "a/b", Usage())
+    turn.end(Ended("answered", None, "hello"), (), "a/b")
     assert store.rows("SELECT origin, input_tokens FROM usage") == [("job", 10)]
 
 

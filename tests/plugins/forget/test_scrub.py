@@ -19,7 +19,6 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
-    Usage,
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended, Plugin
@@ -84,7 +83,7 @@ def note_it(turn: TurnJournal) -> None:
 
 def end(turn: TurnJournal, text: str, address: Address = MAIN) -> None:
     ended = Ended("answered", Outbound(address, text), text)
-    turn.end(ended, [AssistantMessage(text, NOW)], "m", Usage())
+    turn.end(ended, [AssistantMessage(text, NOW)], "m")
 
 
 def bytes_of(folder: Path) -> bytes:
