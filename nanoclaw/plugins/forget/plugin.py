@@ -53,7 +53,8 @@ class Forget(Plugin):
             if context.origin != "person":
                 raise Refused("only the person can have something forgotten: tell them, they can ask for it.")
             forgotten = self.public.forget(query, numbers, context.conversation)
-            await context.write(lambda tx: None)  # a crash from here on is told as "took effect"
+            if context.turn:
+                await context.write(lambda tx: None)  # a crash from here on is told as "took effect"
             return f"{forgotten.told()} Tell the person: {forgotten.way_back('/memory undo')}"
         listing = self.public.find(query)
         if not listing.count:
