@@ -3,20 +3,22 @@ configuration, 130 interrupted."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def run(argv: Sequence[str]) -> int:
@@ -24,8 +26,22 @@ def run(argv: Sequence[str]) -> int:
     argv = list(argv)
     if argv and not argv[0].startswith("-") and not is_built_in(argv[0]):
         return _guarded(lambda: _of_plugin(argv), argv)
-    options = (parser() if any(map(is_built_in, argv)) or _asks_for_help(argv) else chat_parser()).parse_args(argv)
+    options = _options(argv)
     return _guarded(lambda: _run(options), argv)
+
+
+CHAT = {"command": "chat", "without_config": False, "version": False, "model": "", "files": [], "without": []}
+"""What a common line does not say."""
+
+
+def _options(argv: Sequence[str]) -> Any:
+    """The options of a line. The common ones are read without argparse, which takes 30 M instructions."""
+    common = attach.common_options(argv)
+    if common is not None:
+        return SimpleNamespace(**CHAT, **common)
+    from nanoclaw.commands.arguments import chat_parser, parser
+
+    return (parser() if any(map(is_built_in, argv)) or _asks_for_help(argv) else chat_parser()).parse_args(argv)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -64,6 +80,8 @@ def _of_plugin(argv: Sequence[str]) -> int:
     words = [word for word in argv if word != "--json"]
     config = configuration.load(os.environ)
     if not config.plugins.enabled:
+        from nanoclaw.commands.arguments import parser
+
         parser().parse_args(list(argv))  # says which command is near
     from nanoclaw.commands.plugins import carry_out, explain
 
@@ -101,164 +119,6 @@ def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
         raise ConfigError(f"nanoclaw {command} needs {error.name}, which was taken out of this program.") from None
     found: Callable[[Config, argparse.Namespace], int] = module.COMMANDS[command]
     return found
-
-
-def chat_parser() -> _Parser:
-    """Arguments before any command: all that talking needs."""
-    top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
-    top.set_defaults(command="chat", without_config=False)
-    top.add_argument("-V", "--version", action="store_true", help="print the version")
-    top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
-    top.add_argument(
-        *("--file", "--image"),
-        dest="files",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="attach a picture, a PDF, a document (repeatable)",
-    )
-    top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
-    top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
-    top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
-    top.add_argument("--without", action="append", default=[], metavar="PLUGIN", help="start without a plugin")
-    return top
-
-
-def parser() -> _Parser:
-    """All commands."""
-    top = chat_parser()
-    families = {"": top.add_subparsers(title="commands", metavar="COMMAND")}
-
-    def command(words: str, text: str) -> _Parser:
-        """A command, or an action of a family: "memory search"."""
-        family, _, name = words.rpartition(" ")
-        added = families[family].add_parser(name, help=text, description=text)
-        added.set_defaults(command=words)
-        return added
-
-    init = command("init", "make the home and the workspace, and choose a model")
-    init.add_argument(
-        "--model", default="", metavar="PROVIDER/NAME", help="write it into config.toml; the rest of the file stays"
-    )
-    init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
-    status = command("status", "what is configured, what runs, how much is stored")
-    status.add_argument("--json", action="store_true")
-    command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
-    command("doctor", "check the configuration, the workspace, the store and the model")
-
-    saving = command("backup", "one archive of the home and the workspace, checked by restoring it")
-    saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")
-    saving.add_argument("--with-secrets", action="store_true", help="secrets.env too")
-    restoring = command("restore", "put a backup in place of what is there, which is kept aside")
-    restoring.add_argument("file", type=Path, metavar="FILE")
-    restoring.set_defaults(without_config=True)  # it may be what is damaged
-
-    beat = command("heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due")
-    beat.add_argument("--dry-run", action="store_true", help="only show what is due and why; no model is asked")
-
-    with suppress(ModuleNotFoundError):  # that plugin may be taken out
-        from nanoclaw.plugins.schedule.cli import add_arguments
-
-        add_arguments(command("cron", "reminders and tasks: when they are due, and all that can be done about them"))
-
-    context = command("context", "what the model would see, part by part and word by word")
-    context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
-    context.add_argument(
-        "--mode",
-        choices=("full", "minimal", "guest", "none"),
-        default="full",
-        help="full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools",
-    )
-    context.add_argument(
-        "--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555 of a chat app"
-    )
-    context.add_argument("--json", action="store_true")
-
-    tokens = command("usage", "how many tokens the models took, and what that costs")
-    tokens.add_argument("--by", choices=("day", "model", "session", "origin"), default="day")
-    tokens.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days, today included")
-    tokens.add_argument("--json", action="store_true")
-
-    local = command("local", "models that run on this machine, without a key")
-    families["local"] = local.add_subparsers(metavar="ACTION")
-    command("local list", "the catalogue")
-    pull = command("local pull", "fetch a model; goes on where it was stopped")
-    pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
-    pull.add_argument("--if-needed", action="store_true", help="only when there is no model to talk to yet")
-    command("local remove", "delete a model's file").add_argument("name")
-
-    memory = command("memory", "search the notes, or add to them")
-    families["memory"] = memory.add_subparsers(metavar="ACTION")
-    search = command("memory search", "find notes and facts")
-    search.add_argument("query", nargs="+")
-    search.add_argument("--limit", type=int, default=5)
-    search.add_argument("--json", action="store_true")
-    add = command("memory add", "add a note for today, or a lasting fact")
-    add.add_argument("text", nargs="+")
-    add.add_argument("--fact", action="store_true")
-    add.add_argument("--replaces", default="", metavar="WORDS", help="words of the fact that this one corrects")
-    forget = command("memory forget", "take words out of the notes and conversations, for good")
-    forget.add_argument("query", nargs="+")
-    forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
-    forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
-    for name, text in (("undo", "take back the last change of a memory file"), ("log", "the last changes")):
-        command(f"memory {name}", text).set_defaults(action=name)
-    memory.set_defaults(actions=", ".join(families["memory"].choices or ()))
-
-    sessions = command("sessions", "the conversations that are stored")
-    sessions.set_defaults(json=False)
-    families["sessions"] = sessions.add_subparsers(metavar="ACTION")
-    command("sessions list", "all of them, the newest first").add_argument("--json", action="store_true")
-    for name, text in (("show", "all that was said in one, as text"), ("export", "the same as JSON")):
-        action = command(f"sessions {name}", text)
-        action.add_argument("name", nargs="?", type=_name, default="main")
-        action.set_defaults(json=name == "export")
-
-    linking = command("link", "make a chat account yours by a code, or let somebody in")
-    linking.add_argument("channel", nargs="?", default="", metavar="CHANNEL", help="telegram, matrix, email …")
-    acts = linking.add_mutually_exclusive_group()
-    acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")
-    acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
-    acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
-
-    listed = command("plugins", "the plugins that run, from where, and with which hooks")
-    listed.add_argument("--json", action="store_true")
-
-    skills = command("skills", "the skills that were found")
-    skills.set_defaults(json=False)
-    families["skills"] = skills.add_subparsers(metavar="ACTION")
-    command("skills list", "name, source and state of each").add_argument("--json", action="store_true")
-    return top
-
-
-def _days(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text[:7]) <= 36500:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: it is empty")
-    if not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: it has signs that cannot be shown")
-    return text
-
-
-class _Parser(argparse.ArgumentParser):
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """An unknown command is answered with a near one; the list of all is in --help."""
-        if action.choices is None or value in action.choices or not isinstance(action, argparse._SubParsersAction):
-            super()._check_value(action, value)
-            return
-        import difflib
-
-        near = difflib.get_close_matches(value, action.choices, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(action.choices)}"
-        self.error(f"there is no {str(action.metavar).lower()} {value!r}; {hint}")
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}{'' if message.endswith('?') else '.'} Try {self.prog} --help.\n")
 
 
 def _finish_restore(home: Path) -> None:

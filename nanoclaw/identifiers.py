@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nanoclaw.tokenizer import tokens
-
 STANDING, OPEN, CARRIED = "Standing instructions", "Open tasks", "From before, not mentioned since"
 """Headings of a summary whose lines are carried on."""
 
@@ -17,12 +15,11 @@ SCANNED = 2_000
 LONGEST = 200
 """Characters of an identifier; more is no name of anything."""
 
-_RULE = re.compile(
+_RULE = (
     r"\b(?:from now on|from here on|in (?:the )?future|ab jetzt|ab sofort|von nun an|künftig|in zukunft|désormais"
     r"|dorénavant|à partir de maintenant|a partir de ahora|de ahora en adelante|d['’]ora in poi|de agora em diante"
     r"|a partir de agora)\b"
-    r"|^\W*(?:please |bitte )?(?:always|never|immer|niemals)\b|从现在起|从今以后|以后都",
-    re.IGNORECASE,
+    r"|^\W*(?:please |bitte )?(?:always|never|immer|niemals)\b|从现在起|从今以后|以后都"
 )
 """Words by which a person says that something is to hold from then on."""
 
@@ -52,12 +49,14 @@ def missing(texts: Iterable[str], summary: str, room: int) -> list[str]:
 def rules(text: str) -> list[str]:
     """Sentences of a person that tell what is to be done, or not done, from now on."""
     sentences = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n", text[:SCANNED])
-    return [sentence.strip() for sentence in sentences if _RULE.search(sentence)]
+    return [sentence.strip() for sentence in sentences if re.search(_RULE, sentence, re.IGNORECASE)]
 
 
 def unmentioned(lines_before: Iterable[str], summary: str, room: int) -> list[str]:
     """Those of the lines of which a summary says nothing, up to so many characters: less than half of their words are
     in it."""
+    from nanoclaw.tokenizer import tokens
+
     known, lines = set(tokens(summary)), list[str]()
     for line in dict.fromkeys(lines_before):
         words = set(tokens(line))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Units = Literal["characters", "utf-16", "bytes"]
@@ -211,16 +210,16 @@ class _Fence(NamedTuple):
     quote: str
 
 
-@dataclass(slots=True)
 class _Map:
     """Places where a text can be cut. Gaps are between two lines or paragraphs, from the end of one to the beginning of
     the next; spans stay whole where they can."""
 
-    fences: list[_Fence] = field(default_factory=list)
-    paragraphs: list[tuple[int, int]] = field(default_factory=list)
-    lines: list[tuple[int, int]] = field(default_factory=list)
-    code_lines: list[tuple[int, int]] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.fences: list[_Fence] = []
+        self.paragraphs: list[tuple[int, int]] = []
+        self.lines: list[tuple[int, int]] = []
+        self.code_lines: list[tuple[int, int]] = []
+        self.spans: list[tuple[int, int]] = []
 
 
 class _Open(NamedTuple):

@@ -327,32 +327,3 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
     assert int(count) > 40
     assert worked == []
     assert list(tmp_path.iterdir()) == []
-
-
-ONE_ANSWER = (
-    "import sys, nanoclaw.cli, nanoclaw.commands.talking, nanoclaw.core.app, nanoclaw.channels.plain; "
-    "print(*sys.modules)"
-)
-NOT_FOR_ONE_ANSWER = (
-    *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing"),
-    *("commands.looking", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
-    *("channels.email", "plugins.heartbeat.beats", "plugins.heartbeat.probe", "time_words.parser"),
-    *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
-    *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
-    *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
-)
-
-
-def test_one_answer_imports_nothing_that_only_others_need(tmp_path: Path) -> None:
-    """Imports are most of what `nanoclaw -m` costs."""
-    ended = subprocess.run(
-        [sys.executable, "-c", ONE_ANSWER],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
-    )
-    assert ended.stderr == ""
-    loaded = set(ended.stdout.split())
-    assert "nanoclaw.core.app" in loaded
-    assert loaded.isdisjoint(f"nanoclaw.{name}" for name in NOT_FOR_ONE_ANSWER)

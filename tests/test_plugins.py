@@ -242,7 +242,7 @@ def test_a_package_that_pip_installs_into_a_fresh_environment_is_a_plugin(tmp_pa
 
 
 async def test_it_is_listed_with_its_hooks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from nanoclaw.cli import parser
+    from nanoclaw.commands.arguments import parser
     from nanoclaw.commands.plugins import show
 
     put(tmp_path, "weather", WEATHER)

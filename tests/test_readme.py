@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.cli import parser
+from nanoclaw.commands.arguments import parser
 from nanoclaw.core.tool import Tool
 
 ROOT = Path(__file__).parent.parent

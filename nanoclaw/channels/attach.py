@@ -34,16 +34,16 @@ def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
 
     None when none listens, or when the line says more than this knows: then nothing has been done.
     """
-    options = _parse(argv)
-    if options is None:
+    options = common_options(argv)
+    if options is None or options["message"] is None:
         return None
     try:
         link = connect(_home(environ), "answer", options["session"])
         if link is None:
             return None
-        return ask(link, question(options["message"], piped()), (), as_json=bool(options["json"]))
+        return ask(link, question(options["message"], piped()), (), as_json=options["json"])
     except NanoclawError as error:
-        return failed(error, as_json=bool(options["json"]))
+        return failed(error, as_json=options["json"])
     except KeyboardInterrupt:
         return 130
 
@@ -62,15 +62,15 @@ def say(sentence: str) -> None:
     print(f"nanoclaw: {sentence}", file=sys.stderr, flush=True)
 
 
-def _parse(argv: Sequence[str]) -> dict[str, str] | None:
-    """The options of the common line; None for any other."""
-    found = {"session": "main", "json": ""}
+def common_options(argv: Sequence[str]) -> dict[str, Any] | None:
+    """The options of a common line (-m, --session, --json); None for any other."""
+    found: dict[str, Any] = {"message": None, "session": "main", "json": False}
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         name = "--message" if word == "-m" else name
         if word == "--json":
-            found["json"] = "yes"
+            found["json"] = True
         elif name in ("--message", "--session"):
             given = value if equals else next(words, None)
             if given is None or not (equals or given == "-" or given[:1] != "-"):
@@ -78,7 +78,8 @@ def _parse(argv: Sequence[str]) -> dict[str, str] | None:
             found[name[2:]] = given
         else:
             return None
-    return found if "message" in found and found["session"].isprintable() else None
+    session = found["session"]
+    return found if session.strip() and session.isprintable() else None
 
 
 def _home(environ: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -21,6 +20,8 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Outbound
 
 if TYPE_CHECKING:
+    import argparse
+
     from nanoclaw.channels.socket.terminals import Terminals
     from nanoclaw.channels.terminal.chat import Terminal
     from nanoclaw.channels.terminal.relay import Relay

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import platform
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -37,10 +38,11 @@ def identity(root: Path, mode: Mode, has_tools: bool) -> Section:
         return Section("identity", "", "You are nanoclaw, a personal assistant.")
     if mode == "guest":
         return Section("identity", "Identity", "\n".join(_FOR_GUESTS))
+    machine = os.uname()
     lines = [
         "# Who you are",
         f"You are nanoclaw, a personal assistant in one program on this person's machine "
-        f"({platform.system()} {platform.machine()}, Python {platform.python_version()}).",
+        f"({machine.sysname} {machine.machine}, Python {sys.version.split()[0]}).",
         f"Your workspace is {root}; tools work there and take paths relative to it.",
         *(_HOW_YOU_WORK if has_tools else ()),
         *_WHAT_YOU_KEEP_TO,

@@ -16,6 +16,7 @@ FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"}
 """Providers that are a program on the person's own machine."""
 
 _TABLE = "model_prices_and_context_window_backup.json"
+_LONGEST_ENTRY = 20_000  # bytes
 _LITELLM_NAMES = {"together": "together_ai", "fireworks": "fireworks_ai", "nvidia": "nvidia_nim"}
 _INPUT = "input_cost_per_token"
 _TIER = _INPUT + r"(_above_(\d+)k_tokens)"
@@ -85,30 +86,31 @@ def _prefix(model: str) -> str:
 
 @lru_cache(maxsize=64)
 def _model(name: str) -> PricedModel | None:
-    text = _table()
+    table = _table()
     prefix, _, bare = name.partition("/")
     prefix = _LITELLM_NAMES.get(prefix, prefix)
-    entry = _entry(text, f"{prefix}/{bare}")
-    if entry is None and (entry := _entry(text, bare)) and entry.get("litellm_provider") != prefix:
+    entry = _entry(table, f"{prefix}/{bare}")
+    if entry is None and (entry := _entry(table, bare)) and entry.get("litellm_provider") != prefix:
         entry = None
     return _read(entry) if entry else None
 
 
-def _table() -> str:
-    """The table's text. Whole it is not parsed: that takes 20 MB of memory for the few models that a person uses."""
+def _table() -> bytes:
+    """The table as it lies there. Whole it is not parsed: that takes 20 MB of memory for the few models that a person
+    uses."""
     spec = importlib.util.find_spec("litellm")
     try:
-        return (Path(spec.origin).parent / _TABLE).read_text(encoding="utf-8") if spec and spec.origin else ""
+        return (Path(spec.origin).parent / _TABLE).read_bytes() if spec and spec.origin else b""
     except OSError:
-        return ""
+        return b""
 
 
-def _entry(text: str, name: str) -> dict[str, Any] | None:
-    found = re.search(re.escape(json.dumps(name)) + r"\s*:\s*(?={)", text)
+def _entry(table: bytes, name: str) -> dict[str, Any] | None:
+    found = re.search(re.escape(json.dumps(name).encode()) + rb"\s*:\s*(?={)", table)
     if not found:
         return None
     try:
-        entry = json.JSONDecoder().raw_decode(text, found.end())[0]
+        entry = json.JSONDecoder().raw_decode(table[found.end() :][:_LONGEST_ENTRY].decode("utf-8", "replace"))[0]
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None

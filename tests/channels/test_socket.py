@@ -18,10 +18,12 @@ from typing import Any
 
 import pytest
 
+from nanoclaw import cli
 from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
+from nanoclaw.commands.arguments import chat_parser
 from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
@@ -408,13 +410,18 @@ def test_one_that_hangs_is_told_of_by_its_process(tmp_path: Path, monkeypatch: p
         (["-m", "hi", "--file", "x"], False),
         (["-m"], False),
         (["-m", "--json"], False),
-        (["--json"], False),
+        (["--json"], True),
+        ([], True),
+        (["-m", "hi", "--session", ""], False),
         (["-m", "hi", "--session", "a\x1b"], False),
         (["-mhi"], False),
     ],
 )
 def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list[str], known: bool) -> None:
-    assert (attach._parse(argv) is not None) is known
+    options = attach.common_options(argv)
+    assert (options is not None) is known
+    if options is not None:
+        assert {**cli.CHAT, **options} == vars(chat_parser().parse_args(argv))
 
 
 def test_the_thin_client_is_thin() -> None:

@@ -109,7 +109,7 @@ _ids = st.sampled_from(["a", "b", "a_2", "", "x y"])
 _texts = st.sampled_from(["", " ", "text", "\ud800"])
 _calls = st.builds(ToolCall, _ids, st.sampled_from(["read_file", "", "a b"]), st.sampled_from(["{}", "[", "[]", ""]))
 _messages = st.one_of(
-    st.builds(UserMessage, _texts, st.just(NOW)),
+    st.builds(UserMessage, _texts, st.just(NOW), images=st.just(())),
     st.builds(AssistantMessage, _texts, st.just(NOW), st.lists(_calls, max_size=3).map(tuple)),
     st.builds(ToolResult, _ids, st.just("read_file"), _texts, st.just(NOW)),
 )

@@ -25,7 +25,7 @@ TABLE = """{
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     prices._model.cache_clear()
-    monkeypatch.setattr(prices, "_table", lambda: TABLE)
+    monkeypatch.setattr(prices, "_table", lambda: TABLE.encode())
     monkeypatch.setattr(prices, "_model", prices._model.__wrapped__)
 
 

@@ -1,9 +1,11 @@
-"""What the direct paths import, and when certificate authorities are loaded."""
+"""Imports of a start: of one answer, and of the direct paths; when certificate authorities are loaded."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,57 @@ print("authorities", len(loaded))
 print(*sys.modules)
 """
 HEAVY = {"litellm", "openai", "pydantic", "click", "rich", "pygments", "h2", "PIL", "loguru", "yaml", "xllamacpp"}
+
+ONE_ANSWER = """
+import sys
+from nanoclaw.cli import run
+
+status = run(["-m", "hi"])
+ours = [vars(module) for name, module in sys.modules.items() if name.startswith("nanoclaw")]
+kinds = {one for module in ours for one in module.values() if isinstance(one, type)}
+dear = [one.__qualname__ for one in kinds if (made := getattr(one, "__dataclass_params__", None)) and made.frozen]
+print(dear)
+print(*sys.modules)
+sys.exit(status)
+"""
+OURS_FOR_OTHERS = {
+    *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing"),
+    *("commands.looking", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
+    *("channels.email", "plugins.heartbeat.beats", "plugins.heartbeat.probe", "time_words.parser"),
+    *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
+    *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
+    *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
+    *("commands.arguments", "tokenizer", "documents.reader", "markdown.text", "plugins.schedule.commands"),
+}
+LIBRARIES_FOR_OTHERS = HEAVY | {
+    "argparse",
+    "platform",
+    "Stemmer",
+    "prompt_toolkit",
+    "markdown_it",
+    "dateparser",
+    "croniter",
+}
+
+
+def test_one_answer_imports_nothing_that_only_others_need(server: ModelServer, tmp_path: Path) -> None:
+    """Imports are most of what `nanoclaw -m` costs, and frozen dataclasses were a seventh of it."""
+    server.script(says("hello"))
+    settings = {"NANOCLAW_HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
+    (tmp_path / "config.toml").write_text(f'[model]\nname = "openai/gpt-5"\napi_base = "{server.base}"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_ANSWER],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **settings},
+    )
+    assert done.returncode == 0, done.stderr
+    answer, dear, modules = done.stdout.splitlines()
+    assert (answer, dear) == ("hello", "[]")
+    unwanted = LIBRARIES_FOR_OTHERS | {f"nanoclaw.{name}" for name in OURS_FOR_OTHERS}
+    assert unwanted.isdisjoint(modules.split())
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
