@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, ToolResult, UserMessage
-from nanoclaw.plugins.backup.backup import backup, finish_restore, restore
+from nanoclaw.plugins.backup.backup import finish_restore, restore
 from nanoclaw.plugins.schedule.plugin import Schedule
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
 from tests.program import MAIN, NOON, HandClock, Program, running
@@ -66,9 +66,8 @@ async def _code(program: Program) -> None:
     (program.root / "code").write_text(code)
 
 
-async def _archive(program: Program) -> None:
-    """Save all, and change something since."""
-    backup(program.root, program.workspace, program.root.parent / "saved.tar.gz")
+async def _fly(program: Program) -> None:
+    """Change something since all was saved."""
     (program.workspace / "MEMORY.md").write_text("- It flew away.\n")
 
 
@@ -96,7 +95,7 @@ STORIES = {
     ),
     "undo of forgetting": Story("/memory undo", (f"/note The word is {SECRET}.", "/note A bird sang.", "forget it")),
     "backup": Story("/backup HOME/../saved.tar.gz", ("/note A bird sang.",)),
-    "restore": Story("", ("/note A bird sang.",), prepare=_archive),
+    "restore": Story("", ("/note A bird sang.", "/backup HOME/../saved.tar.gz"), prepare=_fly),
 }
 
 
@@ -249,7 +248,7 @@ def violations(home: Path, ledger: Path, name: str, statuses: list[int]) -> list
     if any(statuses):
         return [f"the next start did not come to its end: {[e for e in read(ledger) if e['what'] == 'ended'][-1:]}"]
     wanted, found = expected(name), left(home, ledger)
-    if name in ("forget", "note"):  # a turn that was cut off says so; a line that is in the file already is no change
+    if name in ("forget", "note", "backup"):  # said otherwise: what broke off, and what is in its place already
         wanted, found = (
             {key: value for key, value in one.items() if key not in ("said", "ledger")} for one in (wanted, found)
         )

@@ -62,6 +62,7 @@ class ArchiveWriter:
             elif name == "state.db":
                 with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
                     copy_database(db, self._scratch / name)
+                _end_backups(self._scratch / name)
                 self._add(f"home/{name}", self._scratch / name)
             elif is_part(name) and os.path.realpath(path) != os.path.realpath(workspace):
                 self._add_tree(f"home/{name}", Path(os.path.realpath(path)) if path.is_file() else path)
@@ -108,6 +109,13 @@ class ArchiveWriter:
             self.files, self.size = self.files + 1, self.size + member.size
         else:
             self.left_out.append(f"{name} ({_kind(found.st_mode)})")
+
+
+def _end_backups(copy: Path) -> None:
+    """End the command that this backup is, so that what is restored doesn't give it again."""
+    with closing(sqlite3.connect(copy)) as db, db, suppress(sqlite3.OperationalError):  # of an older format
+        is_it = "ltrim(json_extract(body, '$.text')) LIKE '/backup%'"
+        db.execute(f"UPDATE inbox SET state = 'done' WHERE state <> 'done' AND {is_it}")
 
 
 def _inner_target(link: Path, root: Path) -> str:

@@ -55,11 +55,11 @@ def backup(
         )
     if not file.parent.is_dir():
         raise StoreError(f"no backup was made: there is no folder {file.parent}.")
+    remove_drafts([file.parent])
     if os.path.lexists(file):
         raise StoreError(f"{file} exists and is left as it is: give a new name, such as nanoclaw-{_today()}.tar.gz")
     skip = frozenset(Path(os.path.realpath(path)) for path in derived)
     try:
-        remove_drafts([file.parent])
         with draft_folder(file.parent) as scratch, drafted(file) as draft:
             with tarfile.open(draft, "w:gz", compresslevel=6, encoding="utf-8", errors="surrogateescape") as archive:
                 made = ArchiveWriter(archive, scratch, skip)

@@ -26,6 +26,7 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.backup.archive import FORMAT
+from nanoclaw.plugins.backup.backup import restore
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 from tests.program import REPOSITORY, running
@@ -428,6 +429,18 @@ async def test_an_owner_makes_one_in_a_chat_without_what_plugins_can_make_anew(t
         names = archive.getnames()
     assert "home/state.db" in names
     assert "home/diary.cache" not in names
+
+
+async def test_what_is_restored_from_a_backup_of_a_chat_does_not_make_that_backup_again(tmp_path: Path) -> None:
+    file = tmp_path / "all.tar.gz"
+    async with running(tmp_path / "home", plugins=["backup"]) as program:
+        await program.ask(f"/backup {file}")
+    restore(file, tmp_path / "home", lambda home: tmp_path / "home" / "workspace")
+    file.unlink()
+    async with running(tmp_path / "home", plugins=["backup"]) as program:
+        await program.app.conversations.idle()
+        assert program.rows("SELECT state FROM inbox") == [("done",)]
+    assert not file.exists()
 
 
 # -- a kill
