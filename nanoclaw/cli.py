@@ -31,7 +31,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 CHAT = {"command": "chat", "without_config": False, "version": False, "model": "", "files": [], "without": []}
-"""What a common line does not say."""
+"""Things that a common line does not say."""
 
 
 def _options(argv: Sequence[str]) -> Any:

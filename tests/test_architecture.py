@@ -7,6 +7,7 @@ taken out there, never put in.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -171,7 +172,7 @@ def _within(module: str, owner: str) -> bool:
 
 
 def figures(package: Path) -> list[str]:
-    """What is larger, or stands oftener, than the house allows."""
+    """Names of what is larger, or stands oftener, than the house allows."""
     found, classes = list[str](), defaultdict[str, set[str]](set)
     for path in sorted(package.rglob("*.py")):
         name, text = str(path.relative_to(package)), path.read_text(encoding="utf-8")
@@ -179,6 +180,8 @@ def figures(package: Path) -> list[str]:
             found.append(f"large core file: {name}")
         if name != "core/profiles.py" and any(f'role {sign} "guest"' in text for sign in ("==", "!=", "is")):
             found.append(f"decides about guests: {name}")
+        for begun in re.findall(r'"""((?:What|Whether|Where|Which|How)\b.{0,30})', text):
+            found.append(f"docstring that begins with no verb or noun: {name}: {begun}")
         for one in ast.walk(ast.parse(text)):
             if isinstance(one, ast.ClassDef):
                 if not one.name.startswith("_"):
@@ -190,7 +193,7 @@ def figures(package: Path) -> list[str]:
 
 
 def _too_many(one: ast.ClassDef) -> Iterator[str]:
-    """What a class is made of, where that is more than anybody can hold in the head."""
+    """Parts of a class, where they are more than anybody can hold in the head."""
     made = [part for part in one.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
     if made:
         arguments = made[0].args

@@ -1,4 +1,4 @@
-"""What is missing for a configured chat app is said before anything is served."""
+"""A setting that a configured chat app lacks is named before anything is served."""
 
 from __future__ import annotations
 

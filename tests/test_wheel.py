@@ -1,4 +1,4 @@
-"""What an installed nanoclaw has with it."""
+"""Files that an installed nanoclaw has with it."""
 
 from __future__ import annotations
 

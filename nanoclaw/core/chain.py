@@ -302,7 +302,7 @@ def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
 
 
 def _checked(given: T, kinds: Kinds) -> T:
-    """What a hook gave, where it is nothing or of these kinds. Raises TypeError."""
+    """The answer of a hook, which must be None or of these kinds. Raises TypeError."""
     if given is None or isinstance(given, kinds):
         return given
     if isinstance(given, Coroutine):

@@ -106,7 +106,7 @@ class Shrink:
         self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
 
     async def __call__(self, error: ContextTooLong | None = None) -> bool:
-        """Make room if a request would be too long, or was with this `error`. Whether it became shorter."""
+        """Make room if a request would be too long, or was with this `error`. True: it became shorter."""
         window = self._learn(error, self._session.history) if error else self._window
         if window is None:
             return False

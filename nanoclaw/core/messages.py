@@ -54,7 +54,7 @@ class ToolCall(NamedTuple):
 
 
 Reach = Literal["none", "workspace", "outside"]
-"""How far a tool reaches: it changes nothing, only files of the workspace (which can be looked at again), or more."""
+"""The reach of a tool: it changes nothing, only files of the workspace (which can be looked at again), or more."""
 
 
 class CheckedCall(NamedTuple):

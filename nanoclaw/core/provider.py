@@ -64,7 +64,7 @@ class Provider(Protocol):
 
 
 class HistoryMemo:
-    """What follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so each is
+    """Keeps what follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so each is
     worked on once; all goes when the conversation leaves memory."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class ChatForm:
         return other
 
     def of(self, history: Sequence[Message], position: int) -> list[dict[str, Any]]:
-        """What stands for the message at that position, after all before it."""
+        """The wire form of the message at that position, after all before it."""
         messages: list[dict[str, Any]] = []
         for message in self._legal.of(history, position):
             if not isinstance(message, ToolResult):
@@ -142,7 +142,7 @@ class ChatForm:
         return messages
 
     def end(self) -> list[dict[str, Any]]:
-        """What is still to stand at the end of a request: an answer there would be taken for a begun one."""
+        """Messages still missing at the end of a request: an answer there would be taken for a begun one."""
         if self._shown or self._last_role in ("user", "tool"):
             return self._pictures()
         return [{"role": "user", "content": GO_ON}]
@@ -212,7 +212,7 @@ class LegalForm:
         return other
 
     def of(self, history: Sequence[Message], position: int) -> list[Message]:
-        """What stands for the message at that position, after all before it."""
+        """The wire form of the message at that position, after all before it."""
         message, legal = history[position], list[Message]()
         match message:
             case UserMessage():

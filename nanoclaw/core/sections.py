@@ -30,7 +30,7 @@ FILES: dict[Mode, tuple[str, ...]] = {
     "guest": ("SOUL.md", "IDENTITY.md"),
     "none": (),
 }
-"""Which bootstrap files a mode reads."""
+"""The bootstrap files of each mode."""
 
 
 def identity(root: Path, mode: Mode, has_tools: bool) -> Section:

@@ -107,7 +107,7 @@ def member(number: int, user: str, membership: str = "join", **more: Any) -> dic
 
 
 def room(*events: Any, limited: bool = False, state: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """What a sync tells of a room in which the assistant and Anna are."""
+    """The part of a sync about a room in which the assistant and Anna are."""
     people = (member(1, BOT), member(2, ANNA, displayname="Anna"))
     timeline = {"events": list(events), "limited": limited, "prev_batch": "p1"}
     return {"rooms": {"join": {ROOM: {"state": {"events": [*people, *state]}, "timeline": timeline}}}}

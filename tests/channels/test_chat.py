@@ -1,4 +1,4 @@
-"""What the terminal awaits, without a terminal."""
+"""Answers that the terminal awaits, without a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is understood of mails: whose words they are, who wrote them, what a server says of their parts."""
+"""Reading mails: whose words they are, who wrote them, what a server says of their parts."""
 
 from __future__ import annotations
 

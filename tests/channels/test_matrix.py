@@ -1,4 +1,4 @@
-"""What events on Matrix say, how answers are written, and the keys that sign a device: without a server."""
+"""Texts of events on Matrix, how answers are written, and the keys that sign a device: without a server."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ SEEDS = Seeds(bytes(range(32)), bytes(range(32, 64)), bytes(range(64, 96)))
 
 
 class KeyServer:
-    """What a homeserver answers to requests about keys; it wants the password when keys are uploaded."""
+    """Answers of a homeserver to requests about keys; it wants the password when keys are uploaded."""
 
     def __init__(self, password: str = "right", master: str = "") -> None:
         self.password, self.uploads = password, list[tuple[str, dict[str, Any]]]()

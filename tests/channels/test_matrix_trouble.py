@@ -62,7 +62,7 @@ async def running(
 
 
 async def heard(server: Homeserver, folder: Path) -> list[Inbound]:
-    """What is delivered until there is no more news."""
+    """Messages that are delivered until there is no more news."""
     said: list[Inbound] = []
 
     async def note(inbound: Inbound) -> None:

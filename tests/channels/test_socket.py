@@ -249,7 +249,7 @@ async def asking(here: Place, text: str) -> tuple[asyncio.StreamReader, asyncio.
 
 
 async def printed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """What it prints, and its exit status; it confirms what it is asked to."""
+    """Its output, and its exit status; it confirms what it is asked to."""
     out = ""
     async for line in reader:
         frame = json.loads(line)

@@ -1,4 +1,4 @@
-"""What comes from Telegram, through a server that checks every request: each message once, and nothing breaks it."""
+"""Messages from Telegram, through a server that checks every request: each message once, and nothing breaks it."""
 
 from __future__ import annotations
 

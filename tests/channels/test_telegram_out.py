@@ -1,4 +1,4 @@
-"""What goes out to Telegram, through a server that checks every request and shows what a person would see."""
+"""Messages to Telegram, through a server that checks every request and shows what a person would see."""
 
 from __future__ import annotations
 

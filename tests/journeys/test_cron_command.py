@@ -69,7 +69,7 @@ def test_the_next_times_of_an_expression_and_of_a_job(home: Home) -> None:
 
 
 def kept(home: Home) -> dict[str, list[Any]]:
-    """What a home holds of jobs, of what they said, and of what it cost."""
+    """Rows that a home holds of jobs, of what they said, and of what it cost."""
     with closing(sqlite3.connect(home.root / "state.db")) as db:
         return {
             table: db.execute(f"SELECT * FROM {table}").fetchall()

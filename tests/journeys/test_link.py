@@ -22,7 +22,7 @@ PEOPLE = "SELECT channel, sender, role, name FROM people ORDER BY id"
 
 
 async def shows(process: Running, pattern: str) -> re.Match[str]:
-    """What matches it, once it is there; the server beside it runs on in this thread."""
+    """The match, once it is there; the server beside it runs on in this thread."""
     return await asyncio.to_thread(process.match, pattern)
 
 

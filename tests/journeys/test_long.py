@@ -65,7 +65,7 @@ def talked(home: Home, times: int) -> Home:
 
 
 def stored(home: Home) -> list[Message]:
-    """What the model would be sent."""
+    """The request that the model would be sent."""
     store = Store(home.root / "state.db", read_only=True)
     try:
         return Sessions(Transactions(store, lambda: NOON)).of(MAIN).history

@@ -20,7 +20,7 @@ NEEDS_UNDO = pytest.mark.skipif("undo" not in BUILT_IN, reason="receipts are of 
 
 
 async def heard(home: Clockwork, dial: Dial, text: str, quoted: str = "") -> str:
-    """What is answered at once to what the person says."""
+    """The answer that comes at once to what the person says."""
     await home.program.say(text, quoted=quoted)
     await dial.settle()
     return "\n".join(home.sent())

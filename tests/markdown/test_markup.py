@@ -29,7 +29,7 @@ EMPHASIS = {"bold", "italic", "strikethrough"}
 
 
 def covered(text: str, entity: dict[str, Any]) -> str:
-    """What an entity stands on; fails where it cuts a character in two."""
+    """The text of an entity; fails where it cuts a character in two."""
     units = text.encode("utf-16-le")
     return units[2 * entity["offset"] : 2 * (entity["offset"] + entity["length"])].decode("utf-16-le")
 

@@ -21,7 +21,7 @@ from tests.providers.conftest import Heard, Waits, request
 
 
 def wire(provider: Any) -> tuple[str, str]:
-    """Where a provider sends its requests, and the model's name there."""
+    """The address of a provider's requests, and the model's name there."""
     return provider._client.endpoint.url, provider._wire_model
 
 

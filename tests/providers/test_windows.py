@@ -1,4 +1,4 @@
-"""How long a conversation may be: what a table, a server or a refusal says, and servers that say nothing."""
+"""Lengths that a conversation may have: what a table, a server or a refusal says, and servers that say nothing."""
 
 from __future__ import annotations
 

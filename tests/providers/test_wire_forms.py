@@ -75,7 +75,7 @@ Form = Callable[[ModelRequest], list[dict[str, Any]]]
 
 
 def chat(name: str, **changes: Any) -> Form:
-    """What stands in the body that the provider of this name would send."""
+    """The body that the provider of this name would send."""
     provider = provider_for(name, "", "key")
     assert isinstance(provider, OpenAICompatible)
     dialect: Dialect = provider._dialect._replace(**changes)

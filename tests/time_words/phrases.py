@@ -18,7 +18,7 @@ MOMENTS = {
     "Australia/Lord_Howe": ("2026-11-20", "2026-10-03", "2027-04-03"),
     "Asia/Shanghai": ("2026-11-22", "2026-12-31", "2027-02-05"),
 }
-"""Where and on which day at 10:00 each phrase is said: an ordinary day, and the days before the clocks change."""
+"""Zones and days on which each phrase is said at 10:00: an ordinary day, and the days before the clocks change."""
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

@@ -43,7 +43,7 @@ NOW = at("2026-11-18T10:00")
 
 
 def said(words: str, now: datetime = NOW, zone: str = BERLIN) -> str:
-    """What a person would read back."""
+    """The words that a person would read back."""
     match read(words, now, zone):
         case At() as reading:
             return in_words(reading.when, now, zone)
@@ -476,7 +476,7 @@ def test_the_example_of_the_readme_runs() -> None:
 
 
 def meaning(words: str) -> Result | None:
-    """What is set without a question, or None."""
+    """The time that is set without a question, or None."""
     try:
         heard = read(words, NOW, BERLIN)
     except TimeWordsError:

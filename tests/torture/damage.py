@@ -178,7 +178,7 @@ def broken(place: Path, home: Home, seed: int) -> Iterator[str]:
 
 
 async def _used(home: Path) -> tuple[list[str], dict[str, set[int]]]:
-    """What goes wrong in an hour of the program in that home, and the rows that it began with."""
+    """Faults in an hour of the program in that home, and the rows that it began with."""
     wrong = []
     async with _awake(home) as program:
         has = _rows(program.app.store.db)

@@ -133,7 +133,7 @@ def _is_about(asked: str, answer: str, effects: Collection[Effect], said_before:
 
 
 def _forms(text: str) -> set[str]:
-    """What words have in common with their other forms; not those that all such texts have."""
+    """Beginnings that words have in common with their other forms; not those that all such texts have."""
     words = {word for word in _tokens(text) if not re.fullmatch(_OF_ALL, word)}
     return {word[:5] if word.isascii() or len(word) > 3 else word for word in words}
 

@@ -81,7 +81,7 @@ RESULT = (
     r"|sin (?:problemas"
     r"|errores)|passano|passaram|superat\w)\b|通过|成功"
 )
-"""What came of a run."""
+"""Results of a run."""
 
 CJK_DONE = r"已|好了|完成|成功|加上了|[^不没]了[。！!]?$|(?:し|き|み|り)ました|完了"
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
+from nanoclaw.first_of import first_of
 from nanoclaw.plugins.heartbeat import tables
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
 from nanoclaw.plugins.heartbeat.probe import Probe
@@ -96,13 +97,7 @@ class Beats:
             left = (due.astimezone(UTC) - now.astimezone(UTC)).total_seconds() if due else LONGEST_SLEEP
             if left <= 0:
                 return
-            sleeping = asyncio.ensure_future(self.sleep(min(left, LONGEST_SLEEP)))
-            news = asyncio.ensure_future(self._news.wait())
-            try:
-                await asyncio.wait([sleeping, news], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                news.cancel()
+            await first_of(self.sleep(min(left, LONGEST_SLEEP)), self._news.wait())
             self._news.clear()
 
     def following(self, now: datetime) -> datetime | None:
@@ -254,7 +249,7 @@ class Beats:
         """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError when its
         model gave no answer."""
         self.is_awaited = True
-        self._core.router.resume(lambda address: address.channel == CHANNEL)  # one that an earlier process left
+        self._core.router.resume(_is_beats)  # one that an earlier process left
         await self._core.conversations.idle()
         beat = await self.beat()
         await self._core.conversations.idle()
@@ -273,6 +268,10 @@ class Beats:
             tokens = await inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
             size = f" (about {tokens:,} tokens, tools included)"
         return f"{table(found)}\n\nThe model would be asked{size}:\n\n{text}"
+
+
+def _is_beats(address: Address) -> bool:
+    return address.channel == CHANNEL
 
 
 def _outcome(beat: Beat, told: str, waiting: Sequence[Alert]) -> str:

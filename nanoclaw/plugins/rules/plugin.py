@@ -141,7 +141,7 @@ class Rules(Plugin):
         return Reply(f"Pinned as rule {len(known) + 1}, {pin.how}.", data, partial(self._add, pin=pin))
 
     async def _forbids(self, rule: str) -> list[Forbidden]:
-        """What a rule forbids; where no model answers, only what is quoted or a tool's name counts."""
+        """The calls that a rule forbids; where no model answers, only what is quoted or a tool's name counts."""
         found = await self._ask(rule)
         return from_quotes(rule, self._rules.tools()) if found is None else found
 

@@ -413,7 +413,7 @@ def _occurrence(row: Any) -> Occurrence:
 
 
 def _going_on(target: Address | None) -> tuple[str, tuple[str, ...]]:
-    """Which jobs are not over, and the values of that condition."""
+    """The condition for jobs that are not over, and its values."""
     where = "state IN ('active', 'paused')"
     return (f"{where} AND channel = ? AND chat = ?", (target.channel, target.chat)) if target else (where, ())
 

@@ -12,6 +12,7 @@ from nanoclaw import time_words
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.first_of import first_of
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule import reminders, tasks
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs
@@ -102,13 +103,7 @@ class JobLoop:
         seconds = LONGEST_SLEEP
         if due := self._jobs.next_wake(now):
             seconds = max(0.0, min(seconds, (due - self._host.now()).total_seconds()))
-        sleeping = asyncio.ensure_future(self.sleep(seconds))
-        news = asyncio.ensure_future(self._news.wait())
-        try:
-            await asyncio.wait([sleeping, news], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            news.cancel()
+        await first_of(self.sleep(seconds), self._news.wait())
 
     async def tick(self, now: datetime) -> None:
         """Fire all that is due. What fails is logged and tried again at the next tick."""

@@ -86,7 +86,7 @@ def length(text: str) -> timedelta | None:
 
 
 class Answered(NamedTuple):
-    """What is said to somebody who answered a reminder, and the jobs that do not come again."""
+    """A reply to somebody who answered a reminder, and the jobs that do not come again."""
 
     text: str
     stopped: tuple[Job, ...] = ()

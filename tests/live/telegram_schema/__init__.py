@@ -15,12 +15,12 @@ _KINDS: dict[str, Any] = {"string": str, "array": list, "object": dict, "boolean
 
 
 def wrong_parameters(method: str, parameters: dict[str, Any]) -> str:
-    """What is wrong with the parameters of a call, or ""."""
+    """The fault in the parameters of a call, or ""."""
     return _wrong(parameters, _API["methods"][method]["parameters"], method)
 
 
 def wrong_answer(method: str, answer: Any) -> str:
-    """What is wrong with what a method answers, or ""."""
+    """The fault in what a method answers, or ""."""
     return _wrong(answer, _API["methods"][method]["answer"], method)
 
 
