@@ -64,8 +64,8 @@ class Provider(Protocol):
 
 
 class HistoryMemo:
-    """Keeps what follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so each is
-    worked on once; all goes when the conversation leaves memory."""
+    """Keeps what follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so
+    each is worked on once; all goes when the conversation leaves memory."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[object, tuple[object, ...], Any]] = {}

@@ -1,4 +1,4 @@
-"""Checks by which each provider refuses a conversation, written from its own words: documentation, and the texts of its 400s.
+"""Checks by which each provider refuses a conversation, written from its own words: documentation, texts of its 400s.
 
 Each function takes the messages of a request as they stand in its body and raises AssertionError naming the rule.
 """
