@@ -67,9 +67,8 @@ class Plain:
 
     async def run(self, deliver: Deliver) -> None:
         """Hand the message in and return when its answer is out; `reason` then says how the turn ended."""
-        message = UserMessage(self._question.text, self._clock())
         try:
-            await deliver(Inbound(self._address, "owner", self.id, message, self._question.attachments))
+            await deliver(self.question)
             await self._over.wait()
         finally:
             self._stop_giving_up()
@@ -83,6 +82,11 @@ class Plain:
     def is_answered(self) -> bool:
         """True when there is an answer, and nothing that belongs to it was left out."""
         return self.reason == "answered" and not self._lacks_something
+
+    @property
+    def question(self) -> Inbound:
+        message = UserMessage(self._question.text, self._clock())
+        return Inbound(self._address, "owner", self.id, message, self._question.attachments, role="owner")
 
     @property
     def write_error(self) -> str:

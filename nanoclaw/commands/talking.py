@@ -22,6 +22,7 @@ from nanoclaw.core.messages import Address, Attachment, Outbound
 if TYPE_CHECKING:
     import argparse
 
+    from nanoclaw.channels.plain import Plain
     from nanoclaw.channels.socket.terminals import Terminals
     from nanoclaw.channels.terminal.chat import Terminal
     from nanoclaw.channels.terminal.relay import Relay
@@ -64,8 +65,6 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     async def answer() -> int:
         command = parse(text)
         model, lack = await _model(config, options.model)
-        if lack and not command:  # most commands need none
-            raise ConfigError(lack)
         channel = Plain(
             OneQuestion(text, options.session, files, options.json),
             clock(config.person.timezone, config.environment),
@@ -75,8 +74,8 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             if command and command[0] != "stop":
                 found = app.commands.find(command[0])
                 channel.takes_up = found is not None and found.waits
-            if options.message is not None and not command:
-                app.check_model(Address("terminal", options.session))
+            elif lack or options.message is not None:
+                _check(app, channel, lack)
             await app.run()
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")
@@ -86,6 +85,18 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
 
     return there_or_here(config, "answer", ask, answer, session=options.session, model=options.model)
+
+
+def _check(app: App, channel: Plain, lack: str) -> None:
+    """Raises ConfigError when no model can be asked, `lack` says why, and the question needs one."""
+    try:
+        if lack:
+            raise ConfigError(lack)
+        app.check_model(channel.question.address)
+    except ConfigError:
+        if not app.router.is_for_code(channel.question):
+            raise
+        channel.takes_up = False
 
 
 async def _model(config: Config, wanted: str = "") -> tuple[str, str]:

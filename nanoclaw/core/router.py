@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from nanoclaw.core.actors import Actors
@@ -35,6 +36,10 @@ class _Taken(NamedTuple):
     row: int
     inbound: Inbound
     said: str | None = None
+
+
+class _Tried(Exception):
+    """Takes back what a plugin's answer wrote."""
 
 
 class Router:
@@ -87,6 +92,15 @@ class Router:
             self._stop(Accepted(taken.row, inbound))
         elif not (inbound.is_edit and not is_stop(inbound.message.text)):
             self._hand_over(taken.row, inbound)
+
+    def is_for_code(self, inbound: Inbound) -> bool:
+        """True for a message that a plugin answers by itself. Nothing is kept of this try."""
+        with suppress(_Tried), self._transactions.open() as tx:
+            _, said = self._chain.on_message(inbound, tx)
+            if isinstance(said, Reply):
+                raise _Tried
+            return False
+        return True
 
     async def keep(self, inbound: Inbound) -> None:
         """Take a message in and leave it to the next start: it goes no further than the plugins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from re import Pattern
 
 from nanoclaw.time_words.cron import check as check_cron
 from nanoclaw.time_words.cron import zone_named
@@ -27,7 +28,9 @@ __all__ = [
     "distance",
     "in_words",
     "late",
+    "mentions",
     "read",
+    "read_known",
     "repeat_in_words",
     "split",
     "upcoming",
@@ -35,14 +38,15 @@ __all__ = [
 ]
 
 
-def read(words: str, now: datetime, zone: str | tzinfo) -> Result:
-    """The meaning of words for a time, said at `now` by a person in `zone`; Unclear holds the question to ask.
+def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result:
+    """The meaning of words for a time, said at `now` by a person in `zone`; Unclear holds the question to ask. In a
+    `language` only what they mean there counts, if it has them.
 
     Raises TimeWordsError, with a sentence for the person, for the past and for what is no time.
     """
     from nanoclaw.time_words import evaluate  # with the words of eight languages
 
-    return evaluate.read(words, now, zone)
+    return evaluate.read(words, now, zone, language)
 
 
 def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
@@ -55,8 +59,26 @@ def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
     return evaluate.agree(reading, iso, now, zone)
 
 
-def split(said: str, now: datetime, zone: str | tzinfo) -> list[str]:
-    """The words for the time and the text of "tomorrow at 9 to call Anna"; [] where they cannot be told apart."""
+def read_known(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result | None:
+    """The same for the words of our eight languages; None for any others, and for what can never be."""
+    from nanoclaw.time_words import evaluate
+
+    return evaluate.read_known(words, now, zone, language)
+
+
+def split(said: str, now: datetime, zone: str | tzinfo, to: Pattern[str] | None = None) -> list[str]:
+    """The words for the time and the text of "tomorrow at 9 to call Anna"; [] where they cannot be told apart.
+
+    `to` finds the words that lead to the text, English ones without it; the time is then looked for among the words
+    of our languages alone.
+    """
     from nanoclaw.time_words import splitter
 
-    return splitter.split(said, now, zone)
+    return splitter.split(said, now, zone, to)
+
+
+def mentions(text: str, now: datetime, zone: str | tzinfo) -> bool:
+    """True for a text with words in it that are a whole time, such as "call Anna and at 6 leave"."""
+    from nanoclaw.time_words import splitter
+
+    return splitter.mentions(text, now, zone)

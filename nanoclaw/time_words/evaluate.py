@@ -26,14 +26,15 @@ EARLY = 6
 """Bare hours before this one are of the night or of the afternoon, which only the person knows."""
 
 
-def read(words: str, now: datetime, zone: str | tzinfo) -> Result:
+def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result:
     """Evaluate words about a time, said at `now` by a person in `zone`.
 
     Raises TimeWordsError, with a sentence for the person, for the past, for intervals under a minute, and for words
     that name no time. Where people differ it asks: "next friday" unless it is in the coming week anyway, 03/04/2026,
     "tomorrow" between midnight and four, hours from one to five without a word for the part of the day. A bare hour
     without a day, such as "at 7", is the next time that a clock's face shows it. A time that the clocks skip becomes
-    the first moment after, one that they repeat the first of both.
+    the first moment after, one that they repeat the first of both. In a `language` only what they mean there counts,
+    if it has them.
     """
     now = now.astimezone(cron.zone_named(zone))
     if len(words) > LONGEST:
@@ -46,14 +47,14 @@ def read(words: str, now: datetime, zone: str | tzinfo) -> Result:
         return Cron(" ".join(words.split()), zone)
     if found := _ISO.fullmatch(text):
         return _from_iso(found, now)
-    result = _in_any_language(text, now, zone)
+    result = _in_any_language(text, now, zone, language)
     return from_dateparser(words, text, now, result) if isinstance(result, str) else result
 
 
-def read_known(words: str, now: datetime, zone: str | tzinfo) -> Result | None:
+def read_known(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result | None:
     """The same for words that the parser knows; None for any others, and for what can never be."""
     try:
-        found = _in_any_language(folded(words), now, zone)
+        found = _in_any_language(folded(words), now, zone, language)
     except TimeWordsError:
         return None
     return None if isinstance(found, str) else found
@@ -77,8 +78,9 @@ def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
     return f"The words say {in_words(mine, now, zone)}; the date given is {in_words(other, now, zone)}. Which one?"
 
 
-def _in_any_language(text: str, now: datetime, zone: str | tzinfo) -> Result | str:
-    """Evaluate a folded phrase in the languages that have all of its words; the strange word, if none has.
+def _in_any_language(text: str, now: datetime, zone: str | tzinfo, first: str = "") -> Result | str:
+    """Evaluate a folded phrase in the languages that have all of its words, in the first alone if that one has them;
+    the strange word, if none has.
 
     Raises TimeWordsError for the past and for intervals under a minute.
     """
@@ -86,15 +88,19 @@ def _in_any_language(text: str, now: datetime, zone: str | tzinfo) -> Result | s
     results: list[Result] = []
     refusals: list[TimeWordsError] = []
     strange: list[str] = []
-    for language in LANGUAGES:
+    for language in (first, *LANGUAGES) if first else LANGUAGES:
         try:
             result = _Evaluation(parse(tokenize(text, language, zones)), now, zone).result()
             if result not in results:
                 results.append(result)
+            if language == first:
+                break
         except UnknownWord as error:
             strange.append(str(error))
         except TimeWordsError as error:
             refusals.append(error)
+            if language == first:
+                break
         except OverflowError:
             refusals.append(TimeWordsError("That is too far away. Name a date before the year 9999."))
     if results:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
 from nanoclaw.time_words.errors import TimeWordsError
@@ -23,27 +23,32 @@ _ZONE = re.compile(
 _ZONE_AT_END = re.compile(r"\s(?:[ECMP][SD]?T|UTC|GMT|BST|CES?T|MES?Z)\W*$")
 
 
-def split(said: str, now: datetime, zone: str | tzinfo) -> list[str]:
+def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | None = None) -> list[str]:
     """The words for the time and the text of "tomorrow at 9 to call Anna", "to call Anna tomorrow at 9" or
     "0 9 * * 1-5 look at my mail"; [] where they cannot be told apart, or words of the text may belong to the time."""
+    is_known, to = to is not None, to or _TO
 
     def heard(phrase: str) -> Result | None:
+        if phrase.isdecimal():  # "chapter 7"
+            return None
+        if is_known:
+            return read_known(phrase, now, zone)
         try:
-            return None if phrase.isdecimal() else read(phrase, now, zone)  # "chapter 7"
+            return read(phrase, now, zone)
         except TimeWordsError:
             return None
 
     def is_sure(phrase: str) -> bool:
         return not isinstance(heard(phrase), Unclear | None)
 
-    if text_first := _TO.match(said):
+    if text_first := to.match(said):
         tail = said[text_first.end() :].split()
         for at in range(1, len(tail)):
             if heard(when := " ".join(tail[at:])):
                 leads_on = leading_kinds(tail[at - 1 : at], _languages(when))  # "to read for 20 minutes"
                 return [] if leads_on else [when, " ".join(tail[:at])]
         return []
-    for found in _TO.finditer(said):
+    for found in to.finditer(said):
         when, text = said[: found.start()].strip(), said[found.end() :].strip()
         if (reading := heard(when)) and not _goes_on(when, text):  # "monday to friday at 9"
             return [] if _is_said_at_the_end(when, text, reading, now, zone) else [when, text]
@@ -61,7 +66,42 @@ def split(said: str, now: datetime, zone: str | tzinfo) -> list[str]:
         if heard(said) or _goes_on(when, text) or _is_said_at_the_end(when, text, reading, now, zone):
             return []
         return [when, text]
+    if said and not spaces:
+        return _unspaced(said, heard)
     return []
+
+
+def mentions(text: str, now: datetime, zone: str | tzinfo) -> bool:
+    """True for a text with words in it that are a whole time."""
+    is_unspaced = _is_unspaced(text)
+    words, gap, fewest = (list(text), "", 2) if is_unspaced else (text.split(), " ", 1)
+    for start, first in enumerate(words):
+        if not (re.search(r"\d", first) or leading_kinds(words[start:], LANGUAGES)):
+            continue
+        for end in range(start + fewest, min(len(words), start + WORDS_OF_A_TIME) + 1):
+            phrase = gap.join(words[start:end]).strip(",.;:!?()")
+            if end - start == 1 and not (is_unspaced or re.search(r"\d", phrase)):
+                continue  # "the Friday meeting"
+            if not _is_number(phrase) and isinstance(read_known(phrase, now, zone), At | Every | Cron):
+                return True
+    return False
+
+
+def _unspaced(said: str, heard: Callable[[str], Result | None]) -> list[str]:
+    """The longest beginning that is a time, and the rest, where words stand without spaces."""
+    if not _is_unspaced(said):
+        return []
+    longest = 0
+    for end in range(min(len(said) - 1, 2 * WORDS_OF_A_TIME), 1, -1):
+        if reading := heard(when := said[:end]):
+            longest = longest or end
+            if not isinstance(reading, Unclear) and (end == longest or when.endswith("に")):
+                return [when, said[end:]]
+    return []
+
+
+def _is_unspaced(text: str) -> bool:
+    return bool(re.search("[\u3040-\u30ff\u4e00-\u9fff]", text))
 
 
 def _is_number(word: str) -> bool:

@@ -6,9 +6,10 @@ import re
 from dataclasses import replace
 
 from nanoclaw.core.errors import ScheduleError
-from nanoclaw.core.messages import Address, Effect
+from nanoclaw.core.messages import Address, Effect, Inbound
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.plugins.schedule.job_service import NO_TEXT, JobRequest, JobService, creator
+from nanoclaw.plugins.schedule.requests import Asked
 from nanoclaw.plugins.schedule.tables import EVERYWHERE, REMOVED
 
 
@@ -20,6 +21,23 @@ class JobCommands:
 
     def remind(self, said: Said, tx: Tx) -> str:
         return self._add(said, said.argument, "/remind tomorrow at 9: call Anna", tx)
+
+    def asked(self, inbound: Inbound, asked: Asked, tx: Tx) -> str:
+        """Set a reminder that was asked for in the person's own words; the sentence for them in every case."""
+        is_guest = inbound.is_group or inbound.role != "owner"
+        said = Said(
+            asked.text,
+            inbound.conversation or inbound.address,
+            inbound.address,
+            inbound.sender,
+            "guest" if is_guest else "owner",
+            inbound.profile or ("guest" if is_guest else "person"),
+            inbound.is_group,
+        )
+        try:
+            return self._made(said, JobRequest(asked.when, asked.text, language=asked.language), said.address, tx)
+        except ScheduleError as error:
+            return str(error)
 
     def jobs(self, said: Said, tx: Tx) -> Reply:
         service = self._of(said)
@@ -69,9 +87,12 @@ class JobCommands:
             raise ScheduleError(f"Put {found[1]} before the time: all after the colon is the text. Nothing was set.")
         if not asked.nag and (nag := _NAG_AT_END.search(text)):
             asked, text = replace(asked, nag=nag[1]), text[: nag.start()].strip()
+        return self._made(said, replace(asked, when=when, text=text), target, tx)
+
+    def _made(self, said: Said, asked: JobRequest, target: Address, tx: Tx) -> str:
         maker = creator(self._host, said.address, said.sender)
-        made, told = service.add(tx, replace(asked, when=when, text=text), target, maker)
-        effect = Effect("/cron", "job", f"job {made.id}", f"set {service.in_short(made)}")
+        made, told = self._of(said).add(tx, asked, target, maker)
+        effect = Effect("/cron", "job", f"job {made.id}", f"set {self._service.in_short(made)}")
         self.record(tx, effect, said.conversation)
         return told
 

@@ -40,7 +40,7 @@ NO_TEXT = "There is no text: say what the reminder is to say, or the task to do.
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """A job that somebody wants. `at` is a model's own reading of the words, as an ISO time; `nag` such as "10m x6";
-    `zone` '' is the person's."""
+    `zone` '' is the person's; `language` '' is any."""
 
     when: str
     text: str
@@ -49,6 +49,7 @@ class JobRequest:
     on_miss: OnMiss = "once"
     nag: str = ""
     zone: str = ""
+    language: str = ""
     may_schedule: bool = False
 
 
@@ -76,7 +77,7 @@ class JobService:
         zone, now = asked.zone or self.zone, self._host.now()
         with time_refusals():
             time_words.zone_named(zone)
-            heard = time_words.read(asked.when, now, zone)
+            heard = time_words.read(asked.when, now, zone, asked.language)
             if isinstance(heard, time_words.Unclear):
                 raise ScheduleError(f"Nothing was set yet. {heard.question}")
             if asked.at and (question := time_words.agree(heard, asked.at, now, zone)):

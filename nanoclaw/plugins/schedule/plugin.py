@@ -10,6 +10,7 @@ from nanoclaw.core.messages import Address, Effect, Inbound, Outbound
 from nanoclaw.core.plugin import (
     EVERYBODY,
     Command,
+    Draft,
     Ended,
     Finding,
     Host,
@@ -127,9 +128,18 @@ class Schedule(Plugin):
         self._loop.changed()
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
-        begins = inbound.message.text.strip()[:6].lower()
-        if inbound.message.origin != "person" or not inbound.role or not begins.startswith(("done", "snooze", "stop")):
+        if inbound.message.origin != "person" or not inbound.role:
             return None
+        if inbound.message.text.strip()[:6].lower().startswith(("done", "snooze", "stop")):
+            return self._answered(inbound, tx)
+        from nanoclaw.plugins.schedule import requests
+
+        if not requests.may_ask(inbound):
+            return None
+        asked = requests.read(inbound.message.text, self._host.now(), self.public.zone)
+        return Reply(self._said.asked(inbound, asked, tx)) if isinstance(asked, requests.Asked) else None
+
+    def _answered(self, inbound: Inbound, tx: Tx) -> Reply | None:
         from nanoclaw.plugins.schedule.reminders import answer
 
         said = answer(inbound, tx, self._jobs, self._host.now())
@@ -140,6 +150,15 @@ class Schedule(Plugin):
             self._said.record(tx, effect, inbound.conversation or inbound.address)
         tx.after(self._loop.changed)
         return Reply(said.text)
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """Tell the model what was understood of a request for a reminder that leaves something open."""
+        from nanoclaw.plugins.schedule import requests
+
+        if draft.inbound is None or not requests.may_ask(draft.inbound):
+            return None
+        remark = requests.read(draft.message.text, self._host.now(), self.public.zone)
+        return draft._replace(remarks=(*draft.remarks, remark)) if isinstance(remark, str) else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if turn.address.channel not in (CHANNEL, REHEARSAL):

@@ -1,0 +1,246 @@
+"""Requests for reminders in a person's own words: those that leave nothing open are set by code, before any model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.core.messages import Inbound
+
+LONGEST = 240
+"""Characters; whoever writes more wants more than a reminder."""
+
+_STEMS = {
+    "en": "remi remn remo reme remai rmi wake timer alarm forget ping~me alert~me notify~me tell~me nudge~me buzz~me",
+    "de": "erin erri weck timer alarm",
+    "fr": "rappel réveil reveil minuteur timer rebours alarme",
+    "es": "cuerd cuérd recorda olvidar avís avis despiért despiert temporizador timer cron alarma",
+    "it": "ricord dimenticare svegli svégli timer promemoria",
+    "pt": "lembr recor esquecer acord timer temporizador cron alarme despertador",
+    "zh": "提醒 忘 叫 计时 定时 闹钟",
+    "ja": "リマイン 思い出 知らせ 通知 教えて 言って 伝えて 起こして タイマー アラーム 目覚まし",
+}
+"""A message that has none of them is no request; ~ is a space."""
+
+_NOT_PLAIN = re.compile(r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:""")
+_NAME = re.compile(r"(?:@\w+|nano(?:claw)?\b)[\s,.!:]*", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(\w+)\.\s+(?=\w)")
+_ABBREVIATED = frozenset(
+    "dr mr mrs ms st prof vs no nr ca z b p a m h sr sra sta mme mlle bzw tel min std approx".split()
+)
+
+
+class Asked(NamedTuple):
+    """A reminder that is plainly asked for."""
+
+    when: str
+    text: str
+    language: str
+
+
+class _Words(NamedTuple):
+    """One language's part of request_words.toml, compiled."""
+
+    language: str
+    head: re.Pattern[str]
+    question: re.Pattern[str]
+    tail: re.Pattern[str]
+    joins: re.Pattern[str]
+    open: re.Pattern[str]
+    begins: re.Pattern[str]
+    clause: re.Pattern[str]
+    span: str
+    ways: tuple[_Way, ...]
+
+
+class _Way(NamedTuple):
+    """One way to ask."""
+
+    pattern: re.Pattern[str]
+    to: re.Pattern[str]
+    label: str
+    first: bool
+    bare: bool
+    early: bool
+
+
+def may_ask(inbound: Inbound) -> bool:
+    """True for a person's own new words by themselves: nothing forwarded or attached, and no answer to a message."""
+    message = inbound.message
+    if inbound.is_group and not inbound.is_mention:
+        return False
+    others = message.outside or inbound.attachments or inbound.quoted or inbound.quote or inbound.is_edit
+    return message.origin == "person" and not others and not message.text.startswith("/")
+
+
+def read(said: str, now: datetime, zone: str) -> Asked | str | None:
+    """The reminder that a message plainly asks for, said at `now` by a person in `zone`; a remark for the model about
+    one that leaves something open; None for any other message."""
+    said = " ".join(said.replace("’", "'").split()) if "\n" not in said.strip() else "\n"
+    folded = said.casefold()
+    languages = [language for language, stems in _stems().items() if any(stem in folded for stem in stems)]
+    if not languages or len(said) > LONGEST:
+        return None
+    remark = None
+    for language in languages:
+        words = _words(language)
+        bare = _bare(said, words)
+        if bare is None or _is_more(bare):
+            continue
+        for way in words.ways:
+            if found := way.pattern.fullmatch(bare):
+                understood = _understood(found, way, words, now, zone)
+                if isinstance(understood, Asked):
+                    return understood
+                remark = remark or understood
+    return remark
+
+
+@cache
+def _stems() -> dict[str, list[str]]:
+    return {language: stems.replace("~", " ").split(" ") for language, stems in _STEMS.items()}
+
+
+def _is_more(said: str) -> bool:
+    """True for what has more than one sentence, is quoted or is code."""
+    if _NOT_PLAIN.search(said):
+        return True
+    ends = (found[1].casefold() for found in _SENTENCE_END.finditer(said))
+    return any(not (word.isdecimal() or word in _ABBREVIATED) for word in ends)
+
+
+def _bare(said: str, words: _Words) -> str | None:
+    """The message without polite words around it; None for a question that asks for something else."""
+    is_question = said.rstrip().endswith(("?", "？"))
+    said = said.rstrip(" .!?？！。…~")
+    while found := words.tail.search(said):
+        said = said[: found.start()].rstrip(" ,.!")
+    while (found := words.head.match(said) or _NAME.match(said)) and found.end():
+        said = said[found.end() :]
+    asked = words.question.match(said)
+    if is_question and not asked:
+        return None
+    return said[asked.end() :] if asked else said
+
+
+def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, zone: str) -> Asked | str | None:
+    from nanoclaw import time_words
+
+    parts = found.groupdict()
+    text, is_last = (parts.get("text") or "").strip(), False
+    if span := parts.get("span"):
+        when = words.span.format(span.replace("-", " ").strip())
+    elif rest := (parts.get("rest") or "").strip():
+        when, text, is_last = _split(rest, way, words, now, zone)
+        if not when:
+            return _nothing_exact(rest, words)
+    else:
+        when = parts["when"].strip()
+    reading = _reading(when, words, now, zone)
+    if reading is None:
+        return None
+    if isinstance(reading, time_words.Unclear):
+        return f"{_SEEMS} “{when}” leaves something open. {reading.question}"
+    text = _clean(text)
+    is_open = _is_open(text, is_last, words, now, zone) if text else not way.label
+    if is_open or (way.early and _is_late(when, reading, words, now, zone)):
+        due = time_words.upcoming(reading, now)
+        return f"{_SEEMS} “{when}” is {time_words.in_words(due, now, zone)}."
+    return Asked(when, text or way.label, words.language)
+
+
+_SEEMS = "This may ask for a reminder, which is not set:"
+
+
+def _nothing_exact(rest: str, words: _Words) -> str | None:
+    return None if words.begins.match(rest) or words.open.search(rest) else f"{_SEEMS} no exact time was found."
+
+
+def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tuple[str, str, bool]:
+    """The words for the time, the text, and whether the text came first; '' where they cannot be told apart."""
+    from nanoclaw import time_words
+
+    text_first = way.to.match(rest)
+    if text_first and (way.first or words.joins.match(rest.lstrip())):
+        return "", "", False
+    parts = time_words.split(rest, now, zone, way.to)
+    if not parts and way.bare:
+        parts = time_words.split(f": {rest}", now, zone, way.to)
+        text_first = text_first or bool(parts)
+    if not parts:
+        return "", "", False
+    return parts[0].strip(" ,"), parts[1], bool(text_first)
+
+
+def _reading(when: str, words: _Words, now: datetime, zone: str) -> Any:
+    """None for words that name no time to come."""
+    from nanoclaw import time_words
+
+    return None if when.isdecimal() else time_words.read_known(when, now, zone, words.language)
+
+
+def _clean(text: str) -> str:
+    return text.strip(" .,;:!：，、。").removeprefix("- ").strip()
+
+
+def _is_open(text: str, is_last: bool, words: _Words, now: datetime, zone: str) -> bool:
+    """True for a text that may have more in it than what the reminder is to say."""
+    from nanoclaw import time_words
+
+    if words.begins.match(text) or words.open.search(text):
+        return True
+    return (is_last and bool(words.clause.search(text))) or time_words.mentions(text, now, zone)
+
+
+def _is_late(when: str, reading: Any, words: _Words, now: datetime, zone: str) -> bool:
+    """True for somebody who is woken at seven, in the evening: the next time that a clock's face shows it."""
+    from nanoclaw import time_words
+
+    if not isinstance(reading, time_words.At) or reading.when.hour < 12:
+        return False
+    half_a_day_on = _reading(when, words, now + timedelta(hours=12), zone)
+    return (
+        isinstance(half_a_day_on, time_words.At)
+        and abs(half_a_day_on.when.hour - reading.when.hour) == 12
+        and (
+            time_words.apart(half_a_day_on.when, reading.when) == timedelta(hours=12)
+            and _reading(when, words, now + timedelta(minutes=1), zone) == reading
+        )
+    )
+
+
+@cache
+def _all() -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("request_words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _words(language: str) -> _Words:
+    data = _all()[language]
+
+    def pattern(text: str) -> re.Pattern[str]:
+        return re.compile(text.replace("(VERB)", f"(?:{data['verb']})"), re.IGNORECASE)
+
+    def ways() -> Iterator[_Way]:
+        for way in data["asks"]:
+            flags = (bool(way.get(name)) for name in ("first", "bare", "early"))
+            yield _Way(pattern(way["is"]), pattern(way.get("to", data["to"])), way.get("label", ""), *flags)
+
+    never = r"(?!)"
+    return _Words(
+        language,
+        *(pattern(data[name]) for name in ("head", "question")),
+        pattern(rf"(?:{data['tail']})$"),
+        pattern(data.get("joins", never)),
+        pattern(data["open"]),
+        pattern(data["begins"]),
+        pattern(data.get("clause", never)),
+        data["in"],
+        tuple(ways()),
+    )
