@@ -29,9 +29,7 @@ _STEMS = {
 _NOT_PLAIN = re.compile(r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:""")
 _NAME = re.compile(r"(?:@\w+|nano(?:claw)?\b)[\s,.!:]*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(\w+)\.\s+(?=\w)")
-_ABBREVIATED = frozenset(
-    "dr mr mrs ms st prof vs no nr ca z b p a m h sr sra sta mme mlle bzw tel min std approx".split()
-)
+_ABBREVIATED = re.compile(r"\d+|[a-z]|dr|mrs?|ms|st|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx", re.I)
 
 
 class Asked(NamedTuple):
@@ -109,8 +107,7 @@ def _is_more(said: str) -> bool:
     """True for what has more than one sentence, is quoted or is code."""
     if _NOT_PLAIN.search(said):
         return True
-    ends = (found[1].casefold() for found in _SENTENCE_END.finditer(said))
-    return any(not (word.isdecimal() or word in _ABBREVIATED) for word in ends)
+    return any(not _ABBREVIATED.fullmatch(found[1]) for found in _SENTENCE_END.finditer(said))
 
 
 def _bare(said: str, words: _Words) -> str | None:
@@ -119,8 +116,10 @@ def _bare(said: str, words: _Words) -> str | None:
     said = said.rstrip(" .!?？！。…~")
     while found := words.tail.search(said):
         said = said[: found.start()].rstrip(" ,.!")
-    while (found := words.head.match(said) or _NAME.match(said)) and found.end():
-        said = said[found.end() :]
+    while begun := words.head.match(said) or _NAME.match(said):
+        if not begun.end():
+            break
+        said = said[begun.end() :]
     asked = words.question.match(said)
     if is_question and not asked:
         return None
@@ -234,13 +233,14 @@ def _words(language: str) -> _Words:
 
     never = r"(?!)"
     return _Words(
-        language,
-        *(pattern(data[name]) for name in ("head", "question")),
-        pattern(rf"(?:{data['tail']})$"),
-        pattern(data.get("joins", never)),
-        pattern(data["open"]),
-        pattern(data["begins"]),
-        pattern(data.get("clause", never)),
-        data["in"],
-        tuple(ways()),
+        language=language,
+        head=pattern(data["head"]),
+        question=pattern(data["question"]),
+        tail=pattern(rf"(?:{data['tail']})$"),
+        joins=pattern(data.get("joins", never)),
+        open=pattern(data["open"]),
+        begins=pattern(data["begins"]),
+        clause=pattern(data.get("clause", never)),
+        span=data["in"],
+        ways=tuple(ways()),
     )
