@@ -127,6 +127,14 @@ def test_without_a_model_it_is_said_how_to_get_one(home: Home) -> None:
     assert ended.stdout == ""
 
 
+def test_without_a_model_a_reminder_is_set_all_the_same(home: Home) -> None:
+    ended = without_server(home, "-m", "Remind me in 20 minutes to take the pizza out")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("Job 1, a reminder, is set: ")
+    assert ended.stdout.endswith("in 20 minutes. “take the pizza out”\n")
+    assert "reminder “take the pizza out”" in without_server(home, "cron", "list").stdout
+
+
 def test_without_a_model_json_is_still_one_object(home: Home) -> None:
     ended = without_server(home, "-m", "hi", "--json")
     assert ended.returncode == 2

@@ -359,7 +359,7 @@ class _Evaluation:
 
     def _no_time(self, options: list[tuple[date, ...]] | None) -> _Ask:
         if self.parsed.dates and self.parsed.dates[0].startswith("?") and not self.parsed.weekday:
-            _, month, day = calendar_day(self.parsed.dates[0])
+            _, month, day = calendar_day(self.parsed.dates[0].partition("|")[0])
             return _Ask(f"Is {day}.{month}. the {_said_day(options)}, or {day}:{month:02}? Say date and time.")
         return _Ask(f"At what time on {_said_day(options)}?" if options else "On which day, and at what time?")
 

@@ -214,8 +214,12 @@ def _day_first(found: re.Match[str], language: str) -> Token | None:
 
 
 def _dubious(found: re.Match[str], language: str) -> Token | None:
-    """12.5. alone is a day to one and an hour to another, which only the rest of the phrase tells."""
-    return "D", f"?{int(found[2])}-{int(found[1])}"
+    """12.5. alone is a day to one and an hour to another, which only the rest of the phrase tells. Among English words
+    it is also the 5th of December."""
+    first, second = int(found[1]), int(found[2])
+    if language == "en" and first != second and max(first, second) <= 12 and re.search("[a-z]", found.string):
+        return "D", f"?{second}-{first}|{first}-{second}"
+    return "D", f"?{second}-{first}"
 
 
 def _slashed(found: re.Match[str], language: str) -> Token | None:

@@ -269,10 +269,10 @@ def _day_and_month(parsed: Parsed, tokens: Tokens) -> None:
 def _date(parsed: Parsed, tokens: Tokens) -> None:
     day, *year_apart = tokens.values
     if year_apart:
-        year, month, number = calendar_day(day.partition("|")[0])
-        if year or "|" in day:
+        options = [calendar_day(one) for one in day.split("|")]
+        if any(year for year, _, _ in options):
             raise UnknownWord(year_apart[0])
-        day = f"{year_apart[0]}-{month}-{number}"
+        day = "|".join(f"{year_apart[0]}-{month}-{number}" for _, month, number in options)
     parsed.dates.append(day)
 
 

@@ -41,6 +41,20 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        ("every weekday at 7:30: stand up",),
+        ("every weekday at 7:30 to stand up",),
+        ("every", "weekday", "at", "7:30:", "stand", "up"),
+        ("every weekday at 7:30", "stand up"),
+    ],
+)
+def test_a_job_is_said_as_in_the_chat_or_as_time_and_text(home: Home, said: tuple[str, ...]) -> None:
+    assert "every weekday at 07:30" in home.run("cron", "add", *said).out
+    assert "reminder “stand up”" in home.run("cron", "list").out
+
+
+@pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (("add", "yesterday at 9", "x"), "has passed"),

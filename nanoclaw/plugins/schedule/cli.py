@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = add_action("list", "when each job is due next, and how it went last")
     listing.add_argument("--json", action="store_true")
     adding = add_action("add", "set a reminder, or a task")
-    adding.add_argument("when", metavar="WHEN", help="in words, as an ISO time or as a cron expression")
-    adding.add_argument("text", nargs="+", metavar="TEXT")
+    adding.add_argument("said", nargs="+", metavar="WHEN TEXT", help="or one text, as /cron add takes it: WHEN: TEXT")
     adding.add_argument("--task", action="store_true", help="ask the model, in place of sending the text")
     adding.add_argument("--to", default="", metavar="CHANNEL:CHAT", help="default: terminal:main")
     adding.add_argument("--zone", default="", metavar="ZONE", help="such as Europe/Berlin; default: yours")
@@ -57,7 +56,14 @@ def line(options: argparse.Namespace) -> str:
     flags = [flag for flag in ("task", "skip", "may_schedule") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
-    return " ".join(["cron add", *words, f"{options.when}: {' '.join(options.text)}"])
+    return " ".join(["cron add", *words, _said(options.said)])
+
+
+def _said(said: list[str]) -> str:
+    """The time, a colon and the text: said as in the chat, or as two arguments or more of which the first is the
+    time."""
+    is_parted = len(said) == 2 or (len(said) > 2 and any(" " in one for one in said))
+    return f"{said[0].removesuffix(':')}: {' '.join(said[1:])}" if is_parted else " ".join(said)
 
 
 def _count(text: str) -> int:

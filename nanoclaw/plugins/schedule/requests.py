@@ -163,7 +163,7 @@ def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tup
     """The words for the time, the text, and whether the text came first; '' where they cannot be told apart."""
     from nanoclaw import time_words
 
-    text_first = way.to.match(rest)
+    text_first = bool(way.to.match(rest))
     if text_first and (way.first or words.joins.match(rest.lstrip())):
         return "", "", False
     parts = time_words.split(rest, now, zone, way.to)
@@ -172,7 +172,7 @@ def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tup
         text_first = text_first or bool(parts)
     if not parts:
         return "", "", False
-    return parts[0].strip(" ,"), parts[1], bool(text_first)
+    return parts[0].strip(" ,"), parts[1], text_first
 
 
 def _reading(when: str, words: _Words, now: datetime, zone: str) -> Any:

@@ -1,0 +1,205 @@
+"""What plainly asks for a reminder is set by code, before any model; anything else is the model's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from nanoclaw import time_words
+from nanoclaw.core.build import BUILT_IN
+from nanoclaw.core.errors import ProviderError
+from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, UserMessage
+from nanoclaw.plugins.schedule import requests
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
+from tests.time_words.phrases import expected
+
+FOLDER = Path(__file__).parent
+NOW = datetime(2026, 11, 18, 10, tzinfo=ZoneInfo("Europe/Berlin"))
+ZONE = "Europe/Berlin"
+PIZZA = "Remind me in 20 minutes to take the pizza out"
+SET = "Job 1, a reminder, is set: Fri 6 Mar 2026, 12:20 Europe/Berlin, in 20 minutes. “take the pizza out”"
+DOWN = ProviderError("no connection")
+
+
+def rows(name: str) -> list[list[str]]:
+    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
+
+
+def meaning(asked: requests.Asked) -> object:
+    found = time_words.read(asked.when, NOW, ZONE, asked.language)
+    match found:
+        case time_words.At():
+            return found.when.astimezone(UTC)
+        case time_words.Every():
+            return "every", found.seconds
+        case time_words.Cron():
+            return "cron", found.expression
+    raise AssertionError(found)
+
+
+# --- which messages --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "share"), [("requests.tsv", 1.0), ("requests_held_out.tsv", 0.95)])
+def test_plain_requests_are_understood_and_none_of_them_wrongly(name: str, share: float) -> None:
+    plain = right = 0
+    for _, message, when, text in rows(name):
+        asked = requests.read(message, NOW, ZONE)
+        if when == "model":
+            assert not isinstance(asked, requests.Asked), message
+            continue
+        plain += 1
+        if isinstance(asked, requests.Asked):
+            right += 1
+            assert (meaning(asked), asked.text.casefold()) == (expected(when, NOW, ZONE), text.casefold()), message
+    assert right / plain >= share
+
+
+@pytest.mark.parametrize("name", ["requests_not.tsv", "requests_not_held_out.tsv"])
+def test_no_other_sentence_with_a_time_in_it_is_caught(name: str) -> None:
+    for _, message in rows(name):
+        found = requests.read(message.replace("\\n", "\n"), NOW, ZONE)
+        assert not isinstance(found, requests.Asked), message
+
+
+# --- what becomes of them --------------------------------------------------------------------------------------------
+
+
+async def test_a_plain_request_is_answered_by_code_also_while_no_model_can_be_reached(tmp_path: Path) -> None:
+    model = ScriptedProvider(DOWN)
+    async with running(tmp_path, model) as program:
+        assert await program.ask(PIZZA) == SET
+        assert jobs(program) == [("take the pizza out", "2026-03-06T11:20:00+00:00", "terminal", "main")]
+        assert not model.requests
+
+
+async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
+    async with running(tmp_path, model) as program:
+        await program.ask(PIZZA)
+        assert await program.ask("drop that one again") == "Removed."
+        *_, remark, told, _, _ = model.requests[0].history
+        assert isinstance(told, AssistantMessage)
+        assert told.text == SET
+        assert f"The person said “{PIZZA}”, which the program answered." in remark.text
+        assert jobs(program) == []
+        assert_legal(program.history)
+
+
+async def test_a_guest_in_a_chat_app_gets_a_reminder_of_their_own_conversation(tmp_path: Path) -> None:
+    chat, model = FakeChannel("chat"), ScriptedProvider(DOWN)
+    async with running(tmp_path, model, others=[chat], without=["access"]) as program:
+        await program.write_from(GUEST, "777", PIZZA, role="guest")
+        assert (await chat.sent.get()).text == SET
+        assert jobs(program) == [("take the pizza out", "2026-03-06T11:20:00+00:00", "chat", "777")]
+        for number in range(20):
+            await program.write_from(
+                GUEST, "777", f"remind me tomorrow at 9 to feed {'x' * (number + 1)}", role="guest"
+            )
+        *_, last = [(await chat.sent.get()).text for _ in range(20)]
+        assert last == "There are 20 jobs in this conversation: remove some first."
+        assert not model.requests
+
+
+async def test_what_is_forwarded_quoted_attached_edited_or_anothers_goes_to_the_model(tmp_path: Path) -> None:
+    others: list[dict[str, Any]] = [
+        {"quoted": "5", "quote": "Which pizza?"},
+        {"attachments": (Attachment("", "pizza.txt", "text/plain", ref="x"),)},
+        {"message": UserMessage(PIZZA, NOON, outside="a mail")},
+        {"message": UserMessage(f"[forwarded from Tom] {PIZZA}", NOON)},
+    ]
+    channel = FakeChannel()
+    channel.held["x"] = b"pizza"
+    model = ScriptedProvider(*["Which pizza?"] * len(others))
+    async with running(tmp_path, model, channel=channel) as program:
+        for number, fields in enumerate(others):
+            inbound = Inbound(MAIN, "me", f"other-{number}", UserMessage(PIZZA, NOON))
+            await program.deliver(replace(inbound, **fields))
+            assert (await program.answer()).startswith("Which pizza?")
+        assert jobs(program) == []
+
+
+async def test_the_model_gets_an_unclear_one_with_what_was_understood_in_its_metadata(tmp_path: Path) -> None:
+    model = ScriptedProvider("At what time?", "Which meeting?", "Hello.")
+    async with running(tmp_path, model) as program:
+        for message in ("remind me tomorrow to call Anna", "remind me at 5 pm what we said", "hello"):
+            await program.ask(message)
+        day, other, plain = [request.history[-2].text for request in model.requests]
+        assert "not set: “tomorrow” leaves something open. At what time on Sat 7 Mar 2026?" in day
+        assert "not set: “at 5 pm” is Fri 6 Mar 2026, 17:00 Europe/Berlin, in 5 hours." in other
+        assert "reminder" not in plain
+        assert jobs(program) == []
+
+
+async def test_without_the_schedule_the_model_gets_all(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*["Which pizza?"] * 2), without=["schedule"]) as program:
+        assert (await program.ask(PIZZA)).startswith("Which pizza?")
+
+
+@pytest.mark.skipif("undo" not in BUILT_IN, reason="the command is of the plugin undo")
+async def test_undo_takes_it_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as program:
+        await program.ask(PIZZA)
+        assert "reminder 1" in await program.ask("/undo")
+        assert jobs(program) == []
+
+
+def test_killed_at_any_statement_and_sent_again_there_is_one_job_and_one_reply(tmp_path: Path) -> None:
+    statement = 0
+    while True:
+        root = tmp_path / str(statement)
+        died = killed(root, statement)
+        made, told = asyncio.run(after(root))
+        assert (made, told) == (1, 1), f"killed at statement {statement}"
+        if not died:
+            break
+        statement += 1
+    assert statement > 5
+
+
+def killed(root: Path, statement: int) -> bool:
+    """True when the process died there."""
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.run(_say(root, statement))
+        finally:
+            os._exit(0)
+    return bool(os.waitpid(child, 0)[1])
+
+
+async def _say(root: Path, left: int) -> None:
+    def count(sql: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async with running(root) as program:
+        program.app.store.db.set_trace_callback(count)
+        await program.deliver(Inbound(MAIN, "me", "one", UserMessage(PIZZA, NOON)))
+        program.app.store.db.set_trace_callback(None)
+
+
+async def after(root: Path) -> tuple[int, int]:
+    """Jobs and replies, once the platform has handed the same message in again."""
+    async with running(root, clock=HandClock(NOON)) as program:
+        await program.deliver(Inbound(MAIN, "me", "one", UserMessage(PIZZA, NOON)))
+        told = [text for (text,) in program.rows("SELECT text FROM outbox")]
+        assert set(told) == {SET}
+        return len(jobs(program)), len(told)
+
+
+def jobs(program: Program) -> list[Any]:
+    sql = "SELECT text, next_due, channel, chat FROM jobs WHERE state = 'active' ORDER BY id"
+    return [tuple(row) for row in program.rows(sql)]
