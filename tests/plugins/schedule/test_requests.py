@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,7 +123,7 @@ async def test_what_is_forwarded_quoted_attached_edited_or_anothers_goes_to_the_
     async with running(tmp_path, model, channel=channel) as program:
         for number, fields in enumerate(others):
             inbound = Inbound(MAIN, "me", f"other-{number}", UserMessage(PIZZA, NOON))
-            await program.deliver(replace(inbound, **fields))
+            await program.deliver(inbound._replace(**fields))
             assert (await program.answer()).startswith("Which pizza?")
         assert jobs(program) == []
 
