@@ -96,7 +96,7 @@ def _unspaced(said: str, heard: Callable[[str], Result | None]) -> list[str]:
         if reading := heard(when := said[:end]):
             longest = longest or end
             if not isinstance(reading, Unclear) and (end == longest or when.endswith("に")):
-                return [when, said[end:]]
+                return [when, said[end:].lstrip("：:，,、 ")]
     return []
 
 

@@ -222,7 +222,7 @@ async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: 
         "Set.",
     )
     async with ticking(tmp_path, dial, model) as home:
-        assert await heard(home, dial, "remind me tomorrow at 9 to call Anna") == "Set."
+        assert await heard(home, dial, "I must call Anna tomorrow at 9, remind me") == "Set."
         (result,) = results(home.program.history)
         assert not result.is_error
         assert "Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours" in result.text
@@ -235,7 +235,7 @@ async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path) -> 
     dial = Dial()
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
-        await heard(home, dial, "remind me tomorrow at 9 to call Anna")
+        await heard(home, dial, "I must call Anna tomorrow at 9, remind me")
         assert await heard(home, dial, "/undo") == "Removed: reminder 1 “Call Anna”."
         assert home.jobs.all() == []
         assert "nothing to undo" in await heard(home, dial, "/undo")
@@ -497,7 +497,7 @@ async def test_the_receipt_of_a_reminder_is_short(tmp_path: Path) -> None:
     dial = Dial()
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
-        await heard(home, dial, "remind me tomorrow at 9 to call Anna")
+        await heard(home, dial, "I must call Anna tomorrow at 9, remind me")
         assert [event.text for _, event in home.program.channel.events if isinstance(event, Receipt)] == [
             "set reminder 1 for Sat 7 Mar 2026, 09:00"
         ]

@@ -156,7 +156,7 @@ def test_a_write_that_failed_founds_no_claim(tmp_path: Path) -> None:
 def test_a_note_founds_no_claim_of_a_reminder_but_a_job_does(tmp_path: Path) -> None:
     notes = call("memory_add", {"text": "Call the bank at 5 pm"})
     said = "I've set a reminder for 5 pm."
-    home = talk(tmp_path / "1", ("remind me to call the bank at 5 pm", (notes, said, said)))
+    home = talk(tmp_path / "1", ("I have to call the bank at 5 pm, remind me", (notes, said, said)))
     assert home.answers == [f"{said}\n\n(Note from the program: no reminder was set in this turn.)"]
 
     async def remind(text: str) -> str:
@@ -164,7 +164,7 @@ def test_a_note_founds_no_claim_of_a_reminder_but_a_job_does(tmp_path: Path) -> 
         return "ok"
 
     sets = call("remind", {"text": "bank"})
-    home = talk(tmp_path / "2", ("remind me to call the bank at 5 pm", (sets, said)), tools=(tool(remind),))
+    home = talk(tmp_path / "2", ("I have to call the bank at 5 pm, remind me", (sets, said)), tools=(tool(remind),))
     assert home.answers == [said]
 
 
