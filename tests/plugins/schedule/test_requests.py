@@ -1,4 +1,4 @@
-"""What plainly asks for a reminder is set by code, before any model; anything else is the model's."""
+"""Messages that plainly ask for a reminder are answered by code, before any model; any others are for the model."""
 
 from __future__ import annotations
 
