@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from nanoclaw.installation import start_command
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
-from tests.program import assert_legal, running
+from tests.program import assert_legal, results, running
 
 UNDO_FILE = "plugins/forget/undo.json"
 SECRET = "Zebulon"
@@ -266,6 +267,37 @@ async def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(
         assert said(here.history)[: len(before)] == before
         assert await here.ask("And now?") == f"{SECRET}!"
         assert SECRET in repr(model.requests[-1])
+
+
+async def test_a_long_output_and_a_job_are_forgotten_too_and_come_back(tmp_path: Path) -> None:
+    command = f"for n in $(seq 6000); do echo $n {SECRET} sat there; done"
+    model = ScriptedProvider(
+        call("exec", {"command": command}),
+        "It is long.",
+        call("memory_forget", {"query": SECRET}),
+        "Shall I?",
+        call("memory_forget", {"query": SECRET, "numbers": [1]}),
+        "Gone.",
+    )
+    async with running(tmp_path, model) as here:
+        await here.ask("Where did it sit?")
+        await here.ask(f"/remind tomorrow at 9: feed {SECRET}")
+        await here.ask("/remind tomorrow at 10: call Anna")
+        (output,) = (here.workspace / "outputs").iterdir()
+        whole = output.read_bytes()
+        assert whole.count(SECRET.encode()) == 6000
+        await here.ask("Forget the parrot")
+        assert "1. conversations: " in results(here.history)[-1].text
+        await here.ask("yes")
+        assert "Removed, as it was about it: job 1." in results(here.history)[-1].text
+        assert "Still in" not in results(here.history)[-1].text
+        assert holding(Home(tmp_path)) == []
+        listed = await here.ask("/jobs")
+        assert "call Anna" in listed
+        assert "forgotten" not in listed
+        await here.ask("/undo")
+        assert output.read_bytes() == whole
+        assert f"feed {SECRET}" in await here.ask("/jobs")
 
 
 async def test_what_was_forgotten_goes_from_other_plugins_too_and_comes_back(tmp_path: Path) -> None:

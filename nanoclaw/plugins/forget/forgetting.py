@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nanoclaw.core.errors import ToolError, WorkspaceError
+from nanoclaw.core.errors import ScheduleError, ToolError, WorkspaceError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.forget import home_files, scrub
@@ -81,7 +82,7 @@ class Listing:
 class Forgotten(NamedTuple):
     """A forgetting: `messages` had the words that were asked for; `texts` are copies of them, and others with other
     words of what was forgotten; `still_in` are files that have the words all the same, `deleted` counts copies that
-    were kept aside earlier and had them."""
+    were kept aside earlier and had them. `jobs` were about it, and are removed."""
 
     places: tuple[str, ...]
     messages: int
@@ -89,12 +90,16 @@ class Forgotten(NamedTuple):
     still_in: tuple[str, ...]
     deleted: int
     undo_file: Path
+    jobs: Sequence[int] = ()
 
     def told(self) -> str:
         """Sentence about it, without the words."""
         places = ", ".join(self.places) or "no note"
         others = f" and {_counted(self.texts, 'other text')}" if self.texts else ""
         text = f"Forgotten: {places}; {_counted(self.messages, 'message')} with these words{others} of conversations."
+        if self.jobs:
+            text += f" Removed, as {'it was' if len(self.jobs) == 1 else 'they were'} about it: job"
+            text += f"{'' if len(self.jobs) == 1 else 's'} {', '.join(map(str, self.jobs))}."
         if self.deleted:
             text += f" Deleted, as they held the words too: {_counted(self.deleted, 'file')} kept aside earlier."
         if self.still_in:
@@ -132,7 +137,9 @@ class Forgetter:
         found = [*self._exact(query)]
         known = {(passage.file, passage.start) for passage in found}
         similar = [each for each in self._similar(query) if not any(line in known for line in each.numbers)]
-        messages = scrub.mentions(self._host.read, _has_words(query))
+        has_words = _has_words(query)
+        messages = scrub.mentions(self._host.read, has_words)
+        messages += sum(home_files.stands_in(path, has_words) for path in home_files.outputs(self._root))
         passages = (*found[:MOST_HITS], *similar[:MOST_SIMILAR])
         listing = Listing(query, passages, messages, max(0, len(found) - MOST_HITS))
         self._listings[query] = listing
@@ -164,9 +171,10 @@ class Forgetter:
             home_files.drop_lines(path, words)
         for name, per_file in lines.items():
             self._memory.change_lines(name, {number: (line, None) for number, line in per_file.items()})
-        files = home_files.scrub_plugins(self._core, words, besides=self._undo_file.path)
+        files = home_files.scrub_kept(self._core, words, besides=self._undo_file.path)
+        jobs = self._remove_jobs([cell.row for cell in cells if (cell.table, cell.column) == ("jobs", "text")])
         self._listings.clear()
-        self._keep({"lines": lines, "cells": cells, "changes": changes, "files": files})
+        self._keep({"lines": lines, "cells": cells, "changes": changes, "files": files, "jobs": jobs})
         self._reload()
 
         held = list(home_files.holding(self._home, self._root, words, besides=self._undo_file.path))
@@ -177,7 +185,8 @@ class Forgetter:
         messages = sum(cell.table == "messages" and has_query(cell.before) for cell in cells)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
         still_in = tuple(name for name in held if name not in aside)
-        return Forgotten(places, messages, len(cells) - messages, still_in, len(aside), self._undo_file.path)
+        others = len(cells) + len(files) - messages
+        return Forgotten(places, messages, others, still_in, len(aside), self._undo_file.path, jobs)
 
     @property
     def undoable_since(self) -> datetime | None:
@@ -200,11 +209,25 @@ class Forgetter:
         if undo := self._host.get("undo"):
             undo.bring_back(kept["changes"], tx)
         home_files.restore(kept["files"])
+        if schedule := self._host.get("schedule"):
+            for job in kept.get("jobs", ()):
+                with suppress(ScheduleError):  # its time is over
+                    schedule.bring_back(tx, job)
         tx.after(self._host.conversations.reload)
         tx.after(self._reload)
         tx.after(self._undo_file.drop_newest)
         count = sum(map(len, kept["lines"].values()))
         return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
+
+    def _remove_jobs(self, rows: Sequence[int]) -> list[int]:
+        """End jobs whose words are gone; those that were not over already."""
+        removed: list[int] = []
+        schedule = self._host.get("schedule")
+        for row in rows if schedule else ():
+            with suppress(ScheduleError):
+                self._core.transactions.write(partial(schedule.remove, id_=row))
+                removed.append(row)
+        return removed
 
     def _chosen_listing(self, query: str, numbers: Sequence[int]) -> Listing:
         """The list that the numbers belong to. Raises ToolError for numbers of another one."""
@@ -253,12 +276,15 @@ class Forgetter:
             yield Passage(hit.file, hit.start, tuple(lines), False)
 
     def _others(self) -> Iterator[str]:
-        """The other text files of the workspace."""
-        memory = frozenset(self._memory_files())
+        """The other text files of the workspace; outputs of tools go with the conversations."""
+        known = {
+            *self._memory_files(),
+            *(path.relative_to(self._root).as_posix() for path in home_files.outputs(self._root)),
+        }
         for path in islice(home_files.below(self._root, besides=".git"), MOST_OTHER_FILES):
             name = path.relative_to(self._root).as_posix()
             with suppress(OSError, ValueError):
-                is_other = name not in memory and path.stat().st_size <= LARGEST_OTHER_BYTES
+                is_other = name not in known and path.stat().st_size <= LARGEST_OTHER_BYTES
                 if is_other and "\0" not in path.read_bytes().decode():
                     yield name
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.outputs import FOLDER
 from nanoclaw.plugins.forget.words import Words
 
 LARGEST_SEARCHED_BYTES = 100_000_000
@@ -31,30 +32,53 @@ def drop_lines(path: Path, words: Words) -> None:
     _rewrite(path, "\n", lambda line: not words.stand_in(line))
 
 
-def scrub_plugins(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
-    """Take words out of the texts that plugins keep in their folders of the home and in their files outside the
-    workspace; before and after of each that changed. What can be derived anew is deleted."""
+def scrub_kept(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
+    """Take words out of large outputs of tools, and of the texts that plugins keep in their folders of the home and in
+    their files outside the workspace; before and after of each that changed. What can be derived anew is deleted."""
     changed: dict[str, list[str]] = {}
+    for path in (*outputs(core.config.workspace_path), *_kept_by_plugins(core)):
+        with suppress(OSError):
+            before = "" if path == besides else _text(path)
+            if (after := words.without_any(before)) != before:
+                _write(path, after)
+                changed[str(path)] = [before, after]
+    return changed
+
+
+def outputs(root: Path) -> Iterator[Path]:
+    """Files in which whole outputs of tools are kept."""
+    return _files_at(root / FOLDER)
+
+
+def stands_in(path: Path, has_words: Callable[[str], bool]) -> bool:
+    with suppress(OSError):
+        return has_words(_text(path))
+    return False
+
+
+def _kept_by_plugins(core: Any) -> Iterator[Path]:
     for plugin in core.plugins:
         places: Mapping[Path, str] = {core.home / "plugins" / plugin.name: "kept", **plugin.files()}
         for place, kind in places.items():
-            for path in _files_at(place) if not place.is_relative_to(core.config.workspace_path) else ():
-                if kind == "derived" or path == besides:
-                    continue
-                with suppress(OSError, ValueError):
-                    before = path.read_bytes().decode()
-                    if (after := words.without_any(before)) != before:
-                        write_atomically(path, after)
-                        changed[str(path)] = [before, after]
-    return changed
+            if kind != "derived" and not place.is_relative_to(core.config.workspace_path):
+                yield from _files_at(place)
 
 
 def restore(changed: Mapping[str, Sequence[str]]) -> None:
     """Put texts back that nobody has changed since."""
     for name, (before, after) in changed.items():
-        with suppress(OSError, ValueError):
-            if Path(name).read_bytes().decode() == after:
-                write_atomically(Path(name), before)
+        with suppress(OSError):
+            if _text(Path(name)) == after:
+                _write(Path(name), before)
+
+
+def _text(path: Path) -> str:
+    """What a file says; bytes that are no text stay as they are."""
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, text.encode("utf-8", "surrogateescape"))
 
 
 def holding(home: Path, root: Path, words: Words, besides: Path) -> Iterator[str]:
