@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -15,11 +16,11 @@ from nanoclaw.core import home
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
+from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError, WorkspaceError
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
-from nanoclaw.core.store.db import is_undamaged
+from nanoclaw.core.store.db import FULL_BYTES, is_undamaged
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.installation import start_command
@@ -95,6 +96,8 @@ def _time_zone(config: Config) -> str:
 def _workspace(config: Config) -> str:
     home.make_home(config)
     Workspace(config.workspace_path).check_writable()
+    if shutil.disk_usage(config.workspace_path).free < FULL_BYTES:
+        raise WorkspaceError(f"the disk of {config.workspace_path} is full: nothing more can be kept.")
     return str(config.workspace_path)
 
 

@@ -23,8 +23,15 @@ def cron(config: Config, options: argparse.Namespace) -> int:
         print(f"No jobs yet. {start_command()} cron add 'tomorrow at 9' 'call Anna' sets a reminder.")
         return 0
     name, _, argument = line(options).partition(" ")
-    as_json, rehearses = getattr(options, "json", False), name == "rehearse"
-    return carry_out(config, name, argument, as_json=as_json, note=_while(options), asks_model=rehearses)
+    return carry_out(
+        config,
+        name,
+        argument,
+        as_json=getattr(options, "json", False),
+        note=_while(options),
+        asks_model=name == "rehearse",
+        only_reads=options.action == "list",
+    )
 
 
 def _while(options: argparse.Namespace) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -32,7 +33,8 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
     from nanoclaw.core.build import build
     from nanoclaw.core.store.copies import copy_database
 
-    with TemporaryDirectory(prefix="nanoclaw-") as folder:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # the disk may be full
+    with TemporaryDirectory(prefix="nanoclaw-", dir=memory) as folder:
         state = Path(folder) / "state.db"
         with stored(config) as store:
             try:

@@ -50,10 +50,18 @@ def _described(config: Config, one: Any) -> dict[str, Any]:
 
 
 def carry_out(
-    config: Config, name: str, argument: str, *, as_json: bool, note: str = "", asks_model: bool = False
+    config: Config,
+    name: str,
+    argument: str,
+    *,
+    as_json: bool,
+    note: str = "",
+    asks_model: bool = False,
+    only_reads: bool = False,
 ) -> int:
     """Carry out a plugin's command: by way of the process that runs already, or in this one, which has a `note` and
-    looks for a model where it `asks_model`."""
+    looks for a model where it `asks_model`. One that `only_reads` needs no room on the disk."""
+    from nanoclaw.commands.looking import looked_at
     from nanoclaw.commands.talking import program, there_or_here
     from nanoclaw.escapes import printable
 
@@ -63,7 +71,7 @@ def carry_out(
             from nanoclaw.providers.choose import choose_model
 
             model = await choose_model(config)
-        async with program(config, model) as app:
+        async with looked_at(config) if only_reads else program(config, model) as app:
             print(printable(await reply(app, name, argument, as_json=as_json)))
         if note:
             print(note, file=sys.stderr)

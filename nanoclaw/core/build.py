@@ -86,8 +86,8 @@ def build(
         app.chat_apps = chat_apps.tables(config)
         app.secrets = _secrets(config, kinds)
         start_logging(config, app.secrets)
-        Workspace(config.workspace_path).check_writable()
         if state is None:
+            Workspace(config.workspace_path).check_writable()
             homes.remove_left_over(config, store)
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())

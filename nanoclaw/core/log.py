@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,10 @@ def _file(path: Path) -> logging.Handler:
     class Rotating(RotatingFileHandler):
         def handleError(self, record: logging.LogRecord) -> None:
             pass  # a full disk is told of once, by what could not be saved; the screen is the person's
+
+        def close(self) -> None:
+            with suppress(OSError):  # what it could not write is not written at the end either
+                super().close()
 
     return Rotating(path, maxBytes=5_000_000, backupCount=3, encoding="utf-8", delay=True)
 

@@ -16,6 +16,9 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.usage import Call
 from nanoclaw.core.token_estimate import Calibration
 
+MOST_TOKENS = 1_000_000_000
+"""Of one request, far beyond what any model takes."""
+
 LONGEST_ANSWER = 400_000
 """Characters of one answer that are shown and kept."""
 
@@ -134,16 +137,19 @@ class ModelCall:
 
 
 def _bounded(answer: AssistantMessage) -> AssistantMessage:
-    """An answer of endless text would be too long for every screen, and for the model that reads it again."""
+    """An answer of endless text would be too long for every screen, and for the model that reads it again. Figures that
+    no request can have taken are none: then they are estimated."""
+    if (used := answer.usage) and not all(0 <= tokens < MOST_TOKENS for tokens in _figures(used)):
+        answer = replace(answer, usage=None)
     if len(answer.text) <= LONGEST_ANSWER:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
 
 
+def _figures(usage: Usage) -> tuple[int, int, int]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_tokens
+
+
 def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.output_tokens + other.output_tokens,
-        one.cached_tokens + other.cached_tokens,
-    )
+    return Usage(*map(sum, zip(_figures(one), _figures(other), strict=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -310,7 +311,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return int(value) if isinstance(value, int | float) and 0 < value < math.inf else 0
 
 
 def _merge_detail(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:

@@ -69,3 +69,12 @@ def test_what_a_killed_process_had_asked_for_counts_as_spent(home: Home, server:
     said = home.run("-m", "/budget", check=None).out
     assert "of that was under way when the program ended, and counts as spent" in said
     assert "Today: $0 spent" not in said
+
+
+@pytest.mark.parametrize("tokens", [10**30, -5, 1.5e300, float("nan"), float("inf"), "many", None, [3]])
+def test_figures_that_no_request_can_have_taken_cost_no_answer(home: Home, server: ModelServer, tokens: object) -> None:
+    figures = {"prompt_tokens": tokens, "completion_tokens": tokens, "prompt_tokens_details": {"cached_tokens": tokens}}
+    server.script(says("Yes.", usage=figures), says("Still.", usage=PRICED))
+    assert home.run("-m", "are you there?").out == "Yes.\n"
+    assert home.run("-m", "and now?").out == "Still.\n"
+    assert "10^" not in home.run("usage").out

@@ -161,12 +161,36 @@ def _advice(error: Exception) -> str:
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
     """Raises StoreError for a format that this program does not know."""
-    db = sqlite3.connect(_READ_ONLY.format(path.absolute().as_uri()), uri=True, isolation_level=None)
+    db = _opened_to_read(path)
     try:
         _check_format(path, format_of(db))
     except BaseException:
         db.close()
         raise
+    return db
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(_READ_ONLY.format(path.absolute().as_uri()), uri=True, isolation_level=None)
+    try:
+        format_of(db)
+    except sqlite3.DatabaseError as error:
+        db.close()
+        takes_back = error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
+        if takes_back or error.sqlite_errorcode & 0xFF not in _NO_ROOM:  # for a file of its own, beside this one
+            raise
+        return _in_memory(path)
+    return db
+
+
+_NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+
+
+def _in_memory(path: Path) -> sqlite3.Connection:
+    """The store as it stands, read as a whole: on a full disk, or where nothing may be written."""
+    content = WriteAheadLog(path.with_name(path.name + "-wal")).played_into(path.read_bytes())
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.deserialize(content[:18] + b"\1\1" + content[20:])  # as a file without a journal
     return db
 
 
@@ -176,7 +200,7 @@ def is_undamaged(path: Path) -> bool:
     number, whole = format_in_header(path), False
     if can_be_written(path):
         try:
-            with closing(sqlite3.connect(_READ_ONLY.format(path.absolute().as_uri()), uri=True)) as db:
+            with closing(_opened_to_read(path)) as db:
                 number, whole = max(number, format_of(db)), is_whole(db)
         except sqlite3.DatabaseError as error:
             whole = error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK  # opening it takes a cut-off write back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import Counter
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,20 @@ class WriteAheadLog:
                 total = self._sum(frame.page, self._sum(frame.head, total))
                 parts += [frame.head, self._mark, struct.pack(">II", *total), frame.page]
         return b"".join(parts)
+
+    def played_into(self, content: bytes) -> bytes:
+        """What a store with that content says, with all transactions of the log that SQLite would read."""
+        played, begun = bytearray(content), list[Frame]()
+        for frame in takewhile(lambda frame: frame.is_whole, self.frames if self._has_header else ()):
+            begun.append(frame)
+            if frame.is_last:
+                size = int.from_bytes(frame.head[4:], "big") * self._size
+                played[size:] = bytes(max(0, size - len(played)))
+                for one in begun:
+                    at = (int.from_bytes(one.head[:4], "big") - 1) * self._size
+                    played[at : at + self._size] = one.page
+                begun.clear()
+        return bytes(played)
 
     def _sum(self, content: bytes, before: _Sum) -> _Sum:
         words = struct.unpack(f"{self._order}{len(content) // 4}I", content)
