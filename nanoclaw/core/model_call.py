@@ -139,17 +139,13 @@ class ModelCall:
 def _bounded(answer: AssistantMessage) -> AssistantMessage:
     """An answer of endless text would be too long for every screen, and for the model that reads it again. Figures that
     no request can have taken are none: then they are estimated."""
-    if (used := answer.usage) and not all(0 <= tokens < MOST_TOKENS for tokens in _figures(used)):
-        answer = replace(answer, usage=None)
+    if (used := answer.usage) and not all(0 <= tokens < MOST_TOKENS for tokens in used):
+        answer = answer._replace(usage=None)
     if len(answer.text) <= LONGEST_ANSWER:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
 
 
-def _figures(usage: Usage) -> tuple[int, int, int]:
-    return usage.input_tokens, usage.output_tokens, usage.cached_tokens
-
-
 def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(*map(sum, zip(_figures(one), _figures(other), strict=True)))
+    return Usage(*map(sum, zip(one, other, strict=True)))
