@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.channel import Channel
 
 _END_SECONDS = 4.0  # in which a gateway ends by itself
+_DRAWN_SECONDS = 0.2  # until the prompt is drawn
 _BUSY_SECONDS = 2.0  # in which one that starts listens
 _TRY_SECONDS, _TRY_AGAIN_SECONDS = 0.1, 2.0  # between two looks for a process that answers
 _PATIENCE_SECONDS = 120.0  # in which one that answers once ends
@@ -231,6 +232,7 @@ class _TerminalChat:
                 app.inherits = True
                 self._tell(f"{self._gone}; this terminal goes on by itself. {lack}".rstrip())
             terminals = listen(app, self._relay)
+            app.spawn(_load_ahead(config, model), "core")
             await app.run(wakes=True)
         if terminals.is_given_up:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
@@ -245,6 +247,14 @@ class _TerminalChat:
         if self._relay and text != self._told:
             self._told = text
             self._relay.show(self._address, Notice(text))
+
+
+async def _load_ahead(config: Config, model: str) -> None:
+    """While the person types, in a thread, which leaves the keys their turn."""
+    from nanoclaw.providers.choose import load_ahead
+
+    await asyncio.sleep(_DRAWN_SECONDS)
+    await asyncio.to_thread(load_ahead, config, model)
 
 
 def _terminal(

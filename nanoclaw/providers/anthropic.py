@@ -109,6 +109,10 @@ class Anthropic:
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
+    def load(self) -> None:
+        """Load what the first request needs, in any thread."""
+        self._client.load()
+
     async def aclose(self) -> None:
         await self._client.aclose()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import SIGHTED, Provider, Sight
 from nanoclaw.dollars import dollars
@@ -135,6 +136,18 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
         tool_mode="json" if config.model.tool_mode == "json" else "native",
         sight=Sight(facts.sees_images(name) is not False, partial(facts.refused_images, name)) if facts else SIGHTED,
     )
+
+
+def load_ahead(config: Config, model: str) -> None:
+    """Load what asking a model takes, so that the first answer need not wait for it; in any thread, as nothing is kept
+    but modules and caches."""
+    from nanoclaw.providers import windows
+
+    with suppress(NanoclawError):  # told when the model is asked
+        provider = make_provider(config, model)
+        if load := getattr(provider, "load", None):
+            load()
+        windows.window_of(model)
 
 
 def is_local(config: Config, model: str) -> bool:

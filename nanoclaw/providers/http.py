@@ -9,6 +9,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -105,6 +106,14 @@ class ModelClient:
                     f"({one_line(str(error))[:200]}). Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE."
                 ) from None
         return self._client
+
+    def load(self) -> None:
+        """Load the authorities, and what httpx imports with its first request."""
+        import anyio.lowlevel  # what httpx waits with
+
+        with suppress(OSError):  # told by the request
+            _tls(self.endpoint.url)
+        anyio.run(anyio.lowlevel.checkpoint)
 
     async def aclose(self) -> None:
         if self._client is not None:

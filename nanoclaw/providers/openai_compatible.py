@@ -99,6 +99,10 @@ class OpenAICompatible:
                     on_event(Notice(f"{self._model} {note}"))
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
+    def load(self) -> None:
+        """Load what the first request needs, in any thread."""
+        self._client.load()
+
     async def aclose(self) -> None:
         await self._client.aclose()
 

@@ -99,6 +99,40 @@ def test_a_direct_path_imports_little_and_loads_no_authorities(server: ModelServ
     assert HEAVY.isdisjoint(modules.split())
 
 
+LOAD_AHEAD = """
+import asyncio, sys
+from datetime import datetime, UTC
+from pathlib import Path
+from nanoclaw.core.config import Config, Model
+from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.providers.choose import load_ahead, make_provider
+
+config = Config(Path(), Model(sys.argv[1], sys.argv[2], "k"))
+
+async def ask():
+    await asyncio.to_thread(load_ahead, config, config.model.name)
+    before = set(sys.modules)
+    provider = make_provider(config, config.model.name)
+    history = (UserMessage("hi", datetime.now(UTC)),)
+    await provider.complete(ModelRequest(SystemPrompt("s"), history), lambda event: None)
+    await provider.aclose()
+    print(*set(sys.modules) - before)
+
+asyncio.run(ask())
+"""
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_what_was_loaded_ahead_leaves_nothing_to_import_for_the_first_request(
+    server: ModelServer, dialect: str
+) -> None:
+    server.script(says("hello") if dialect == "openai" else anthropic({"type": "text", "text": "hello"}))
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_AHEAD, f"{dialect}/x", server.base], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
 def test_what_httpx_did_not_import_can_still_be_imported() -> None:
     code = "import nanoclaw.providers.http, httpx._main, httpcore._async.http2"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
