@@ -72,7 +72,7 @@ class WriteAheadLog:
         return b"".join(parts)
 
     def played_into(self, content: bytes) -> bytes:
-        """What a store with that content says, with all transactions of the log that SQLite would read."""
+        """The content of a store with all transactions of the log that SQLite would read."""
         played, begun = bytearray(content), list[Frame]()
         for frame in takewhile(lambda frame: frame.is_whole, self.frames if self._has_header else ()):
             begun.append(frame)

@@ -73,7 +73,7 @@ def restore(changed: Mapping[str, Sequence[str]]) -> None:
 
 
 def _text(path: Path) -> str:
-    """What a file says; bytes that are no text stay as they are."""
+    """The text of a file; bytes that are no text stay as they are."""
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
