@@ -217,7 +217,9 @@ class Shrink:
             self._means.failed.pop(self._session.key, None)
             if not number:
                 self._turn.show(
-                    Notice("the older part of this conversation is now a summary; /history shows all of it")
+                    Notice(
+                        "the older part of this conversation is now a summary; /history shows all of it", stays="here"
+                    )
                 )
         return window
 
@@ -242,7 +244,9 @@ class Shrink:
         logger.debug("summing up {} failed: {!r}", self._session.key, error)
         if self._session.key not in self._means.failed:
             text = f"the older part of this conversation could not be summed up: {reason(error)}"
-            self._turn.show(Notice(f"{text}. Nothing is lost; long results of tools are shortened for now"))
+            self._turn.show(
+                Notice(f"{text}. Nothing is lost; long results of tools are shortened for now", stays="here")
+            )
 
     # --- which part --------------------------------------------------------------------------------------------------
 

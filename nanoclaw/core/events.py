@@ -29,11 +29,14 @@ class ReasoningDelta(NamedTuple):
 
 class Notice(NamedTuple):
     """One line from the program itself: a retry, the loading of a model. `fraction` is from 0 to 1 when known;
-    `is_failure` is True where something that was asked for was left out, such as a file."""
+    `is_failure` is True where something that was asked for was left out, such as a file. What `stays` also matters
+    later: in a chat app, which shows no notices, the owner reads it below the answer. One for the "owner" concerns
+    everybody's turns: the owner is told of it in whoever's it came up."""
 
     text: str
     fraction: float | None = None
     is_failure: bool = False
+    stays: Literal["", "here", "owner"] = ""
 
 
 class Receipt(NamedTuple):

@@ -25,6 +25,11 @@ from nanoclaw.core.turn import Paused, RunningTurn, Steering, TurnParts
 NOT_NOW = "I can't do that just now."
 """For guests: what went wrong is the owner's business."""
 
+ONE_ANSWER = (
+    "This and the {} before it have no answer yet: they get one, your last message, so let it cover each of them. "
+    "What you write beside calls of tools is not sent."
+)
+
 INTERRUPTED = "(I was interrupted in between and went on.)"
 
 
@@ -51,6 +56,7 @@ class Runner:
     ) -> None:
         self.builder, self.sessions, self.inbox = builder, sessions, inbox
         self._model_calls, self._parts, self._channels = model_calls, parts, channels
+        self._for_owner: dict[str, None] = {}  # notices that came up in turns of others
 
     @property
     def chain(self) -> Chain:
@@ -79,6 +85,10 @@ class Runner:
         before = prompt_snapshot.load(session.snapshot_text)
         snapshot = self.builder.resume(session.snapshot_text, inbound.message.text, profile, inbound.address.channel)
         self._tell_of_cuts(turn, before, snapshot)
+        if _is_owners(turn):
+            for text in self._for_owner:
+                turn.show(Notice(text, stays="here"))
+            self._for_owner.clear()
         turn.snapshot = snapshot
         messages, notes, snapshot = await self._frames(turn, batch, snapshot)
         turn.snapshot = snapshot
@@ -119,12 +129,13 @@ class Runner:
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
         turn.journal = session.reopen_turn(cut, after_crash=after_crash)
         turn.tried, turn.calls = turn.journal.retries(), turn.journal.calls()
+        turn.messages = len(cut.texts)
         return turn
 
     def _turn(self, id_: int, inbound: Inbound, conversation: Address, session: Session) -> RunningTurn:
         turn = RunningTurn(self._parts, id_, inbound, conversation, profile_of(inbound))
         turn.session = session
-        turn.show = _Shown(self._channels, inbound.address)
+        turn.show = _Shown(self._channels, turn)
         return turn
 
     def _model(self, turn: RunningTurn):  # type: ignore[no-untyped-def]
@@ -141,8 +152,10 @@ class Runner:
             draft = Draft(inbound.message, inbound.attachments, (), inbound.quote, (), inbound)
             draft = await self.chain.before_turn(draft, turn)
             snapshot, line = self.builder.introduce(snapshot, inbound.address.channel)
-            if line:
-                draft = draft._replace(remarks=(*draft.remarks, line))
+            turn.messages += 1
+            is_late = one is batch[-1] and turn.messages > 1
+            late = ONE_ANSWER.format(turn.messages - 1) if is_late and turn.origin == "person" else ""
+            draft = draft._replace(remarks=(*draft.remarks, *filter(None, (line, late))))
             messages += self.builder.frame(draft, turn.now())
             notes += draft.notes
         return messages, notes, snapshot
@@ -151,7 +164,7 @@ class Runner:
         """Once for each change of the set of files that are too long to be shown whole."""
         if now.cut_files and (before is None or before.cut_files != now.cut_files):
             names = ", ".join(now.cut_files)
-            turn.show(Notice(f"too long for the model to see whole: {names} (/context shows how much)"))
+            turn.show(Notice(f"too long for the model to see whole: {names} (/context shows how much)", stays="here"))
 
     # --- its course --------------------------------------------------------------------------------------------------
 
@@ -193,6 +206,8 @@ class Runner:
             dropped,
             _Hooks(self.chain, turn),
         )
+        if not _is_owners(turn):
+            self._for_owner |= dict.fromkeys(turn.remarks)
         if not turn.profile.keeps:
             assert turn.session
             self.sessions.drop(turn.session, turn.id)
@@ -242,20 +257,38 @@ class Runner:
 
 
 class _Shown:
-    """Shows the events of a turn where it was asked for."""
+    """Shows the events of a turn where it was asked for, and keeps what the owner is to read where none are shown."""
 
-    def __init__(self, channels: Channels, address: Address) -> None:
-        self._channels, self._address = channels, address
+    def __init__(self, channels: Channels, turn: RunningTurn) -> None:
+        self._channels, self._turn = channels, turn
 
     def __call__(self, event: object) -> None:
-        self._channels.show(self._address, event)  # type: ignore[arg-type]
+        turn = self._turn
+        if isinstance(event, Notice) and event.stays and event.text not in turn.remarks:
+            is_told = _is_owners(turn) and self._channels.shows_notices(turn.address)
+            if not is_told and (event.stays == "owner" or _is_owners(turn)):
+                turn.remarks.append(event.text)
+        self._channels.show(turn.address, event)  # type: ignore[arg-type]
 
 
 class _Hooks:
-    """The plugins' last word on a turn."""
+    """The plugins' last word on a turn, and below it what its owner is to know."""
 
     def __init__(self, chain: Chain, turn: RunningTurn) -> None:
         self._chain, self._turn = chain, turn
 
     def __call__(self, ended: Ended, tx: Tx) -> Ended:
-        return self._chain.on_end(ended, self._turn, tx)  # type: ignore[arg-type]
+        turn = self._turn
+        ended = self._chain.on_end(ended, turn, tx)  # type: ignore[arg-type]
+        if not turn.remarks or not _is_owners(turn):
+            return ended
+        below, outbound = "\n".join(f"({text})" for text in turn.remarks), ended.outbound
+        if outbound is None or outbound.address != turn.address:
+            tx.send(Outbound(turn.address, below, reply_to=turn.external_id))
+            return ended
+        return ended._replace(outbound=outbound._replace(text=f"{outbound.text}\n\n{below}".strip()))
+
+
+def _is_owners(turn: RunningTurn) -> bool:
+    """True for what the owner said, alone with the assistant."""
+    return turn.role == "owner" and turn.origin == "person"

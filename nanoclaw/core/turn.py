@@ -96,6 +96,10 @@ class RunningTurn:
         self.session: Session | None = None
         self.shrink: Shrink | None = None
         self.show: Callable[[Event], None] = silence
+        self.messages = 0
+        """Messages that it took in."""
+        self.remarks: list[str] = []
+        """Notices that the owner is to read below the answer."""
         self.tried: list[str] = []
         """Plugins that had the model answer anew."""
         self._begun_changes: list[Callable[[Tx], object]] = []

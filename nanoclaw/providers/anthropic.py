@@ -104,7 +104,7 @@ class Anthropic:
                     request = in_words(request, error)
                     continue
                 if self._habits.vision and not learned.vision:
-                    on_event(Notice(f"{self._model} cannot see images; they are left out"))
+                    on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                     self._sight.refused()
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")

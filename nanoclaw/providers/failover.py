@@ -115,7 +115,7 @@ class Failover:
         if news or shown:
             reasons = "; ".join(map(reason_of, news or [failed[-1][1]]))
             again = ", whose answer starts again" if shown else ""
-            on_event(Notice(f"{reasons}; asking {now.name} instead{again}"))
+            on_event(Notice(f"{reasons}; asking {now.name} instead{again}", stays="owner" if news else ""))
         for candidate, _ in failed:
             candidate.is_told = True
 

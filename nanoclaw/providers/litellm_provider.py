@@ -57,7 +57,7 @@ class LiteLLM:
             if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
                 self._vision = False
                 self._sight.refused()
-                on_event(Notice(f"{self._model} cannot see images; they are left out"))
+                on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                 return await self._ask(request, on_event)
             from nanoclaw.providers.repair import in_words
 

@@ -96,7 +96,8 @@ class OpenAICompatible:
                 if dialect.vision and not self._dialect.vision:
                     self._sight.refused()
                 if note:
-                    on_event(Notice(f"{self._model} {note}"))
+                    is_blind = dialect.vision and not self._dialect.vision
+                    on_event(Notice(f"{self._model} {note}", stays="owner" if is_blind else ""))
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
     def load(self) -> None:

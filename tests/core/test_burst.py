@@ -12,7 +12,7 @@ from nanoclaw.core.events import Joined
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.tool import tool
-from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, Program, assert_legal, bare
 from tests.virtual_time import passed, virtual_time
 
@@ -300,6 +300,51 @@ async def test_a_line_with_followup_interrupts_nothing(tmp_path: Path) -> None:
             assert len(model.requests) == 1
             await program.ask("/stop")
             assert await program.ask("third") == "Later."
+
+
+# -- one answer for all that a turn took in
+
+
+@virtual_time
+async def test_the_model_is_told_that_its_one_answer_covers_all_that_the_turn_took_in(tmp_path: Path) -> None:
+    """Three questions: the second while a tool runs, the third before anything of the answer was shown."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def look() -> str:
+        """Looks."""
+        reached.set()
+        await go.wait()
+        return "sunny"
+
+    first = Say("Paris, it is the capital.", calls=(("look", {}),))
+    with ScriptedProvider(first, "Paris. Sunny. Two.", "Next.") as model:
+        async with bare(tmp_path, model, tools=[tool(look)], channel=chat_app()) as program:
+            await program.say("what is the capital of France?")
+            await reached.wait()
+            await program.say("and the weather there?")
+            await program.say("how many airports?")
+            go.set()
+            assert await program.answer() == "Paris. Sunny. Two."
+            assert program.app.inbox.waiting() == [] and program.app.inbox.open_turns() == []
+            assert program.channel.sent.empty()
+            told = [message.text for message in model.requests[1].history if "no answer yet" in message.text]
+            assert len(told) == 1, "said once, with the last of them"
+            assert "This and the 2 before it have no answer yet: they get one, your last message" in told[0]
+            assert "What you write beside calls of tools is not sent." in told[0]
+            assert await program.ask("thanks") == "Next."
+    assert "no answer yet" not in model.requests[0].history[0].text + model.requests[2].history[-2].text
+
+
+@virtual_time
+async def test_of_a_burst_the_model_is_told_with_its_last_line(tmp_path: Path) -> None:
+    with ScriptedProvider("Five answers.") as model:
+        async with bare(tmp_path, model, channel=chat_app()) as program:
+            for number in range(5):
+                await program.say(f"line {number}")
+                await asyncio.sleep(0.3)
+            assert await program.answer() == "Five answers."
+    remarks = [message.text for message in model.requests[0].history if "no answer yet" in message.text]
+    assert len(remarks) == 1 and "This and the 4 before it" in remarks[0]
 
 
 # -- a command that asks the model in its place

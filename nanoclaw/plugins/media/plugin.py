@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import Inbound, Outbound
+from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 from nanoclaw.core.tool import OPEN_TO
 
@@ -37,15 +37,15 @@ class MediaSettings(NamedTuple):
 class MediaFiles:
     """Files that may be taken in and sent, for other plugins and for channels."""
 
-    def __init__(self, workspace: Path, home: Path, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, workspace: Path, home: Path, most_bytes: int, chat_apps: Collection[str] = ()) -> None:
+        self.most_bytes, self._chat_apps = most_bytes, chat_apps
         self._workspace, self._home = workspace, home
 
     def sendable(self, path: str) -> str:
         """The real path of a file of the workspace that may be sent. Raises ToolError."""
         from nanoclaw.plugins.media.sendable import Sendable
 
-        return Sendable(self._workspace, self._home, self.most_bytes)(path)
+        return Sendable(self._workspace, self._home, self.most_bytes, self._chat_apps)(path)
 
 
 class Media(Plugin):
@@ -57,7 +57,9 @@ class Media(Plugin):
 
     def __init__(self, host: Host, settings: MediaSettings) -> None:
         self._host, self._settings = host, settings
-        self.public = MediaFiles(host.workspace, host.get("core").home, settings.megabytes * 1_000_000)
+        core, most_bytes = host.get("core"), settings.megabytes * 1_000_000
+        self.public = MediaFiles(host.workspace, core.home, most_bytes, core.chat_apps.keys())
+        self._told_blind: set[tuple[Address, str]] = set()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         return [Section("capabilities", "Files", CAPABILITY)] if profile.name in OPEN_TO else []
@@ -106,7 +108,7 @@ class Media(Plugin):
         for cut in found.cuts:
             self._host.show(inbound.address, Notice(cut))
         if found.images and (blind := self._blind(turn)):
-            self._host.show(inbound.address, Notice(f"{blind} cannot see images: it is told their names only"))
+            self._tell_blind(inbound, turn, blind)
         spoken = (one.words for one in resolved)
         text = "\n\n".join(part for part in (*found.texts, *spoken, draft.message.text) if part)
         hint = [] if is_guests or not files else [SEND_BACK]
@@ -123,6 +125,15 @@ class Media(Plugin):
             return ""
         return "" if provider.supports_vision else str(provider.model)
 
+    def _tell_blind(self, inbound: Inbound, turn: Turn, model: str) -> None:
+        """In a chat app the owner reads it once; guests and groups are not told."""
+        said, core = f"{model} cannot see images: it is told their names only", self._host.get("core")
+        self._host.show(inbound.address, Notice(said))
+        is_silent = turn.role != "owner" or core.channels.shows_notices(inbound.address)
+        if not is_silent and (inbound.address, model) not in self._told_blind:
+            self._told_blind.add((inbound.address, model))
+            self._write(inbound, f"{said}.")
+
     def _transcriber(self) -> Callable[[Path], Awaitable[str]] | None:
         name, models = self._settings.transcription, self._host.get("core").models
         return partial(models.transcribe, name) if name else None
@@ -136,7 +147,10 @@ class Media(Plugin):
             for problem in problems:
                 self._host.show(inbound.address, Notice(problem, is_failure=True))
             return
-        said = "\n".join(f"{problem.rstrip('.')}." for problem in problems)
+        self._write(inbound, "\n".join(f"{problem.rstrip('.')}." for problem in problems))
+
+    def _write(self, inbound: Inbound, said: str) -> None:
+        core = self._host.get("core")
         sql = "SELECT id FROM inbox WHERE channel = ? AND external_id = ?"
         for (row,) in self._host.read(sql, inbound.address.channel, inbound.external_id):
             core.inbox.tell(row, Outbound(inbound.address, said))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from nanoclaw.beneath.paths import PathError, open_for_reading, resolve
 from nanoclaw.core.errors import Refused, ToolError
 
-OWN = ("config.toml", "secrets.env", "state.db", "state.db-wal", "state.db-shm", "state.lock", "index.db", "matrix")
+OWN = ("config.toml", "secrets.env", "state.db", "state.db-wal", "state.db-shm", "state.lock", "index.db")
 """Files of the home folder that nobody is to be sent, under whatever name they are found."""
-_OWN_FOLDERS = frozenset({"logs", "undo", "models", "matrix", "plugins"})
+_OWN_FOLDERS = frozenset({"logs", "undo", "models", "plugins"})
 
 
 class Sendable:
-    def __init__(self, root: Path, home: Path, most_bytes: int) -> None:
-        """`root` is the workspace's, `home` the program's own folder, which may lie around, in or beside it."""
+    def __init__(self, root: Path, home: Path, most_bytes: int, chat_apps: Iterable[str] = ()) -> None:
+        """`root` is the workspace's, `home` the program's own folder, which may lie around, in or beside it; each of
+        the `chat_apps` has a folder of its name there, with keys and logins."""
         self._root, self._home, self._most = root, home, most_bytes
+        self._own_folders = _OWN_FOLDERS | set(chat_apps)
 
     def __call__(self, path: str) -> str:
         """The real path of a file that may be sent, asked for by its path in the workspace. Raises ToolError."""
@@ -49,4 +52,6 @@ class Sendable:
         if not real.is_relative_to(home) or (root != home and root.is_relative_to(home)):
             return False
         first = real.relative_to(home).parts[0]
-        return root != home or first in _OWN_FOLDERS or first.startswith(("state.", "index.", "config.", "secrets."))
+        return (
+            root != home or first in self._own_folders or first.startswith(("state.", "index.", "config.", "secrets."))
+        )

@@ -162,6 +162,18 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
             check(path)
 
 
+async def test_the_folder_of_a_chat_app_is_the_programs_own(tmp_path: Path) -> None:
+    """Also in a home that is its own workspace; which chat apps there are is for the table of channels to say."""
+    settings = f'[workspace]\npath = "{tmp_path}"\n'
+    async with running(tmp_path, ScriptedProvider(), settings=settings, plugins=["media"]) as program:
+        assert {"telegram", "matrix", "email"} <= set(program.app.chat_apps)
+        for name in program.app.chat_apps:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "keys").write_text("x")
+            with pytest.raises(ToolError, match="the program's own file"):
+                program.public("media").sendable(f"{name}/keys")
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize(
     ("said", "shown"),
