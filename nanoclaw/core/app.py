@@ -73,6 +73,8 @@ class App:
         self.channels = Channels((), clock)
         self.chat_apps: Mapping[str, ChannelTable] = {}
         """Chat apps that the configuration has, by name."""
+        self.chat_app_names: Callable[[], Sequence[str]] = tuple
+        """Names of all that there could be, each that of its folder in the home."""
         self.secrets: tuple[str, ...] = ()
         """Values that must never show: keys in the configuration and in the environment."""
         self.is_gateway = self.is_terminated = False
