@@ -193,7 +193,7 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         who = f"another nanoclaw (process {holder(folder)})"
         raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
-        raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw") from None
+        raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw: end it") from None
     if "refused" in link.hello:
         raise StoreBusy(str(link.hello["refused"]))
     line.settimeout(None)

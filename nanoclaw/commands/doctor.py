@@ -118,7 +118,7 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> str:
     if pid is None:
         return f"no: reminders come while {start_command()} gateway, or a chat, runs"
     if live is None:
-        return f"process {pid}, which nobody can attach to"
+        return f"process {pid}, which does not answer: wait for it, or end it"
     troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
     if troubles:
         raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
@@ -141,7 +141,7 @@ def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str,
         return f"served by process {pid}"
     now = clock(config.person.timezone, config.environment)
     who = asyncio.run(channels.login(config, table, now))
-    return "configured; it cannot be looked whether its login works" if who is None else f"logged in as {who}"
+    return "configured; it has no way to check its login" if who is None else f"logged in as {who}"
 
 
 async def _model(config: Config) -> str:

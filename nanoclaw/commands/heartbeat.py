@@ -10,7 +10,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import printable
 
-OFF = "the heartbeat is off: take it out of [plugins] off"
+OFF = "the plugin heartbeat is off: take it out of [plugins] off in config.toml"
 
 
 def heartbeat(config: Config, options: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
     async with looked_at(config, channels) as app:
         inspection = app.public("inspect")
         if inspection is None:
-            raise ConfigError("looking inside is off: take inspect out of [plugins] off")
+            raise ConfigError("the plugin inspect is off: take it out of [plugins] off in config.toml")
         found = await inspection.preview(app.sessions.conversation(address), message, profile, address)
         rows, remarks = inspection.rows(address, found), inspection.remarks(address, found)
         request = ModelRequest(found.snapshot.system, (*found.history, *found.new), found.snapshot.tools)

@@ -62,7 +62,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
     query = " ".join(options.query)
     async with program(config) as app:
         if (forgetter := app.public("forget")) is None:
-            raise ConfigError("the plugin forget is off.")
+            raise ConfigError("the plugin forget is off: take it out of [plugins] off in config.toml")
         listing = forgetter.find(query)
         if not listing.count:
             print("Nothing found.")

@@ -98,7 +98,9 @@ def session(config: Config, options: argparse.Namespace) -> int:
     with stored(config) as store:
         history = whole_history(store, key) if store else None
     if history is None:
-        raise ConfigError(f"there is no conversation {options.name!r}: {start_command()} sessions list")
+        raise ConfigError(
+            f"there is no conversation {options.name!r}: {start_command()} sessions list shows which there are"
+        )
     if options.json:
         print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
         return 0
@@ -158,7 +160,7 @@ async def _skills_found(config: Config) -> tuple[list[tuple[Skill, str]], Set[st
     async with looked_at(config) as app:
         found = app.public("skills")
         if found is None:
-            raise ConfigError("skills are off: take skills out of [plugins] off")
+            raise ConfigError("the plugin skills is off: take it out of [plugins] off in config.toml")
         return found.surveyed(), found.active()
 
 

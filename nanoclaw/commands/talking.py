@@ -382,7 +382,7 @@ def _attached(config: Config, want: str, session: str, model: str) -> attach.Lin
         )
     if link and (names := config.without):
         attach.say(
-            f"process {link.hello['pid']} runs already, with its own plugins: --without {', '.join(names)} is void"
+            f"process {link.hello['pid']} runs already with its own plugins: --without {', '.join(names)} has no effect"
         )
     return link
 

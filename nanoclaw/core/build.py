@@ -241,7 +241,8 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
         known = {one.name for one in done}
         ready = [one for one in left if all(name in known or name not in there for name in one.needs)]
         if not ready:
-            raise ConfigError(f"the plugins {', '.join(one.name for one in left)} need each other.")
+            names = ", ".join(one.name for one in left)
+            raise ConfigError(f"the plugins {names} need each other; nanoclaw --without {left[0].name} starts.")
         done.append(ready[0])
         left.remove(ready[0])
     return done

@@ -240,7 +240,9 @@ def _secrets(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except NotADirectoryError:
-        raise ConfigError(f"{path.parent} is no folder and cannot be the home: NANOCLAW_HOME names another.") from None
+        raise ConfigError(
+            f"{path.parent} is not a folder, so it cannot be the home: set NANOCLAW_HOME to another path."
+        ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError:

@@ -48,6 +48,7 @@ WARN_AT, END_AT = 3, 6
 
 BROKE_OFF = "the tool broke off; it may have been done in part"
 AGAIN = "(The same result again, for what was tried several times: do something else, or answer.)"
+ELSE = "Say in other words what you want."
 UNKNOWN_AT = 3
 """Answers that call tools that do not exist: the turn ends at the third."""
 
@@ -197,9 +198,9 @@ class RunningTurn:
                 return self._ended("", "answered")
             self._unknown += any(self._parts.toolbox.find(call.name) is None for call in answer.tool_calls)
             if self._unknown >= UNKNOWN_AT:
-                return self._ended("I ended this: I kept calling tools that do not exist.", "loop")
+                return self._ended(f"I ended this: I kept calling tools that do not exist. {ELSE}", "loop")
             if acted >= END_AT:
-                return self._ended("I ended this: the same step kept giving the same result.", "loop")
+                return self._ended(f"I ended this: my steps kept giving the same result. {ELSE}", "loop")
         return self._limit(f"{self.limits.rounds} rounds of tools")
 
     async def _ask(self, stream: Stream, steering: Steering) -> AssistantMessage:

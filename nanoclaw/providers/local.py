@@ -186,7 +186,8 @@ def start_engine(path: Path, state: Path, threads: int) -> Engine:
         server = [xllamacpp.Server(_parameters(xllamacpp, path, state, threads, f"{folder}/llama.sock", key))]
     except (RuntimeError, ValueError) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise ProviderRefused(f"{path} cannot be loaded: damaged, or of a kind this llama.cpp does not know") from error
+        why = "it is damaged, or of a kind that this llama.cpp does not know. Choose another with /model."
+        raise ProviderRefused(f"{path} cannot be loaded: {why}") from error
 
     def stop() -> None:
         server.clear()  # its destructor ends the loop and joins the threads
@@ -336,7 +337,8 @@ async def _fitting_prompt(llama: _Llama, static: Chat, known: str, history: tupl
             return prompt
         kept = without_oldest(kept)
     raise ContextTooLong(
-        f"the message is too long for the local model: {tokens} tokens, where {room} fit", CONTEXT_TOKENS
+        f"the message is too long for the local model: {tokens} tokens, where {room} fit. Send a shorter one.",
+        CONTEXT_TOKENS,
     )
 
 
@@ -370,7 +372,7 @@ def _check_gguf(path: Path) -> None:
     except OSError as error:
         raise ProviderRefused(f"no local model at {path}; get one: {start_command()} local pull") from error
     if magic != b"GGUF":
-        raise ProviderRefused(f"{path} is not a GGUF model file")
+        raise ProviderRefused(f"{path} is not a GGUF model file: give the path of one")
 
 
 def _identity(path: Path) -> str:
@@ -392,7 +394,7 @@ def _chunk(data: str) -> dict[str, Any]:
     try:
         chunk: dict[str, Any] = json.loads(data)
     except ValueError as error:
-        raise ProviderUnavailable("the local model's answer came damaged") from error
+        raise ProviderUnavailable("the local model's answer came damaged. Try again.") from error
     return chunk
 
 
@@ -406,7 +408,9 @@ def _failure(answer: str) -> ProviderError:
     except ValueError:
         text, kind = answer, ""
     if kind == "exceed_context_size_error":
-        return ContextTooLong("the conversation is too long for the local model", CONTEXT_TOKENS)
+        return ContextTooLong(
+            "the conversation is too long for the local model. Use /new to start afresh.", CONTEXT_TOKENS
+        )
     return ProviderRefused(f"the local model refused the request: {text[:300]}")
 
 

@@ -177,7 +177,9 @@ def test_a_secrets_file_with_a_wrong_line_is_told_without_showing_it(tmp_path: P
 def test_a_home_that_is_no_folder_is_told_in_words() -> None:
     with pytest.raises(ConfigError) as caught:
         config.load({"NANOCLAW_HOME": "/dev/null"})
-    assert str(caught.value) == "/dev/null is no folder and cannot be the home: NANOCLAW_HOME names another."
+    assert (
+        str(caught.value) == "/dev/null is not a folder, so it cannot be the home: set NANOCLAW_HOME to another path."
+    )
 
 
 def test_the_environment_wins_over_the_files(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_plugin_left_out_at_a_terminal_that_attaches_is_said_to_run_there(
     gateway = start("gateway")
     server.script(says("Four."))
     ended = home.run("--without", "heartbeat", "-m", "two and two?")
-    said = f"process {gateway.process.pid} runs already, with its own plugins: --without heartbeat is void"
+    said = f"process {gateway.process.pid} runs already with its own plugins: --without heartbeat has no effect"
     assert (ended.out, said in ended.err) == ("Four.\n", True)
 
 

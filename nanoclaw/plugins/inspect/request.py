@@ -127,12 +127,18 @@ def _prefix(manifest: Manifest, last: PastTurn | None) -> str:
         reported = ""
     now, then = manifest.sha256, last.manifest.sha256
     if now["tools"] != then["tools"]:
-        return "The tools are others than in the last request: it shares no prefix." + reported
+        return (
+            "The tools differ from those of the last request: its provider has nothing of this one in its cache."
+            + reported
+        )
     if now["full"] == then["full"]:
         return "The request begins with the whole of the last one." + reported
     if now["stable"] == then["stable"]:
         return "Tools and the stable part are those of the last request; memory is newer." + reported
-    return "The stable part is another than in the last request: only the tools are shared." + reported
+    return (
+        "The stable part differs from that of the last request: only the tools can come from the provider's cache."
+        + reported
+    )
 
 
 def notes_in_words(notes: Sequence[NoteRef]) -> str:

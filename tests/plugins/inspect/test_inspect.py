@@ -77,7 +77,7 @@ async def test_context_shows_a_table_and_what_is_shared_with_the_last_request(tm
     assert "Nothing was sent in this conversation yet." in fresh
     assert "| Identity |" in same and "| History |" in same
     assert "begins with the whole of the last one. The provider reported 900 of 1,000 input tokens as cached." in same
-    assert "stable part is another" in edited
+    assert "stable part differs from that of the last request" in edited
     assert model.left == 1, "looking inside asks no model"
 
 
