@@ -1,6 +1,7 @@
-"""How often a small local model picks the right tool: 20 requests that need one, 20 that need none.
+"""How often a small local model picks the right tool: 20 requests that need one, 20 that need none; and 20 for
+reminders: how many of them code answers before any model, how the model takes the rest, and all of them by itself.
 
-python bench/local_tools.py MODEL.gguf [--state FOLDER] [--verbose]
+python bench/local_tools.py MODEL.gguf [--state FOLDER] [--verbose] [--only reminders]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nanoclaw.core import config
 from nanoclaw.core.build import build
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.local import LocalProvider
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
@@ -89,20 +91,75 @@ SMALL_TALK = (
 )  # fmt: skip
 
 
-async def ask(provider: LocalProvider, text: str) -> AssistantMessage:
-    history = (UserMessage(RUNTIME, NOW, "runtime"), UserMessage(text, NOW))
+REMINDERS: tuple[tuple[str, str], ...] = (
+    ("Remind me in 20 minutes to take the pizza out", "20 min"),
+    ("remind me to call Anna tomorrow at 9", "9"),
+    ("please remind me at 17:45 about the parcel", "17:45"),
+    ("Could you remind me on Friday at 14:30 to send the invoice?", "14:30"),
+    ("remind me every Monday at 9 to put the bins out", "monday"),
+    ("Don't let me forget the cake at 4 pm", "4"),
+    ("wake me at 6:30 am", "6:30"),
+    ("set a timer for 10 minutes", "10 min"),
+    ("Set an alarm for tomorrow at 7 am", "7"),
+    ("reminder: tomorrow 9am call the bank", "9"),
+    ("Erinnere mich in 20 Minuten an die Pizza", "20"),
+    ("rappelle-moi demain à 9h d'appeler le dentiste", "9"),
+    ("recuérdame mañana a las 9 llamar al dentista", "9"),
+    ("20分钟后提醒我把披萨拿出来", "20"),
+    ("明日の朝7時に起こして", "7"),
+    ("Remind me to call Anna", ""),
+    ("remind me tomorrow to call Anna", ""),
+    ("remind me about this at 5pm", ""),
+    ("remind me 10 minutes before the meeting", ""),
+    ("I have a meeting at 4 pm on Wednesday, can you remind me?", "4"),
+)
+"""Each with what the time of the job must have in it; '' where the right answer is a question."""
+
+
+async def ask(provider: LocalProvider, text: str, remark: str = "") -> AssistantMessage:
+    runtime = RUNTIME.replace("\n[/", f"\n{remark}\n[/") if remark else RUNTIME
+    history = (UserMessage(runtime, NOW, "runtime"), UserMessage(text, NOW))
     return await provider.complete(ModelRequest(SYSTEM, history, TOOLS, Limits(200)), lambda event: None)
 
 
-async def bench(model: Path, state: Path, verbose: bool) -> dict[str, Any]:
+async def reminders(provider: LocalProvider, verbose: bool) -> dict[str, int]:
+    """How many of REMINDERS code answers, how many of the others the model takes rightly, and of all by itself."""
+    zone, code, rest, right, alone = "Europe/Berlin", 0, 0, 0, 0
+    for text, when in REMINDERS:
+        alone += await _reminded(provider, text, when, "", verbose)
+        found = requests.read(text, NOW, zone)
+        if isinstance(found, requests.Asked):
+            code += 1
+            continue
+        rest += 1
+        right += await _reminded(provider, text, when, found or "", verbose)
+    return {"by_code": code, "left": rest, "left_right": right, "model_alone": alone, "of": len(REMINDERS)}
+
+
+async def _reminded(provider: LocalProvider, text: str, when: str, remark: str, verbose: bool) -> bool:
+    answer = await ask(provider, text, remark)
+    calls = [(call.name, json.loads(call.arguments)) for call in answer.tool_calls]
+    if when:
+        ok = any(name == "cron" and when in str(said.get("when", "")).casefold() for name, said in calls)
+    else:
+        ok = not calls and "?" in answer.text
+    if verbose:
+        _show("right" if ok else "WRONG", text, answer)
+    return ok
+
+
+async def bench(model: Path, state: Path, verbose: bool, only: str) -> dict[str, Any]:
     provider = LocalProvider(f"local/{model}", model, state)
     try:
         started = time.monotonic()
         await ask(provider, "Hi")
         first = time.monotonic() - started
+        if only == "reminders":
+            return {"model": model.name, "reminders": await reminders(provider, verbose)}
         right = [await _judge(provider, text, rule, verbose) for text, rule in REQUESTS]
         false_calls = [await _called(provider, text, verbose) for text in SMALL_TALK]
         each = (time.monotonic() - started - first) / (len(right) + len(false_calls))
+        reminded = await reminders(provider, verbose)
     finally:
         await provider.aclose()
     return {
@@ -111,6 +168,7 @@ async def bench(model: Path, state: Path, verbose: bool) -> dict[str, Any]:
         "of": len(right),
         "false_calls": sum(false_calls),
         "small_talk": len(false_calls),
+        "reminders": reminded,
         "first_seconds": round(first, 1),
         "seconds_each": round(each, 2),
     }
@@ -141,9 +199,10 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--state", type=Path)
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--only", choices=["reminders"], default="")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(bench(asked.model, asked.state or Path(folder), asked.verbose))))
+        print(json.dumps(asyncio.run(bench(asked.model, asked.state or Path(folder), asked.verbose, asked.only))))
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ _STEMS = {
 }
 """A message that has none of them is no request; ~ is a space."""
 
-_NOT_PLAIN = re.compile(r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:""")
-_NAME = re.compile(r"(?:@\w+|nano(?:claw)?\b)[\s,.!:]*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(\w+)\.\s+(?=\w)")
-_ABBREVIATED = re.compile(r"\d+|[a-z]|dr|mrs?|ms|st|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx", re.I)
+_NOT_PLAIN = r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:"""
+_NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
+_SENTENCE_END = r"(\w+)\.\s+(?=\w)"
+_ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
 
 class Asked(NamedTuple):
@@ -105,9 +105,9 @@ def _stems() -> dict[str, list[str]]:
 
 def _is_more(said: str) -> bool:
     """True for what has more than one sentence, is quoted or is code."""
-    if _NOT_PLAIN.search(said):
+    if re.search(_NOT_PLAIN, said):
         return True
-    return any(not _ABBREVIATED.fullmatch(found[1]) for found in _SENTENCE_END.finditer(said))
+    return any(not re.fullmatch(_ABBREVIATED, found[1]) for found in re.finditer(_SENTENCE_END, said))
 
 
 def _bare(said: str, words: _Words) -> str | None:
@@ -116,7 +116,7 @@ def _bare(said: str, words: _Words) -> str | None:
     said = said.rstrip(" .!?？！。…~")
     while found := words.tail.search(said):
         said = said[: found.start()].rstrip(" ,.!")
-    while begun := words.head.match(said) or _NAME.match(said):
+    while begun := words.head.match(said) or re.match(_NAME, said):
         if not begun.end():
             break
         said = said[begun.end() :]
