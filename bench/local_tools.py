@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanoclaw import time_words
 from nanoclaw.core import config
 from nanoclaw.core.build import build
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
@@ -92,28 +93,28 @@ SMALL_TALK = (
 
 
 REMINDERS: tuple[tuple[str, str], ...] = (
-    ("Remind me in 20 minutes to take the pizza out", "20 min"),
-    ("remind me to call Anna tomorrow at 9", "9"),
+    ("Remind me in 20 minutes to take the pizza out", "in 20 minutes"),
+    ("remind me to call Anna tomorrow at 9", "tomorrow at 9:00"),
     ("please remind me at 17:45 about the parcel", "17:45"),
-    ("Could you remind me on Friday at 14:30 to send the invoice?", "14:30"),
-    ("remind me every Monday at 9 to put the bins out", "monday"),
-    ("Don't let me forget the cake at 4 pm", "4"),
-    ("wake me at 6:30 am", "6:30"),
-    ("set a timer for 10 minutes", "10 min"),
-    ("Set an alarm for tomorrow at 7 am", "7"),
-    ("reminder: tomorrow 9am call the bank", "9"),
-    ("Erinnere mich in 20 Minuten an die Pizza", "20"),
-    ("rappelle-moi demain à 9h d'appeler le dentiste", "9"),
-    ("recuérdame mañana a las 9 llamar al dentista", "9"),
-    ("20分钟后提醒我把披萨拿出来", "20"),
-    ("明日の朝7時に起こして", "7"),
+    ("Could you remind me on Friday at 14:30 to send the invoice?", "friday at 14:30"),
+    ("remind me every Monday at 9 to put the bins out", "every monday at 9:00"),
+    ("Don't let me forget the cake at 4 pm", "16:00"),
+    ("wake me at 6:30 am", "6:30 am"),
+    ("set a timer for 10 minutes", "in 10 minutes"),
+    ("Set an alarm for tomorrow at 7 am", "tomorrow at 7 am"),
+    ("reminder: tomorrow 9am call the bank", "tomorrow at 9 am"),
+    ("Erinnere mich in 20 Minuten an die Pizza", "in 20 minutes"),
+    ("rappelle-moi demain à 9h d'appeler le dentiste", "tomorrow at 9 am"),
+    ("recuérdame mañana a las 9 llamar al dentista", "tomorrow at 9 am"),
+    ("20分钟后提醒我把披萨拿出来", "in 20 minutes"),
+    ("明日の朝7時に起こして", "tomorrow at 7 am"),
     ("Remind me to call Anna", ""),
     ("remind me tomorrow to call Anna", ""),
     ("remind me about this at 5pm", ""),
     ("remind me 10 minutes before the meeting", ""),
-    ("I have a meeting at 4 pm on Wednesday, can you remind me?", "4"),
+    ("I have a meeting with Ada at 4 pm on Wednesday, can you remind me?", "wednesday at 4 pm"),
 )
-"""Each with what the time of the job must have in it; '' where the right answer is a question."""
+"""Each with its time; '' where the right answer is a question."""
 
 
 async def ask(provider: LocalProvider, text: str, remark: str = "") -> AssistantMessage:
@@ -140,12 +141,21 @@ async def _reminded(provider: LocalProvider, text: str, when: str, remark: str, 
     answer = await ask(provider, text, remark)
     calls = [(call.name, json.loads(call.arguments)) for call in answer.tool_calls]
     if when:
-        ok = any(name == "cron" and when in str(said.get("when", "")).casefold() for name, said in calls)
+        ok = any(name == "cron" and _due(str(said.get("when", ""))) == _due(when) for name, said in calls)
     else:
         ok = not calls and "?" in answer.text
     if verbose:
         _show("right" if ok else "WRONG", text, answer)
     return ok
+
+
+def _due(when: str) -> object:
+    """The meaning of words for a time; a string for what has none."""
+    try:
+        found = time_words.read(when, NOW, "Europe/Berlin")
+    except time_words.TimeWordsError as error:
+        return f"{when}: {error}"
+    return f"{when}: {found.question}" if isinstance(found, time_words.Unclear) else found
 
 
 async def bench(model: Path, state: Path, verbose: bool, only: str) -> dict[str, Any]:
