@@ -99,6 +99,47 @@ def test_a_plugin_of_somebody_else_is_given_no_value_of_another_type(
     assert (status, "did you mean 'plugins.weather.every'?" in told) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ('places = ["Rome"]', 0, ""),
+        ("every = 0.5", 2, "config.toml: plugins.picky.every must be at least 1, not 0.5."),
+    ],
+)
+def test_settings_of_a_plugin_say_themselves_what_cannot_be_meant(
+    tmp_path: Path,
+    line: str,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(tmp_path, "picky", PICKY)
+    ended, told = said_of(tmp_path, f'[plugins]\nenabled = ["picky"]\n[plugins.picky]\n{line}\n', monkeypatch, capsys)
+    assert (ended, told.rpartition("/")[2].strip()) == (status, said)
+
+
+PICKY = """
+from typing import NamedTuple
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Plugin
+
+
+class Settings(NamedTuple):
+    every: float = 60.0
+    places: list[str] | None = None
+
+    def check(self):
+        if self.every < 1:
+            raise ConfigError(f"plugins.picky.every must be at least 1, not {self.every}.")
+
+
+class Picky(Plugin):
+    name = "picky"
+    settings = Settings
+"""
+
+
 def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in table.items():
         if isinstance(value, dict) and f"{prefix}{name}" not in SETTINGS:

@@ -221,6 +221,7 @@ class _TerminalChat:
 
         config, options = self._config, self._options
         is_first = not (config.workspace_path.exists() and (config.home / "history").exists())
+        _check_settings(config, options.model)
         model, lack = await _model(config, options.model)
         if lack and self._relay is None:
             raise ConfigError(lack)

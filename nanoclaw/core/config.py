@@ -304,6 +304,8 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
             return value
         wanted = "a table of names with true or false"
     else:
+        if hint not in _WANTED:  # a plugin's own, which it checks itself
+            return value
         if kind is hint or (hint is float and kind is int):
             return hint(value)
         wanted = _WANTED[hint]
