@@ -191,12 +191,12 @@ async def test_a_quoted_reply_says_which_one_is_meant(tmp_path: Path) -> None:
 
 async def test_a_later_yes_has_its_object(tmp_path: Path) -> None:
     dial = Dial()
-    model = ScriptedProvider("I called her.")
+    model = ScriptedProvider("What shall I tell her?")
     async with ticking(tmp_path, dial, model) as home:
         home.add(job("Shall I call Anna?", NOON + timedelta(minutes=1)))
         await dial.pass_(minutes=2)
         home.sent()
-        assert await heard(home, dial, "yes") == "I called her."
+        assert await heard(home, dial, "yes") == "What shall I tell her?"
         assert any("Shall I call Anna?" in message.text for message in model.requests[0].history)
 
 

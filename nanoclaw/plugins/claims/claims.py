@@ -14,8 +14,8 @@ from nanoclaw.plugins.claims import lexicon
 
 LONGEST = 300
 """Characters of an answer that claims an effect; a longer one tells something."""
-SHORTEST_REQUEST = 2
-"""Words of a request after which "Done." claims something."""
+SHORTEST_REQUEST, SHORTEST_TASK = 2, 4
+"""Words of a request after which "Done." claims something, and of one after which any short word does."""
 SHORT_REPORT = 9
 """Words of a sentence that a participle alone makes a report."""
 LONGEST_TASK = 200
@@ -81,7 +81,8 @@ def _claims(asked: str, answer: str) -> bool:
         and _words(answer) <= ACKNOWLEDGEMENT
         and not re.search(r"\d|,.*,|^[a-z ]*$", answer)
     ):
-        if _has(lexicon.POLITE, asked) and not _has(lexicon.ALONE, answer):
+        is_bare = _words(asked) < SHORTEST_TASK or _has(lexicon.POLITE, asked)
+        if is_bare and not (_has(lexicon.ALONE, answer) or _has(lexicon.CJK_DONE, answer)):
             return False
         return _words(asked) >= SHORTEST_REQUEST and len(asked) <= LONGEST_TASK and "\n" not in asked.strip()
     for one in positive:
