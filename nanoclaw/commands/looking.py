@@ -81,7 +81,7 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
                 f"{model} cannot take in what the table counts: it is sent the short form below, with {tools} in it."
             )
             return View(found.manifest, rows, remarks, _short(request), [])
-        sees = app.facts.sees_images(model) is not False
+        sees = app.facts.abilities(model).sees_images
         return View(found.manifest, rows, remarks, chat_messages(request, vision=sees), chat_tools(request.tools))
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
@@ -26,14 +26,20 @@ OnEvent = Callable[[Event], None]
 State = TypeVar("State")
 
 
-class Sight(NamedTuple):
-    """Eyes of a model: `sees` is False for one known to see no images; `refused` is called when it refuses them."""
-
-    sees: bool = True
-    refused: Callable[[], None] = lambda: None
+Ability = Literal["sees_images", "calls_tools", "takes_schema"]
 
 
-SIGHTED = Sight()
+class Abilities(NamedTuple):
+    """Abilities of a model and its server, False where one was refused before; `lacks` is called when one is."""
+
+    sees_images: bool = True
+    calls_tools: bool = True
+    takes_schema: bool = True
+    """Holds its answer to a JSON schema."""
+    lacks: Callable[[Ability], None] = lambda ability: None
+
+
+ABLE = Abilities()
 
 
 @runtime_checkable

@@ -27,7 +27,7 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.provider import GO_ON, SIGHTED, LegalForm, OnEvent, Sight, has_images, plain_id, whole
+from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, has_images, plain_id, whole
 from nanoclaw.providers.chat_answer import distinct, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
@@ -67,13 +67,13 @@ class Anthropic:
         *,
         thinking_tokens: int = 0,
         retries: RetryPolicy | None = None,
-        sight: Sight = SIGHTED,
+        abilities: Abilities = ABLE,
     ) -> None:
         self._model = endpoint.model
         self._wire_model = endpoint.wire_model or endpoint.model.removeprefix("anthropic/")
         self._thinking_tokens = thinking_tokens
-        self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=sight.sees)
-        self._sight = sight
+        self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=abilities.sees_images)
+        self._abilities = abilities
         headers = {"anthropic-version": VERSION, **({"x-api-key": endpoint.key} if endpoint.key else {})}
         base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
@@ -105,7 +105,7 @@ class Anthropic:
                     continue
                 if self._habits.vision and not learned.vision:
                     on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
-                    self._sight.refused()
+                    self._abilities.lacks("sees_images")
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 

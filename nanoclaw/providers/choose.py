@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
-from nanoclaw.core.provider import SIGHTED, Provider, Sight
+from nanoclaw.core.provider import ABLE, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
@@ -134,7 +134,7 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
         *_access(config, name),
         config.environment,
         tool_mode="json" if config.model.tool_mode == "json" else "native",
-        sight=Sight(facts.sees_images(name) is not False, partial(facts.refused_images, name)) if facts else SIGHTED,
+        abilities=facts.abilities(name) if facts else ABLE,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from nanoclaw.core.errors import ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
-from nanoclaw.core.provider import SIGHTED, OnEvent, Sight, chat_messages, chat_tools, has_images, plain_id
+from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools, has_images, plain_id
 from nanoclaw.installation import install_command
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
@@ -34,11 +34,11 @@ _SETTINGS = {
 class LiteLLM:
     """One model by its litellm name. The endpoint's key and address are passed on when given."""
 
-    def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, sight: Sight = SIGHTED) -> None:
+    def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
         self._model, self._endpoint, self._retries = endpoint.model, endpoint, retries or RetryPolicy()
         access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
         self._access = {name: value for name, value in access.items() if value}
-        self._vision, self._sight = sight.sees, sight
+        self._vision, self._abilities = abilities.sees_images, abilities
         self._litellm: Any = None
 
     @property
@@ -56,7 +56,7 @@ class LiteLLM:
         except BadRequest as error:
             if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
                 self._vision = False
-                self._sight.refused()
+                self._abilities.lacks("sees_images")
                 on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                 return await self._ask(request, on_event)
             from nanoclaw.providers.repair import in_words

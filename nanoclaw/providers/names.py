@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.provider import SIGHTED, Sight
+from nanoclaw.core.provider import ABLE, Abilities
 from nanoclaw.providers.failures import Endpoint, is_loopback
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def provider_for(
     *,
     tool_mode: Literal["native", "json"] = "native",
     retries: RetryPolicy | None = None,
-    sight: Sight = SIGHTED,
+    abilities: Abilities = ABLE,
 ) -> Provider:
     """The provider that answers for `model`; raises ConfigError when the name or the key is missing or wrong.
 
-    `env` is searched for keys; `sight` is what was learned before about whether the model sees images. "local/…" is
+    `env` is searched for keys; `abilities` are what was learned of the model before. "local/…" is
     not made here: the model in this process needs more than a name.
     """
     prefix, name = _split(model, api_base)
@@ -63,18 +63,18 @@ def provider_for(
     if prefix == "anthropic":
         from nanoclaw.providers.anthropic import Anthropic
 
-        return Anthropic(endpoint, retries=retries, sight=sight)
+        return Anthropic(endpoint, retries=retries, abilities=abilities)
     if service is None:
         _check_prefix(prefix)
         from nanoclaw.providers.litellm_provider import LiteLLM
 
-        return LiteLLM(endpoint, retries=retries, sight=sight)
+        return LiteLLM(endpoint, retries=retries, abilities=abilities)
     from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 
     # a server of one's own under OpenAI's name speaks the common form
     deviates = endpoint.api_base == service.api_base or prefix != "openai"
     dialect = Dialect(**(service.dialect if deviates else {}), tool_mode=tool_mode)
-    return OpenAICompatible(endpoint, dialect=dialect, retries=retries, sight=sight)
+    return OpenAICompatible(endpoint, dialect=dialect, retries=retries, abilities=abilities)
 
 
 def check(model: str, api_base: str) -> tuple[str, str, str]:

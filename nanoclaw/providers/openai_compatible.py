@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -12,10 +12,11 @@ from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.provider import (
-    SIGHTED,
+    ABLE,
+    Abilities,
+    Ability,
     ChatForm,
     OnEvent,
-    Sight,
     chat_tools,
     digest,
     has_images,
@@ -48,6 +49,8 @@ class Dialect(NamedTuple):
     cuts: bool = False
     """Leaves out a part of what is too long, and says nothing of it."""
     tool_mode: ToolMode = "native"
+    schema: bool = True
+    """Holds JSON to a schema."""
 
 
 class OpenAICompatible:
@@ -59,11 +62,11 @@ class OpenAICompatible:
         *,
         dialect: Dialect | None = None,
         retries: RetryPolicy | None = None,
-        sight: Sight = SIGHTED,
+        abilities: Abilities = ABLE,
     ) -> None:
         self._model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
-        self._dialect, self._sight = dialect._replace(vision=dialect.vision and sight.sees), sight
+        self._dialect, self._abilities = _without_refused(dialect, abilities), abilities
         self._endpoint = endpoint._replace(path="/chat/completions")
         headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
         self._client = ModelClient(self._endpoint, headers, retries)
@@ -93,8 +96,8 @@ class OpenAICompatible:
                     request = in_words(request, error)
                     continue
                 self._dialect, note = learned
-                if dialect.vision and not self._dialect.vision:
-                    self._sight.refused()
+                for ability in _refused(dialect, self._dialect):
+                    self._abilities.lacks(ability)
                 if note:
                     is_blind = dialect.vision and not self._dialect.vision
                     on_event(Notice(f"{self._model} {note}", stays="owner" if is_blind else ""))
@@ -131,7 +134,7 @@ class OpenAICompatible:
         if dialect.limit_field:
             after[dialect.limit_field] = request.limits.output_tokens
         if dialect.tool_mode == "json":
-            return dump({**before, **_json_mode(request), **after})
+            return dump({**before, **_json_mode(request, dialect.schema), **after})
         if request.tools:
             before["tools"] = chat_tools(request.tools)
         system = system_message(request.system)
@@ -213,7 +216,32 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
         and re.search(r"(not support|that support) (tool|function)|--jinja", said)
     ):
         return dialect._replace(tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
+    if (
+        dialect.tool_mode == "json"
+        and dialect.schema
+        and re.search(r"response_format|json_schema|schema|grammar", said)
+    ):
+        return dialect._replace(schema=False), ""
     return None
+
+
+def _without_refused(dialect: Dialect, abilities: Abilities) -> Dialect:
+    """A dialect without what was refused before."""
+    return dialect._replace(
+        vision=dialect.vision and abilities.sees_images,
+        tool_mode=dialect.tool_mode if abilities.calls_tools else "json",
+        schema=dialect.schema and abilities.takes_schema,
+    )
+
+
+def _refused(old: Dialect, new: Dialect) -> Iterator[Ability]:
+    """The abilities that the server has turned out to lack."""
+    if old.vision and not new.vision:
+        yield "sees_images"
+    if old.tool_mode != new.tool_mode:
+        yield "calls_tools"
+    if old.schema and not new.schema:
+        yield "takes_schema"
 
 
 def _other_limit(field: LimitField, said: str) -> LimitField:
@@ -253,13 +281,13 @@ async def _feed(answer: ChatAnswer, reply: HttpReply, model: str) -> None:
         raise reply.cut()
 
 
-def _json_mode(request: ModelRequest) -> dict[str, Any]:
+def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
     from nanoclaw.providers.json_tools import json_messages, reply_schema
 
     schema = {"name": "answer", "strict": True, "schema": reply_schema(request.tools)}
     messages = json_messages(request._replace(history=legal(request.history)))
-    form = {"type": "json_schema", "json_schema": schema}
-    return {"response_format": form, "messages": messages, "temperature": 0}
+    form = {"response_format": {"type": "json_schema", "json_schema": schema}} if has_schema else {}
+    return {**form, "messages": messages, "temperature": 0}
 
 
 async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from nanoclaw.core.provider import Abilities, Ability
 from nanoclaw.core.store.db import Store
 
 
 class ModelFacts:
-    """By the names that people give models. None is what nobody has learned yet."""
+    """By the names that people give models."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def sees_images(self, name: str) -> bool | None:
-        found = self._fact("sees_images", name)
-        return None if found is None else bool(found)
+    def abilities(self, name: str) -> Abilities:
+        found = self._store.rows("SELECT sees_images, calls_tools, takes_schema FROM models WHERE name = ?", name)
+        sees, calls, takes = (can != 0 for can in (found[0] if found else (None, None, None)))
+        return Abilities(sees, calls, takes, partial(self.lacks, name))
 
-    def refused_images(self, name: str) -> None:
-        self._learn("sees_images", name, 0)
+    def lacks(self, name: str, ability: Ability) -> None:
+        self._learn(ability, name, 0)
 
     def window(self, name: str) -> int | None:
         """Tokens that a request and its answer may have together."""
@@ -28,11 +32,12 @@ class ModelFacts:
             self._learn("window_tokens", name, tokens)
 
     def forget_window(self, name: str) -> bool:
-        """True if one had been learned."""
+        """True if one had been learned. What the server could not do is tried again after the next start."""
         known = self.window(name) is not None
-        if known:
+        sql = "UPDATE models SET window_tokens = NULL, calls_tools = NULL, takes_schema = NULL WHERE name = ?"
+        if known or not all(self.abilities(name)[1:3]):
             with self._store.transaction() as db:
-                db.execute("UPDATE models SET window_tokens = NULL WHERE name = ?", (name,))
+                db.execute(sql, (name,))
         return known
 
     def _fact(self, column: str, name: str) -> int | None:

@@ -11,7 +11,7 @@ from nanoclaw.core.store.models import ModelFacts
 def test_nothing_is_known_of_a_model_that_was_never_asked(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     facts = ModelFacts(store)
-    assert (facts.sees_images("a/b"), facts.window("a/b")) == (None, None)
+    assert (facts.abilities("a/b")[:3], facts.window("a/b")) == ((True, True, True), None)
     store.close()
 
 
@@ -19,20 +19,23 @@ def test_a_window_that_was_learned_can_be_forgotten_and_nothing_else_is(tmp_path
     store = Store(tmp_path / "state.db")
     facts = ModelFacts(store)
     assert not facts.forget_window("a/b")
-    facts.refused_images("a/b")
+    facts.lacks("a/b", "sees_images")
+    facts.lacks("a/b", "calls_tools")
+    assert facts.abilities("a/b")[:3] == (False, False, True)
     facts.learned_window("a/b", 4096)
     facts.learned_window("a/c", 4096)
     assert facts.forget_window("a/b")
+    assert facts.abilities("a/b")[:3] == (False, True, True)
     assert not facts.forget_window("a/b")
-    assert (facts.window("a/b"), facts.sees_images("a/b"), facts.window("a/c")) == (None, False, 4096)
+    assert (facts.window("a/b"), facts.abilities("a/b").sees_images, facts.window("a/c")) == (None, False, 4096)
     store.close()
 
 
 def test_what_was_learned_of_one_model_survives_a_restart_and_says_nothing_of_another(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     facts = ModelFacts(store)
-    facts.refused_images("a/b")
-    facts.refused_images("a/b")
+    facts.lacks("a/b", "sees_images")
+    facts.lacks("a/b", "sees_images")
     facts.learned_window("a/b", 8192)
     facts.learned_window("a/b", 4096)
     facts.learned_window("a/b", 0)
@@ -40,6 +43,6 @@ def test_what_was_learned_of_one_model_survives_a_restart_and_says_nothing_of_an
     store.close()
     store = Store(tmp_path / "state.db")
     facts = ModelFacts(store)
-    assert (facts.sees_images("a/b"), facts.window("a/b")) == (False, 4096)
-    assert (facts.sees_images("a/c"), facts.window("a/c")) == (None, 100_000)
+    assert (facts.abilities("a/b")[:3], facts.window("a/b")) == ((False, True, True), 4096)
+    assert (facts.abilities("a/c").sees_images, facts.window("a/c")) == (True, 100_000)
     store.close()
