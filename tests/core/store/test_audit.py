@@ -77,12 +77,12 @@ def test_a_call_that_took_effect_is_known_to_have(turn: TurnJournal, store: Stor
 
 async def _write(path: str) -> str:
     """Write a file."""
-    return "written"
+    return f"written: {path}"
 
 
 async def _look(path: str) -> str:
     """Look at a file."""
-    return "seen"
+    return f"seen: {path}"
 
 
 async def test_tools_that_only_read_leave_no_line_and_a_turn_of_twenty_writes_less_than_a_megabyte(
