@@ -15,7 +15,8 @@ from nanoclaw.plugins.files.sizes import in_words
 
 PAGE_LINES = 500
 PAGE_CHARACTERS = 24_000
-LINE_CHARACTERS = 2_000
+LINE_CHARACTERS, LINE_END = 2_000, 500
+"""Characters that are shown of a longer line, and how many of them are its end."""
 LONGEST_LINE = 100_000_000
 """Characters; text behind a longer line is out of reach."""
 LARGEST_IMAGE_BYTES = 50_000_000
@@ -84,7 +85,7 @@ class TextPage(NamedTuple):
         room = PAGE_CHARACTERS
         number = 0
         more = False
-        for number, line, length in self._lines(head):
+        for number, line, end, length in self._lines(head):
             if number < self.offset:
                 continue
             if len(shown) == self.limit or room <= 0:
@@ -92,7 +93,8 @@ class TextPage(NamedTuple):
                 break
             line = visible(line)
             if length > len(line):
-                line += f" [... line of {length:,} characters; exec with cut -c shows the rest]"
+                line, end = line[: LINE_CHARACTERS - LINE_END], visible(end.rstrip("\r"))
+                line += f" [... line of {length:,} characters; exec with cut -c shows the rest ...] {end}".rstrip()
             shown.append(f"{number}\t{line}")
             room -= len(shown[-1])
         if not shown:
@@ -107,24 +109,26 @@ class TextPage(NamedTuple):
             raise ToolError(f"{self.path!r} has {lines} lines: offset {self.offset} is beyond its end.")
         return "[the file is empty]"
 
-    def _lines(self, head: bytes) -> Iterator[tuple[int, str, int]]:
-        """Line number, the line's first characters and its full length; memory stays flat on endless lines."""
-        number, start, length = 1, "", 0
+    def _lines(self, head: bytes) -> Iterator[tuple[int, str, str, int]]:
+        """Line number, first and last characters of the line and its full length; memory stays flat on endless ones."""
+        number, start, end, length = 1, "", "", 0
         for block in self._blocks(head):
             *ended, rest = block.split("\n")
             for piece in ended:
                 length += len(piece)
                 start = (start + piece[:LINE_CHARACTERS])[:LINE_CHARACTERS]
+                end = (end + piece[-LINE_END:])[-LINE_END:]
                 if length == len(start) and start.endswith("\r"):
                     start, length = start[:-1], length - 1
-                yield number, start, length
-                number, start, length = number + 1, "", 0
+                yield number, start, end, length
+                number, start, end, length = number + 1, "", "", 0
             start = (start + rest[:LINE_CHARACTERS])[:LINE_CHARACTERS]
+            end = (end + rest[-LINE_END:])[-LINE_END:]
             length += len(rest)
             if length > LONGEST_LINE:
                 break
         if length:
-            yield number, start, length
+            yield number, start, end if length <= LONGEST_LINE else "", length
 
     def _blocks(self, head: bytes) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self.coding.name)("replace")

@@ -340,3 +340,11 @@ def test_a_pattern_that_never_ends_is_stopped_and_delays_nobody(hands: Hands, mo
     text, others = asyncio.run(scenario())
     assert text == "1.txt:1: aaa\n[stopped after 1 s: there may be more. Use a simpler pattern or a glob.]"
     assert others > 10
+
+
+def test_a_long_line_shows_its_beginning_and_its_end(hands: Hands) -> None:
+    hands("exec", command="(printf HEAD; head -c 10000000 /dev/zero | tr '\\0' x; echo TAIL) > long.txt")
+    text = hands("read_file", path="long.txt")
+    assert text.startswith("1\tHEADxxx")
+    assert "xxx [... line of 10,000,008 characters; exec with cut -c shows the rest ...] xxx" in text
+    assert text.endswith("xxxTAIL") and len(text) < 2_200
