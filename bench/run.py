@@ -1,4 +1,4 @@
-"""All figures in one run, as one Markdown table: python bench/run.py [--nanobot COMMAND] [--only WORD]
+"""All figures in one run, as one Markdown table: python bench/run.py [--nanobot COMMAND] [--pi COMMAND] [--only WORD]
 
 Everything is measured on processes that a person would start, against a model on loopback that answers at once.
 """
@@ -6,6 +6,7 @@ Everything is measured on processes that a person would start, against a model o
 from __future__ import annotations
 
 import argparse
+import ensurepip
 import json
 import os
 import platform
@@ -13,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 from measure import NANOCLAW, PYTHON, cpu_of, cpu_of_children, environment, instructions, run
@@ -57,10 +59,10 @@ class Bench:
 
 
 def version(bench: Bench) -> Iterator[Row]:
-    env = environment(bench.folder)
-    pairs = [(run([NANOCLAW, "--version"], env).cpu, run(PASS, env).cpu) for _ in range(41)]
+    env, ours = environment(bench.folder), [_launcher(bench.folder), "--version"]
+    pairs = [(run(ours, env).cpu, run(PASS, env).cpu) for _ in range(41)]
     ratio = median(ours / bare for ours, bare in pairs)
-    counted, floor = instructions([NANOCLAW, "--version"], env), instructions(PASS, env)
+    counted, floor = instructions(ours, env), instructions(PASS, env)
     by_count = f"; {counted / floor:.2f} × by instructions" if counted and floor else ""
     comparison = "OpenClaw 8.7 ×, other peers 39–84 ×"
     yield "`nanoclaw --version`, CPU next to `python -c pass`", "≤ 2 ×", f"{ratio:.2f} ×{by_count}", comparison
@@ -92,36 +94,32 @@ def one_shot(bench: Bench) -> Iterator[Row]:
     )
 
 
-def terminal(bench: Bench, nanobot: str) -> Iterator[Row]:
+def terminal(bench: Bench, peers: dict[str, Peer]) -> Iterator[Row]:
     env = bench.home("terminal")
-    theirs = _nanobot(bench) if nanobot else {}
-    pairs = []
-    floors = []
+    commands = {"nanoclaw": ([NANOCLAW], env), **{name: (peer.chat, peer.env) for name, peer in peers.items()}}
+    floors, starts = list[tuple[float, float]](), list[dict[str, Start]]()
     for _ in range(5):
         floor = run(PASS, env)
         floors.append((floor.cpu, floor.wall))
-        ours = measure_start([NANOCLAW], env, bench.server)
-        pairs.append((ours, measure_start([nanobot, "agent", "--classic"], theirs, bench.server) if nanobot else None))
+        starts.append({name: measure_start(*one, bench.server) for name, one in commands.items()})
     pass_cpu, pass_wall = (median(column) for column in zip(*floors, strict=True))
 
-    def row(name: str, cpu: Callable[[Start], float], wall: Callable[[Start], float]) -> Row:
-        ours = median(cpu(start) for start, _ in pairs)
-        measured = f"{ours:.2f} s CPU ({ours / pass_cpu:.0f} × `pass`); wall {_times(wall, pairs, pass_wall)} × `pass`"
-        if not nanobot:
-            return name, "≤ 0.25 × nanobot's", measured, "nanobot hides its start behind the first Enter"
-        other = [start for _, start in pairs if start]
-        share = ours / median(map(cpu, other))
-        share_wall = median(wall(start) for start, _ in pairs) / median(map(wall, other))
-        theirs_cpu, theirs_wall = median(map(cpu, other)), median(map(wall, other)) / pass_wall
-        return (
-            name,
-            "≤ 0.25 × nanobot's",
-            f"{measured}; {share:.2f} × nanobot's CPU, {share_wall:.2f} × its wall",
-            f"nanobot's classic prompt in this run: {theirs_cpu:.2f} s CPU, wall {theirs_wall:.0f} × `pass`",
+    def row(what: str, goal: str, cpu: Callable[[Start], float], wall: Callable[[Start], float]) -> Row:
+        found = {
+            name: (median(cpu(one[name]) for one in starts), median(wall(one[name]) for one in starts))
+            for name in commands
+        }
+        ours, waited = found.pop("nanoclaw")
+        measured = f"{ours:.3f} s CPU ({ours / pass_cpu:.1f} × `pass`); wall {waited / pass_wall:.0f} × `pass`"
+        shares = (f"{ours / one:.2f} × {name}'s CPU, {waited / at:.2f} × its wall" for name, (one, at) in found.items())
+        others = (
+            f"{name} in this run: {one:.3f} s CPU, wall {at / pass_wall:.0f} × `pass`"
+            for name, (one, at) in found.items()
         )
+        return f"terminal: {what}", goal, "; ".join([measured, *shares]), "; ".join(others)
 
-    yield row("terminal: start to prompt", lambda start: start.prompt_cpu, lambda start: start.prompt_wall)
-    yield row("terminal: Enter to first request", lambda start: start.enter_cpu, lambda start: start.enter_wall)
+    yield row("start to prompt", "≤ 0.20 × nanobot's", lambda one: one.prompt_cpu, lambda one: one.prompt_wall)
+    yield row("Enter to first request", "≤ pi's", lambda one: one.enter_cpu, lambda one: one.enter_wall)
 
 
 def rounds(bench: Bench) -> Iterator[Row]:
@@ -129,14 +127,16 @@ def rounds(bench: Bench) -> Iterator[Row]:
     plan = Path(env["NANOCLAW_HOME"]) / "workspace" / "plan.md"
     plan.write_text("".join(f"{number}: water the plants\n" for number in range(1, ROUNDS + 1)))
     kinds: tuple[tuple[str, str, str, Callable[[int], dict[str, Any]]], ...] = (
-        ("read_file", "≤ 6 ms", "httpx floor 4.4 ms", lambda n: {"path": "plan.md", "offset": n + 1, "limit": 1}),
-        ("exec", "≤ 10 ms", "pi 16 ms, nanobot 57 ms, Hermes 234 ms", lambda n: {"command": f"true {n}"}),
+        ("read_file", "≤ 6 ms", "", lambda n: {"path": "plan.md", "offset": n + 1, "limit": 1}),
+        ("exec", "≤ 10 ms", "pi 16 ms, nanobot 57 ms, Hermes 234 ms", lambda n: {"command": f"echo {n}"}),
     )
     for name, goal, comparison, arguments in kinds:
-        runs = [_rounds(bench, env, name, arguments) for _ in range(3)]
-        best = min(runs, key=mean)
+        best = min((_rounds(bench, env, name, arguments) for _ in range(3)), key=mean)
+        if name == "read_file":
+            bare = min((_rounds(bench, env, name, arguments, plan.parent) for _ in range(3)), key=mean)
+            comparison = f"bare httpx agent in this run {mean(bare):.1f} ms"
         yield (
-            f"one tool round ({'`exec true`' if name == 'exec' else '`read_file`'}) within a turn of {ROUNDS}",
+            f"one tool round ({'`exec echo`' if name == 'exec' else '`read_file`'}) within a turn of {ROUNDS}",
             f"{goal} CPU, flat",
             f"{mean(best):.1f} ms; first ten {mean(best[:10]):.1f}, last ten {mean(best[-10:]):.1f}",
             comparison,
@@ -199,24 +199,33 @@ def lengths(bench: Bench) -> Iterator[Row]:
     )
 
 
-def prompt(bench: Bench) -> Iterator[Row]:
-    env = bench.home("prompt")
+def prompt(bench: Bench, peers: dict[str, Peer]) -> Iterator[Row]:
+    counted = {"nanoclaw": _first_request(bench, [NANOCLAW, "-m", "hi"], bench.home("prompt"))}
+    counted |= {name: _first_request(bench, [*peer.once, "hi"], peer.env) for name, peer in peers.items()}
+    ours = counted.pop("nanoclaw")
+    name = "first request of a fresh workspace: system messages, and tools as compact JSON, o200k tokens"
+    yield name, "≤ 3,000", ours, "; ".join(f"{one} in this run {size}" for one, size in counted.items())
+
+
+def _first_request(bench: Bench, command: list[str], env: dict[str, str]) -> str:
+    """Tokens of what a program sends before any word is said."""
     bench.server.script()
-    bench.ask(env)
+    run(command, env)
     body = bench.server.bodies[0]
-    system = "\n".join(str(message["content"]) for message in body["messages"] if message["role"] == "system")
+    system = "\n".join(_text(one["content"]) for one in body["messages"] if one["role"] in ("system", "developer"))
     tools = json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":"))
     counter = subprocess.run(
         [PYTHON, str(HERE / "tokens.py")], input=json.dumps([system, tools]), capture_output=True, text=True
     )
     if counter.returncode:
-        size = (len(system) + len(tools)) / 4
-        measured = f"about {size:,.0f} (estimated: a token for four characters)"
-    else:
-        counts = json.loads(counter.stdout)
-        measured = f"{sum(counts):,} (system prompt {counts[0]:,}, {len(body['tools'])} tools {counts[1]:,})"
-    name = "system prompt and tool schemas of a fresh workspace, o200k tokens"
-    yield name, "≤ 3,000", measured, "pi 1,274; nanobot 7,776; Hermes 14,160"
+        return f"about {(len(system) + len(tools)) / 4:,.0f} (estimated: a token for four characters)"
+    counts = json.loads(counter.stdout)
+    return f"{sum(counts):,} (system prompt {counts[0]:,}, {len(body['tools'])} tools {counts[1]:,})"
+
+
+def _text(content: Any) -> str:
+    """The text of a message, whichever form a program gives it."""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def lasting(bench: Bench) -> Iterator[Row]:
@@ -233,11 +242,16 @@ def _timed(env: dict[str, str], what: str, number: int) -> dict[str, float]:
     return json.loads(output.splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def _rounds(bench: Bench, env: dict[str, str], tool: str, arguments: Callable[[int], dict[str, Any]]) -> list[float]:
-    """CPU milliseconds of each round: what the process has used from one request to the next."""
+def _rounds(
+    bench: Bench, env: dict[str, str], tool: str, arguments: Callable[[int], dict[str, Any]], bare: Path | None = None
+) -> list[float]:
+    """CPU milliseconds of each round: what the process has used from one request to the next. `bare`: the folder that
+    the bare httpx agent works in, in place of ours."""
     bench.server.script(*([(tool, arguments(number))] for number in range(ROUNDS)))
     command = [NANOCLAW, "-m", "hi", "--session", f"{tool}-{os.urandom(4).hex()}"]
-    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    if bare:
+        command = [PYTHON, str(HERE / "bare_httpx.py"), bench.server.url]
+    process = subprocess.Popen(command, env=env, cwd=bare, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     used: list[float] = []
     bench.server.on_request = lambda: used.append(cpu_of(process.pid) + cpu_of_children(process.pid))
     try:
@@ -256,25 +270,53 @@ def _is_start(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(one["tools"] == other["tools"] and messages == other["messages"][: len(messages)])
 
 
-def _nanobot(bench: Bench) -> dict[str, str]:
-    """A home for the peer, with the same model."""
+class Peer(NamedTuple):
+    """Somebody else's program: how it chats in a terminal, how it answers once, and the home it runs in."""
+
+    chat: list[str]
+    once: list[str]
+    env: dict[str, str]
+
+
+def _nanobot(bench: Bench, command: str) -> Peer:
     env = environment(bench.folder / "nanobot")
-    folder = bench.folder / "nanobot" / ".nanobot"
-    folder.mkdir(parents=True)
     config = {
         "agents": {"defaults": {"model": "gpt-5", "provider": "custom"}},
         "providers": {"custom": {"apiKey": "none", "apiBase": bench.server.url}},
     }
-    (folder / "config.json").write_text(json.dumps(config))
-    return env
+    _write(bench.folder / "nanobot" / ".nanobot" / "config.json", config)
+    return Peer([command, "agent", "--classic"], [command, "agent", "-m"], env)
+
+
+def _pi(bench: Bench, command: str) -> Peer:
+    env = {**environment(bench.folder / "pi"), "PI_OFFLINE": "1"}
+    model = {"baseUrl": bench.server.url, "api": "openai-completions", "apiKey": "none", "models": [{"id": "gpt-5"}]}
+    _write(bench.folder / "pi" / ".pi" / "agent" / "models.json", {"providers": {"bench": model}})
+    asked = [command, "--provider", "bench", "--model", "gpt-5", "--no-session"]
+    return Peer(asked, [*asked, "-p"], env)
+
+
+def _write(file: Path, config: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(config))
+
+
+def _launcher(folder: Path) -> str:
+    """The console script as the pip that comes with this Python makes it."""
+    make = (
+        "import sys; from pip._internal.operations.install.wheel import PipScriptMaker; "
+        "maker = PipScriptMaker(None, sys.argv[1]); maker.variants, maker.set_mode = {''}, True; "
+        "print(*maker.make('nanoclaw = nanoclaw.__main__:main'))"
+    )
+    pip = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    env = {**os.environ, "PYTHONPATH": str(pip)}
+    return subprocess.run(
+        [PYTHON, "-c", make, str(folder)], env=env, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _millions(count: float | None) -> str:
     return f"{count:,.0f} M" if count else "no valgrind here"
-
-
-def _times(wall: Callable[[Start], float], pairs: list[tuple[Start, Start | None]], floor: float) -> str:
-    return f"{median(wall(start) for start, _ in pairs) / floor:.0f}"
 
 
 def _cpu_name() -> str:
@@ -288,17 +330,24 @@ def _cpu_name() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nanobot", default="", metavar="COMMAND", help="a nanobot to measure side by side")
+    parser.add_argument("--pi", default="", metavar="COMMAND", help="a pi to measure side by side")
     parser.add_argument("--only", default="", metavar="WORD", help="only the benches whose name has this word")
     asked = parser.parse_args()
+
+    @cache
+    def peers(bench: Bench) -> dict[str, Peer]:
+        made = {"nanobot": (_nanobot, asked.nanobot), "pi": (_pi, asked.pi)}
+        return {name: make(bench, command) for name, (make, command) in made.items() if command}
+
     benches: dict[str, Callable[[Bench], Iterator[Row]]] = {
         "version": version,
         "one_shot": one_shot,
-        "terminal": lambda bench: terminal(bench, asked.nanobot),
+        "terminal": lambda bench: terminal(bench, peers(bench)),
         "rounds": rounds,
         "bodies": bodies,
         "long_session": long_session,
         "lengths": lengths,
-        "prompt": prompt,
+        "prompt": lambda bench: prompt(bench, peers(bench)),
         "durability": lasting,
     }
     print(f"Python {platform.python_version()}, {_cpu_name()}, {os.cpu_count()} cores\n")
