@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 from nanoclaw.time_words import cron
 
 DAY = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(NamedTuple):
     """Once; `note` says what was decided that the words did not say, such as a time that the clocks skip."""
 
     when: datetime
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(NamedTuple):
     """Again and again, `seconds` apart; `start` is the first time and the phase of all later ones.
 
     With a `zone` it is whole days apart, as the calendar there counts them: the clock's time stays the same.
@@ -31,8 +29,7 @@ class Every:
     zone: str | tzinfo = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(NamedTuple):
     """Whenever a clock in `zone` fits the expression."""
 
     expression: str
@@ -40,8 +37,7 @@ class Cron:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(NamedTuple):
     """The words have more than one meaning, or lack one: `question` is for the person, `readings` what it may be."""
 
     question: str

@@ -54,7 +54,14 @@ OURS_FOR_OTHERS = {
     *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
     *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
     *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
-    *("commands.arguments", "tokenizer", "documents.reader", "markdown.text", "plugins.schedule.commands"),
+    *(
+        "commands.arguments",
+        "tokenizer",
+        "documents.reader",
+        "markdown.text",
+        "time_words.readings",
+        "plugins.schedule.commands",
+    ),
 }
 LIBRARIES_FOR_OTHERS = HEAVY | {
     "argparse",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, Effect, Inbound
@@ -86,8 +85,8 @@ class JobCommands:
         if found := _FLAG_AT_END.search(text):
             raise ScheduleError(f"Put {found[1]} before the time: all after the colon is the text. Nothing was set.")
         if not asked.nag and (nag := _NAG_AT_END.search(text)):
-            asked, text = replace(asked, nag=nag[1]), text[: nag.start()].strip()
-        return self._made(said, replace(asked, when=when, text=text), target, tx)
+            asked, text = asked._replace(nag=nag[1]), text[: nag.start()].strip()
+        return self._made(said, asked._replace(when=when, text=text), target, tx)
 
     def _made(self, said: Said, asked: JobRequest, target: Address, tx: Tx) -> str:
         maker = creator(self._host, said.address, said.sender)
@@ -110,15 +109,15 @@ def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
         flag, value = (found[1] or found[2]).lower(), found[3]
         match flag:
             case "task" | "--task":
-                asked = replace(asked, kind="task")
+                asked = asked._replace(kind="task")
             case "--skip":
-                asked = replace(asked, on_miss="skip")
+                asked = asked._replace(on_miss="skip")
             case "--may-schedule":
-                asked = replace(asked, may_schedule=True)
+                asked = asked._replace(may_schedule=True)
             case "--zone":
-                asked = replace(asked, zone=value)
+                asked = asked._replace(zone=value)
             case "--nag":
-                asked = replace(asked, nag=value)
+                asked = asked._replace(nag=value)
             case _:
                 target = _address(value)
     return asked, target, rest

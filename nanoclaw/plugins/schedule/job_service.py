@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
@@ -37,8 +36,7 @@ NAG_TIMES, MOST_NAGS = 6, 100
 NO_TEXT = "There is no text: say what the reminder is to say, or the task to do."
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
+class JobRequest(NamedTuple):
     """A job that somebody wants. `at` is a model's own reading of the words, as an ISO time; `nag` such as "10m x6";
     `zone` '' is the person's; `language` '' is any."""
 

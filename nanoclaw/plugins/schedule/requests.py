@@ -67,20 +67,22 @@ class _Way(NamedTuple):
 
 
 def may_ask(inbound: Inbound) -> bool:
-    """True for a person's own new words by themselves: nothing forwarded or attached, and no answer to a message."""
+    """True for a person's own new words by themselves, nothing forwarded or attached and no answer to a message, which
+    have a stem of a request."""
     message = inbound.message
     if inbound.is_group and not inbound.is_mention:
         return False
     others = message.outside or inbound.attachments or inbound.quoted or inbound.quote or inbound.is_edit
-    return message.origin == "person" and not others and not message.text.startswith("/")
+    if message.origin != "person" or others or message.text.startswith("/"):
+        return False
+    return bool(_languages(" ".join(message.text.split())))
 
 
 def read(said: str, now: datetime, zone: str) -> Asked | str | None:
     """The reminder that a message plainly asks for, said at `now` by a person in `zone`; a remark for the model about
     one that leaves something open; None for any other message."""
     said = " ".join(said.replace("’", "'").split()) if "\n" not in said.strip() else "\n"
-    folded = said.casefold()
-    languages = [language for language, stems in _stems().items() if any(stem in folded for stem in stems)]
+    languages = _languages(said)
     if not languages or len(said) > LONGEST:
         return None
     remark = None
@@ -96,6 +98,12 @@ def read(said: str, now: datetime, zone: str) -> Asked | str | None:
                     return understood
                 remark = remark or understood
     return remark
+
+
+def _languages(said: str) -> list[str]:
+    """The languages in which a message may be a request."""
+    folded = said.casefold()
+    return [language for language, stems in _stems().items() if any(stem in folded for stem in stems)]
 
 
 @cache
