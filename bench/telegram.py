@@ -1,4 +1,5 @@
-"""Telegram in the gateway: start to first poll, a message in until the model is asked, memory, and 1,000 strangers."""
+"""Telegram in the gateway: start to first poll, a message in until the model is asked, memory, 1,000 strangers, a flood
+of 50 chats, and an outage."""
 
 from __future__ import annotations
 
@@ -6,27 +7,33 @@ import argparse
 import asyncio
 import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import closing
-from datetime import UTC, datetime
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from measure import NANOCLAW, cpu_of, environment, run
 from model_server import ModelServer
 
+from nanoclaw.core.config import load
+from tests.journeys.command import make_owner
 from tests.live.telegram_server import TelegramServer
 
 ANNA = 1001
 STARTS = 5
 TURNS = 50
 STRANGERS = 1000
+FLOOD_FROM, CHATS, EACH, FLOOD_SECONDS = 2001, 50, 20, 60
+AWAY_SECONDS, WAITING = 40, 10
+NAMES = re.compile(r"(?:question|away)-[0-9]+")
 
 Row = tuple[str, str, str, str]
 """Figure, goal, measured, for comparison."""
@@ -46,11 +53,9 @@ class Bench:
         self.anna = telegram.person(ANNA, "Anna")
 
     def _make_owner(self) -> None:
-        from nanoclaw.core.store.db import Store
-
-        with closing(Store(self.home / "state.db")) as store, store.transaction() as db:
-            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('telegram', ?, 'owner', 'Anna', ?)"
-            db.execute(sql, (str(ANNA), datetime.now(UTC).isoformat()))
+        """Anna's accounts: her own, and those of the flood."""
+        ids = [str(one) for one in (ANNA, *range(FLOOD_FROM, FLOOD_FROM + CHATS))]
+        make_owner(load(self.env), "telegram", *ids)
 
     async def start(self) -> tuple[subprocess.Popen[bytes], float, float]:
         """The gateway, with the wall and CPU seconds until its first poll was there."""
@@ -124,6 +129,81 @@ async def strangers(bench: Bench, pid: int) -> Row:
     return "1,000 messages of a stranger with pictures: model calls and files", "0 and 0, memory flat", measured, ""
 
 
+class Echo(ModelServer):
+    """Answers with the names of all that has no answer yet."""
+
+    def reply(self, body: dict[str, Any]) -> str:
+        asked = list[str]()
+        for message in body["messages"]:
+            asked = [] if message["role"] == "assistant" else asked + NAMES.findall(str(message["content"]))
+        return f"Re {' '.join(dict.fromkeys(asked))}."
+
+
+def answered(telegram: TelegramServer) -> dict[str, list[float]]:
+    """When each message was answered: as often as that came."""
+    found: dict[str, list[float]] = {}
+    for one in telegram.asked("sendMessage"):
+        if one.status == 200:
+            for name in NAMES.findall(str(one.parameters["text"])):
+                found.setdefault(name, []).append(one.at)
+    return found
+
+
+async def flood(folder: Path) -> AsyncIterator[Row]:
+    """50 chats write 20 messages each within a minute; then the platform is away while some more are written."""
+    with Echo() as model:
+        async with TelegramServer() as telegram:
+            bench = Bench(folder, telegram, model)
+            process, _, _ = await bench.start()
+            try:
+                yield await _flooded(bench, process.pid)
+                yield await _away(bench)
+            finally:
+                await bench.end(process)
+
+
+async def _flooded(bench: Bench, pid: int) -> Row:
+    telegram, said, cpu = bench.telegram, dict[str, float](), cpu_of(pid)
+    people = [telegram.person(FLOOD_FROM + number, f"Anna{number}") for number in range(CHATS)]
+    began = time.monotonic()
+    for number in range(CHATS * EACH):
+        due = began + number * FLOOD_SECONDS / (CHATS * EACH)
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        text = f"question-{number}"
+        said[text] = time.monotonic()
+        telegram.say(people[number % CHATS], text)
+    over = time.monotonic()
+    with suppress(AssertionError):  # how many were answered is told
+        await telegram.until(lambda: len(answered(telegram)) >= len(said), 60)
+    late = sorted(at[0] - said[text] for text, at in answered(telegram).items())
+    once = sum(len(at) == 1 for at in answered(telegram).values())
+    after, used = max(at[0] for at in answered(telegram).values()) - over, cpu_of(pid) - cpu
+    measured = (
+        f"{once} of {len(said)} answered once; median {median(late):.2f} s, p99 {late[int(len(late) * 0.99)]:.2f} s, "
+        f"0.8 of it for a burst; the last {after:.1f} s after the flood; {used / len(said) * 1000:.0f} ms CPU a message"
+    )
+    return f"{CHATS} chats write {EACH} messages each in {FLOOD_SECONDS} s", "each once, p99 ≤ 2 s", measured, ""
+
+
+async def _away(bench: Bench) -> Row:
+    """Messages that were accepted wait while nothing can be sent; then it can again."""
+    telegram = bench.telegram
+    before = set(answered(telegram))
+    telegram.fail("sendMessage", 10**9, "reset")
+    for number in range(WAITING):
+        telegram.say(bench.anna, f"away-{number}")
+        await asyncio.sleep(AWAY_SECONDS / WAITING)
+    telegram.mend()
+    back = time.monotonic()
+    await telegram.until(lambda: f"away-{WAITING - 1}" in answered(telegram), 120)
+    came = {text: at for text, at in answered(telegram).items() if text not in before}
+    order = [text for text, _ in sorted(came.items(), key=lambda one: one[1])]
+    assert order == [f"away-{number}" for number in range(WAITING)], order
+    last = max(at[-1] for at in came.values()) - back
+    measured = f"{len(came)} of {WAITING} answered, in order; the last {last:.1f} s after it was back"
+    return f"nothing can be sent for {AWAY_SECONDS} s", "all within 5 s, in order", measured, ""
+
+
 async def rows(folder: Path) -> AsyncIterator[Row]:
     with ModelServer() as model:
         async with TelegramServer() as telegram:
@@ -145,8 +225,11 @@ async def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         print("| figure | goal | measured | for comparison |\n|---|---|---|---|")
-        async for row in rows(Path(folder)):
-            print("| " + " | ".join(row) + " |", flush=True)
+        for part in (rows, flood):
+            within = Path(folder) / part.__name__
+            within.mkdir()
+            async for row in part(within):
+                print("| " + " | ".join(row) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ TYPING_SECONDS = 4.0
 TOOLS_SECONDS = 20.0
 """Seconds that tools may run without a word, and between two renewals of the line about them."""
 
+SIGNS = 4
+"""Signs of one channel that are under way at once; what comes beyond is dropped, so that answers have the way to
+themselves."""
+
 _T = TypeVar("_T")
 
 _REMEMBERED = 200  # ended turns whose answers may still come to take the place of what was shown
@@ -97,6 +101,7 @@ class LiveAnswers:
         self._ended: OrderedDict[tuple[str, str], _ShownTurn] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._quiet_until = 0.0
+        self._under_way = 0
 
     def show(self, address: Address, event: Event) -> None:
         """Take note of what a turn does. Never waits."""
@@ -127,8 +132,8 @@ class LiveAnswers:
                 pass
 
     def beside(self, chat: str, sign: Coroutine[Any, Any, object]) -> None:
-        """Give a sign that no turn waits for, unless the platform asked to be left alone."""
-        if self._timer.now() < self._quiet_until:
+        """Give a sign that no turn waits for, unless the platform asked to be left alone or others are on the way."""
+        if not self._may_sign():
             sign.close()
             return
 
@@ -141,7 +146,7 @@ class LiveAnswers:
                 logger.debug("a sign in {} was not taken: {}", chat, error)
                 self._is_asked_for_quiet(error)
 
-        self._start(give())
+        self._on_the_way(self._start(give()))
 
     async def hand_over(self, outbound: Outbound) -> str:
         """The id of the shown message whose place this one is to take, '' for none. The same when it is asked again for
@@ -228,7 +233,7 @@ class LiveAnswers:
     async def _follow(self, turn: _ShownTurn) -> None:
         """Show a turn until this is cancelled, or the platform takes nothing."""
         pause = self._screen.pause_seconds(turn.chat)
-        if self._timer.now() >= self._quiet_until:
+        if self._may_sign():
             await self._type(turn)
         while turn.failures < _FAILURES:
             now = self._timer.now()
@@ -236,7 +241,8 @@ class LiveAnswers:
             due = min(writing if writing > now else now + pause, turn.typed + TYPING_SECONDS)
             await self._timer.sleep(max(due, self._quiet_until) - now)
             now = self._timer.now()
-            if now < self._quiet_until:
+            if not self._may_sign():
+                turn.typed = max(turn.typed, now - TYPING_SECONDS + pause)
                 continue
             if now >= writing and (text := self._news(turn, now)):
                 turn.written = now
@@ -287,7 +293,18 @@ class LiveAnswers:
             return True
 
         turn.call = self._start(call())
+        self._on_the_way(turn.call)
         return await asyncio.shield(turn.call)
+
+    def _on_the_way(self, task: asyncio.Task[Any]) -> None:
+        self._under_way += 1
+        task.add_done_callback(self._is_through)
+
+    def _is_through(self, task: asyncio.Task[Any]) -> None:
+        self._under_way -= 1
+
+    def _may_sign(self) -> bool:
+        return self._under_way < SIGNS and self._timer.now() >= self._quiet_until
 
     def _failed(self, turn: _ShownTurn, error: Exception) -> None:
         from nanoclaw.core.log import logger

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.channels.live import TYPING_SECONDS, LiveAnswers, Timer
+from nanoclaw.channels.live import SIGNS, TYPING_SECONDS, LiveAnswers, Timer
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import (
@@ -472,3 +472,22 @@ def test_nothing_is_kept_of_ten_thousand_turns() -> None:
             assert len(on.live._tasks) == 0
 
     played(scene)
+
+
+async def test_signs_beyond_a_few_are_dropped_and_come_again_once_there_is_room() -> None:
+    class Slow(Chat):
+        async def typing(self, chat: str) -> None:
+            self._note("typing", chat)
+            await gate.wait()
+
+    time, gate = Time(), asyncio.Event()
+    screen = Slow(time, 1.0)
+    live = LiveAnswers(screen, Hints(length=100, edits=True), time)
+    for number in range(50):
+        live.show(Address("chat", str(number)), TurnBegan(f"in-{number}"))
+    await time.passes(30)
+    assert len(screen.done) == SIGNS
+    gate.set()
+    await time.passes(TYPING_SECONDS)
+    assert {chat for _, what, chat in screen.done if what == "typing"} == {str(number) for number in range(50)}
+    await live.aclose()

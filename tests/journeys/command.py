@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.core.build import build
+from nanoclaw.core.config import Config
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Said
 from tests.program import MAIN, REPOSITORY, config_of
@@ -90,6 +91,16 @@ def remind(home: Home, text: str, due: datetime, address: Address = MAIN, sender
         await app.aclose()
 
     asyncio.run(add())
+
+
+def make_owner(config: Config, channel: str, *senders: str) -> None:
+    """Let accounts in as the owner's, as linking them does."""
+    app = build(config, provider=())
+    sql = "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, 'owner', 'Anna', ?)"
+    with app.transactions.open() as tx:
+        for sender in senders:
+            tx.execute(sql, channel, sender, app.clock().isoformat())
+    app.store.close()
 
 
 @dataclass(frozen=True)

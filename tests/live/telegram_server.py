@@ -67,13 +67,20 @@ class TelegramServer(World):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.leave()
+        await self._server.wait_closed()
+        if error is None and (wrong := [*self.faults, *self.violations]):
+            raise AssertionError("\n".join(wrong))
+
+    async def leave(self) -> None:
+        """Be out of reach: the port is closed and every connection cut."""
         self._server.close()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
-        if error is None and (wrong := [*self.faults, *self.violations]):
-            raise AssertionError("\n".join(wrong))
+
+    async def come_back(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
 
     @property
     def api_base(self) -> str:

@@ -32,7 +32,7 @@ from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
-from tests.journeys.command import Home
+from tests.journeys.command import Home, make_owner
 from tests.model_server import ModelServer, delta, events, says
 from tests.program import REPOSITORY, config_of
 
@@ -155,9 +155,7 @@ class Journey:
         self.process: subprocess.Popen[bytes] | None = None
 
     def make_owner(self) -> None:
-        with closing(Store(self.home.root / "state.db")) as store, store.transaction() as db:
-            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('email', ?, 'owner', 'Ann', ?)"
-            db.execute(sql, (self.ann.address, now().isoformat()))
+        make_owner(config_of(self.home.root, **self.home.environment), "email", self.ann.address)
 
     def start(self) -> None:
         with self._log.open("ab") as log:

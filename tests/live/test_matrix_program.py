@@ -10,20 +10,18 @@ import signal
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
 from tests.dial import story
-from tests.journeys.command import Home
+from tests.journeys.command import Home, make_owner
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
-from tests.program import REPOSITORY
+from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -50,9 +48,7 @@ class Program:
         self.home.configure(self.model.base, more="\n".join(table) + "\n")
 
     def make_owner(self, sender: str) -> None:
-        with closing(Store(self.home.root / "state.db")) as store, store.transaction() as db:
-            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('matrix', ?, 'owner', 'Anna', ?)"
-            db.execute(sql, (sender, datetime.now(UTC).isoformat()))
+        make_owner(config_of(self.home.root, **self.home.environment), "matrix", sender)
 
     def start(self) -> None:
         with self._log.open("ab") as log:

@@ -25,11 +25,11 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.schedule.jobs import Job, insert
 from tests.channels.telegram_talk import ANNA, GROUP, picture
-from tests.journeys.command import Home, Running
+from tests.journeys.command import Home, Running, make_owner
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
-from tests.program import REPOSITORY
+from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -68,9 +68,7 @@ class Journey:
         return Store(self.home.root / "state.db")
 
     def make_owner(self) -> None:
-        with closing(self.store()) as store, store.transaction() as db:
-            sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('telegram', ?, 'owner', 'Anna', ?)"
-            db.execute(sql, (str(ANNA), now().isoformat()))
+        make_owner(config_of(self.home.root, **self.home.environment), "telegram", str(ANNA))
 
     async def start(self) -> None:
         before = len(self.server.asked("getUpdates"))
@@ -220,6 +218,41 @@ async def test_a_message_that_waits_is_marked_and_may_be_changed(one: Journey) -
     answers = [(await one.server.next(one.anna, SECONDS)).text for _ in range(2)]
     assert answers == ["One is done.", "Bread it is."]
     assert "buy bread" in one.request() and "by bread" not in one.request()
+
+
+@journey
+async def test_what_waited_while_telegram_was_out_of_reach_comes_in_order_and_once(one: Journey) -> None:
+    answers = [slowly(f"{number}", " is the answer.") for number in range(2)]
+    one.model.script(*(answer for answer, _ in answers))
+    one.server.say(one.anna, "First?")
+    await one.asks(1)
+    await one.server.leave()
+    answers[0][1].set()
+    await until(lambda: "could not deliver" in one.log())
+    said = len(one.log())
+    await one.server.come_back()
+    assert (await one.server.next(one.anna, SECONDS)).text == "0 is the answer."
+    one.server.say(one.anna, "Second?")
+    answers[1][1].set()
+    assert (await one.server.next(one.anna, SECONDS)).text == "1 is the answer."
+    assert [message.text for message in one.server.sent(one.anna)] == ["0 is the answer.", "1 is the answer."]
+    assert "cannot be reached" not in one.log()[said:], "an outage is told once"
+    await one.end()
+    with closing(one.store()) as store:
+        assert store.rows("SELECT max(attempts) FROM outbox") == [(0,)]
+
+
+@journey
+async def test_a_send_that_hangs_delays_no_other_chat(one: Journey) -> None:
+    assert "Model" in await one.says("/status")
+    one.server.fail("sendMessage", 1, "hang")
+    one.server.say(one.anna, "/help")
+    await one.server.until(lambda: len(one.server.asked("sendMessage")) == 2, SECONDS)
+    one.server.say(one.anna, f"/status@{one.server.me['username']}", one.group)
+    assert "Tokens" in (await one.server.next(one.group, SECONDS)).text
+    hung = one.server.asked("sendMessage")[1]
+    assert hung.status == 0 and hung.parameters["chat_id"] == ANNA
+    assert "/stop" in (await one.server.next(one.anna, SECONDS)).text
 
 
 @journey
