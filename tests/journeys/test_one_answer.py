@@ -270,6 +270,22 @@ def test_a_question_waits_for_the_process_that_answers_another_and_says_for_whic
     assert out.endswith("Now.\n")
 
 
+def test_a_gateway_waits_for_the_process_that_answers_a_question_and_says_for_which(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(events(delta(content="I think"), done=False, hang=True))
+    with home.start("-m", "think long") as first:
+        wait_for(server, 1)
+        with home.start("gateway") as gateway:
+            assert gateway.stderr and gateway.stdout
+            assert gateway.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {first.pid})\n"
+            first.kill()
+            first.communicate()
+            assert gateway.stdout.readline().startswith(f"nanoclaw gateway: process {gateway.pid} serves")
+            gateway.terminate()
+            gateway.communicate(timeout=100)
+
+
 def test_four_questions_at_once_are_all_answered(home: Home, server: ModelServer) -> None:
     server.script(*[says("Here you are.")] * 4)
     processes = [home.start("-m", f"question {number}") for number in range(4)]
