@@ -31,7 +31,7 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 
 FOR_OURS = FOR_PLUGINS | {
     *("bootstrap", "clock", "log", "manifest", "metadata", "outputs", "redact", "silence_token", "token_estimate"),
-    *("workspace", "store.copies", "store.format", "store.lock"),
+    *("workspace", "store.audit", "store.copies", "store.format", "store.lock"),
 }
 """And what the built-in ones use besides: values and pure functions."""
 

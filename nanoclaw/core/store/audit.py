@@ -5,15 +5,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.messages import Effect
-from nanoclaw.core.store.db import Store
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.db import Store
 
 RECENT = 1_000
 """Among so many lines a turn's own are looked for."""
 
 COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
+
+
+INSERT = (
+    "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def of_turn(store: Store, turn: int) -> list[Effect]:
@@ -27,17 +35,18 @@ def insert(
     db: sqlite3.Connection, address: str, turn: int | None, now: datetime, effects: Sequence[Effect]
 ) -> list[int | None]:
     """Add lines inside the caller's transaction; their numbers."""
-    sql = (
-        "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    )
-    return [db.execute(sql, (now.isoformat(), address, turn, *_values(effect))).lastrowid for effect in effects]
+    return [db.execute(INSERT, row_of(effect, address, turn, now)).lastrowid for effect in effects]
 
 
 def settle(db: sqlite3.Connection, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
     """Write the outcome of effects over the lines that `insert` made of them, inside the caller's transaction."""
     sql = "UPDATE ledger SET tool = ?, kind = ?, target = ?, text = ?, state = ?, before = ?, after = ? WHERE id = ?"
     db.executemany(sql, [(*_values(effect), row) for effect, row in zip(effects, rows, strict=True)])
+
+
+def row_of(effect: Effect, address: str, turn: int | None, now: datetime) -> tuple[object, ...]:
+    """The values of INSERT."""
+    return (now.isoformat(), address, turn, *_values(effect))
 
 
 def _values(effect: Effect) -> tuple[str | None, ...]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-
-_COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
+from nanoclaw.core.store.audit import COLUMNS, INSERT, effect_of, row_of
 
 
 class AuditLog:
@@ -33,12 +31,7 @@ class AuditLog:
 
     def add(self, tx: Tx, effect: Effect, conversation: Address | None = None, turn: int | None = None) -> None:
         """A further effect; `conversation` is None where it belongs to none."""
-        tx.execute(
-            "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(self._host.now().isoformat(), str(conversation or ""), turn or None, effect.tool, effect.kind),
-            *(_text(effect.target), _text(effect.text), effect.state, effect.before, effect.after),
-        )
+        tx.execute(INSERT, *row_of(effect, str(conversation or ""), turn or None, self._host.now()))
 
     def mark_undone(self, tx: Tx, effect: Effect) -> None:
         tx.execute("UPDATE ledger SET state = 'undone', told = 0 WHERE id = ?", effect.id)
@@ -65,18 +58,9 @@ class AuditLog:
             tx.execute("UPDATE ledger SET before = ?, after = ? WHERE id = ?", before, after, number)
 
     def _effects(self, where: str, *values: object) -> list[Effect]:
-        return [_effect(*row) for row in self._host.read(f"SELECT {_COLUMNS} FROM ledger WHERE {where}", *values)]
+        return [effect_of(row) for row in self._host.read(f"SELECT {COLUMNS} FROM ledger WHERE {where}", *values)]
 
 
 def when(effect: Effect) -> str:
     """The time of an effect, in words."""
     return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-def _effect(tool: str, kind: str, target: str, text: str, state: str, *rest: object) -> Effect:
-    before, after, id_, at, turn = rest
-    return Effect(tool, kind, target, text, state, before, after, id_, datetime.fromisoformat(str(at)), turn)  # type: ignore[arg-type]
