@@ -25,6 +25,8 @@ VERSION = 1
 LONGEST = 16_000_000
 """Bytes of a line, at most."""
 HELLO_SECONDS = 5.0
+TIMEOUT_SECONDS = 120.0
+"""That `nanoclaw -m` waits for a sign of the model."""
 
 _LONGEST_PATH = 103  # what the kernels take: 107 bytes on Linux, 103 on macOS
 
@@ -41,7 +43,8 @@ def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
         link = connect(_home(environ), "answer", options["session"])
         if link is None:
             return None
-        return ask(link, question(options["message"], piped()), (), as_json=options["json"])
+        text = question(options["message"], piped())
+        return ask(link, text, (), as_json=options["json"], timeout=options["timeout"])
     except NanoclawError as error:
         return failed(error, as_json=options["json"])
     except KeyboardInterrupt:
@@ -63,23 +66,24 @@ def say(sentence: str) -> None:
 
 
 def common_options(argv: Sequence[str]) -> dict[str, Any] | None:
-    """The options of a common line (-m, --session, --json); None for any other."""
-    found: dict[str, Any] = {"message": None, "session": "main", "json": False}
+    """The options of a common line (-m, --session, --json, --timeout); None for any other."""
+    found: dict[str, Any] = {"message": None, "session": "main", "json": False, "timeout": str(TIMEOUT_SECONDS)}
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         name = "--message" if word == "-m" else name
         if word == "--json":
             found["json"] = True
-        elif name in ("--message", "--session"):
+        elif name in ("--message", "--session", "--timeout"):
             given = value if equals else next(words, None)
             if given is None or not (equals or given == "-" or given[:1] != "-"):
                 return None
             found[name[2:]] = given
         else:
             return None
-    session = found["session"]
-    return found if session.strip() and session.isprintable() else None
+    session, seconds = found["session"], found["timeout"]
+    found["timeout"] = float(seconds) if seconds.replace(".", "", 1).isdecimal() else 0.0
+    return found if session.strip() and session.isprintable() and found["timeout"] > 0 else None
 
 
 def _home(environ: Mapping[str, str]) -> str:
@@ -221,7 +225,9 @@ def status(folder: str) -> dict[str, Any] | None:
 # --- one question ----------------------------------------------------------------------------------------------------
 
 
-def ask(link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool) -> int:
+def ask(
+    link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool, timeout: float = TIMEOUT_SECONDS
+) -> int:
     """One question, and all that is shown of its answer, which the other side writes as `nanoclaw -m` does.
 
     `files` are path, name and type of each. Returns the exit status; Ctrl-C stops the answer, a second one leaves.
@@ -230,7 +236,8 @@ def ask(link: Link, text: str, files: Sequence[Sequence[str]], *, as_json: bool)
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
     out, err = Pipe(sys.stdout), Pipe(sys.stderr)
     ttys = {"out": out.isatty, "err": err.isatty}
-    link.send({"text": text, "files": [list(file) for file in files], "json": as_json, "ttys": ttys})
+    sent = [list(file) for file in files]
+    link.send({"text": text, "files": sent, "json": as_json, "ttys": ttys, "timeout": timeout})
     stopped = False
 
     def stop(*_: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple, TextIO
 
-from nanoclaw.channels.attach import Pipe
+from nanoclaw.channels.attach import TIMEOUT_SECONDS, Pipe
 from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
@@ -27,6 +27,7 @@ class OneQuestion(NamedTuple):
     session: str = "main"
     attachments: tuple[Attachment, ...] = ()
     as_json: bool = False
+    timeout: float = TIMEOUT_SECONDS
 
 
 class Plain:
@@ -85,8 +86,10 @@ class Plain:
 
     @property
     def question(self) -> Inbound:
-        message = UserMessage(self._question.text, self._clock())
-        return Inbound(self._address, "owner", self.id, message, self._question.attachments, role="owner")
+        asked, message = self._question, UserMessage(self._question.text, self._clock())
+        return Inbound(
+            self._address, "owner", self.id, message, asked.attachments, role="owner", patience=asked.timeout
+        )
 
     @property
     def write_error(self) -> str:

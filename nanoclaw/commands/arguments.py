@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from nanoclaw.channels.attach import TIMEOUT_SECONDS
+
 
 def chat_parser() -> _Parser:
     """Arguments before any command: all that talking needs."""
@@ -25,6 +27,13 @@ def chat_parser() -> _Parser:
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
+    top.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT_SECONDS,
+        metavar="SECONDS",
+        help="with -m: wait so long for a sign of the model (default: 120)",
+    )
     top.add_argument("--without", action="append", default=[], metavar="PLUGIN", help="start without a plugin")
     return top
 
@@ -134,6 +143,13 @@ def parser() -> _Parser:
     families["skills"] = skills.add_subparsers(metavar="ACTION")
     command("skills list", "name, source and state of each").add_argument("--json", action="store_true")
     return top
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
 
 
 def _days(text: str) -> int:

@@ -67,7 +67,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         command = parse(text)
         model, lack = await _model(config, options.model)
         channel = Plain(
-            OneQuestion(text, options.session, files, options.json),
+            OneQuestion(text, options.session, files, options.json, options.timeout),
             clock(config.person.timezone, config.environment),
             model=model,
         )
@@ -83,7 +83,8 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         return 0 if channel.is_answered and not channel.write_error else 1
 
     def ask(link: attach.Link) -> int:
-        return attach.ask(link, text, [(file.path, file.name, file.mime) for file in files], as_json=options.json)
+        sent = [(file.path, file.name, file.mime) for file in files]
+        return attach.ask(link, text, sent, as_json=options.json, timeout=options.timeout)
 
     return there_or_here(config, "answer", ask, answer, session=options.session, model=options.model)
 

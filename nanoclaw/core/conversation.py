@@ -20,9 +20,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
-from nanoclaw.core.wording import in_words, not_begun, sorry
-
-NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+from nanoclaw.core.wording import NO_MODEL, in_words, not_begun, sorry, waits_first
 
 
 class Conversation:
@@ -47,6 +45,7 @@ class Conversation:
         self.paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._began: datetime | None = None  # when the last turn's message was taken up
+        self._asked_again_for = 0  # the row of a message that waits no longer than its patience
         self.leaves_turn_open = False
         """The process ends; the running turn stays open in the store and the next start resumes it."""
         self.is_closing = False
@@ -78,8 +77,8 @@ class Conversation:
     async def close(self) -> None:
         """Cancel what runs and keep what waits for another time."""
         self.is_closing = True
-        if self.paused and self.paused.timer:
-            self.paused.timer.cancel()
+        if self.paused:
+            self.paused.alone()
         self._queue.clear()
         self._cancel()
         await self.idle()
@@ -287,24 +286,28 @@ class Conversation:
 
     def go_on(self, cut: OpenTurn) -> None:
         """Resume a turn; the messages behind it follow."""
-        behind = self.paused.behind if self.paused else ()
-        if self.paused:
-            self.paused = self.paused._replace(behind=(), timer=None)
+        paused, self.paused = self.paused, self.paused and self.paused.alone()
         self.put(Resumed(cut))
-        for item in behind:
+        for item in paused.behind if paused else ():
             self.put(item)
 
     def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
         """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
         paused = self.paused
-        if paused is None or not (paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
+        impatient = batch[0].inbound.patience > 0
+        if paused is None or not (impatient or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
             return False
-        for one in batch:
+        if impatient and (paused.turn.waits_for_owner or batch[0].row == self._asked_again_for):
+            raise NanoclawError(waits_first(paused.turn.texts[0]))
+        self.paused = paused._replace(behind=(*paused.behind, *batch))
+        if impatient:  # the model may be back
+            self._asked_again_for = batch[0].row
+            self.go_on(paused.turn)
+        for one in batch if not impatient else ():
             if paused.turn.waits_for_owner:
                 self._channels.show(one.address, Queued(one.inbound.external_id))
             else:
                 self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
-        self.paused = paused._replace(behind=(*paused.behind, *batch))
         return True
 
     def take_paused(self) -> PausedTurn | None:
@@ -312,8 +315,7 @@ class Conversation:
         paused, self.paused = self.paused, None
         if paused is None:
             return None
-        if paused.timer:
-            paused.timer.cancel()
+        paused.alone()
         if paused.turn.waits_for_owner:
             self._asks.drop(paused.turn.id)
         for item in paused.behind:
@@ -330,9 +332,8 @@ class Conversation:
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
         if paused:
-            words = (
-                "" if paused.turn.waits_for_owner else "; ".join(paused.turn.texts)
-            )  # what waits for a yes was begun
+            # what waits for a yes was begun
+            words = "" if paused.turn.waits_for_owner else "; ".join(paused.turn.texts)
             self._dropped.append((paused.turn.inbox, words))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()

@@ -74,6 +74,12 @@ class PausedTurn(NamedTuple):
     timer: asyncio.TimerHandle | None = None
     behind: tuple[Accepted, ...] = ()
 
+    def alone(self) -> PausedTurn:
+        """The turn itself, which is not taken up by the clock any more."""
+        if self.timer:
+            self.timer.cancel()
+        return self._replace(behind=(), timer=None)
+
 
 class Siblings(Protocol):
     """The other conversations, as far as one must know of them."""
@@ -113,7 +119,7 @@ class MessageQueue:
 
     def as_it_reads_now(self, item: Accepted) -> Accepted:
         """A message that waited may have been changed; of one that was begun the first words count."""
-        return item._replace(inbound=self._inbox.read(item.row))
+        return item._replace(inbound=self._inbox.read(item.row)._replace(patience=item.inbound.patience))
 
     def more_of(self, first: Inbound, since: datetime | None = None) -> list[Accepted]:
         """Messages next in the queue that can be answered together with the first: talk from the same address, under
@@ -123,7 +129,7 @@ class MessageQueue:
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
                 break
             inbound = (item := self.as_it_reads_now(item)).inbound
-            if not is_talk(inbound) or profile_of(inbound) != profile_of(first):
+            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.patience != first.patience:
                 break
             if since and inbound.message.at < since:
                 break

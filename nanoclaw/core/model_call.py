@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.errors import ProviderError
-from nanoclaw.core.events import Event, TextDelta
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, ModelRequest, Usage
 from nanoclaw.core.plugin import Turn
 from nanoclaw.core.provider import Provider
@@ -18,6 +18,11 @@ from nanoclaw.core.token_estimate import Calibration
 
 MOST_TOKENS = 1_000_000_000
 """Of one request, far beyond what any model takes."""
+
+TOLD_SECONDS, ASKED_AGAIN_SECONDS = 10.0, 5.0
+"""Pauses until somebody who waits for an answer is told so, and until a model that is down is asked again."""
+
+T = TypeVar("T")
 
 LONGEST_ANSWER = 400_000
 """Characters of one answer that are shown and kept."""
@@ -97,8 +102,17 @@ class ModelCall:
         """By how much the model's own count differs from the estimate."""
         return self._model_calls.calibration.factor(self.provider.model)
 
-    async def complete(self, request: ModelRequest, show: Callable[[Event], None] = silence) -> AssistantMessage:
-        """The model's answer, accounted for, also when it broke off. Raises ProviderError."""
+    async def complete(
+        self, request: ModelRequest, show: Callable[[Event], None] = silence, patience: float = 0.0
+    ) -> AssistantMessage:
+        """The model's answer, accounted for, also when it broke off. Raises ProviderError. With `patience` somebody
+        waits for it: they are told, a model that is down is asked again, and after so many seconds without a sign of
+        it that is over."""
+        if patience:
+            return await _Wait(show, patience).of(lambda listen: self._once(request, listen), self.provider.model)
+        return await self._once(request, show)
+
+    async def _once(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
         chain, self.said = self._model_calls.chain, ""
 
         def listen(event: Event) -> None:
@@ -134,6 +148,54 @@ class ModelCall:
             self.model = answer.model
         call = self._model_calls.calibration.call(request, self.model, answer, self.said, is_first)
         self._book.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
+
+
+class _Wait:
+    """Somebody's wait for an answer."""
+
+    def __init__(self, show: Callable[[Event], None], patience: float) -> None:
+        self._show, self._patience = show, patience
+        self._time = asyncio.get_running_loop().time
+        self._began = self._sign = self._time()  # the last sign of the model's life
+        self._trouble: ProviderError | None = None
+        self._told = ""  # about a try that failed, since then
+
+    async def of(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]], model: str) -> T:
+        asking = asyncio.ensure_future(self._asked(ask))
+        try:
+            while (silent := self._time() - self._sign) < self._patience:
+                await asyncio.wait([asking], timeout=min(self._patience - silent, TOLD_SECONDS - silent % TOLD_SECONDS))
+                if asking.done():
+                    return asking.result()
+                if (now := self._time() - self._sign) // TOLD_SECONDS > silent // TOLD_SECONDS:
+                    self._show(Notice(f"waiting for the model: {now:.0f} s of {self._patience:g} s"))
+        finally:
+            asking.cancel()
+            await asyncio.wait([asking])
+        why = f" ({self._told})" if self._told else ""
+        nothing = (
+            f"{model} has sent nothing for {self._patience:g} s{why}. Try again later, or give it more with --timeout."
+        )
+        raise self._trouble or ProviderUnavailable(nothing)
+
+    async def _asked(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await ask(self._listen)
+            except ProviderUnavailable as error:
+                self._trouble = error
+                pause = max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0)
+                if self._time() - self._began + pause >= self._patience:
+                    raise
+                self._show(Notice(f"{error} It is asked again in {pause:.0f} s."))
+            await asyncio.sleep(pause)
+
+    def _listen(self, event: Event) -> None:
+        if not isinstance(event, Notice) or event.fraction is not None:
+            self._sign, self._told = self._time(), ""
+        else:
+            self._told = event.text
+        self._show(event)
 
 
 def _bounded(answer: AssistantMessage) -> AssistantMessage:

@@ -167,7 +167,7 @@ class RunningTurn:
             seconds = self.limits.seconds
             return self._limit(f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
         except ProviderError as error:
-            self.is_down = isinstance(error, ProviderUnavailable)
+            self.is_down = isinstance(error, ProviderUnavailable) and not self.inbound.patience
             return self._ended(f"The model gave no answer: {error}", "failed")
         except asyncio.CancelledError:
             self.final = self._begun_answer()
@@ -237,7 +237,7 @@ class RunningTurn:
         snapshot, memo = self.snapshot, self.session.memo
         request = ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=memo)
         self._restarts = False
-        self._request = asyncio.create_task(self.model_call.complete(request, stream))
+        self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.patience))
         try:
             return await self._request
         except asyncio.CancelledError:

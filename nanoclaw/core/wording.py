@@ -8,6 +8,8 @@ from nanoclaw.core.commands import short
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 
+NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+
 
 def in_words(unasked: Iterable[Address]) -> str:
     return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
@@ -16,6 +18,12 @@ def in_words(unasked: Iterable[Address]) -> str:
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
     texts = [short(text) for _, text in dropped if text]
     return f" Not begun: {'; '.join(texts)}." if texts else ""
+
+
+def waits_first(text: str) -> str:
+    return (
+        f"“{short(text)}” waits for an answer here first: nanoclaw shows it, /stop drops it, --session talks elsewhere."
+    )
 
 
 def sorry(error: BaseException) -> str:

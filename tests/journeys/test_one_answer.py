@@ -151,7 +151,7 @@ def test_a_wrong_key_is_told_in_a_sentence(home: Home, server: ModelServer) -> N
 
 def test_a_server_that_is_down_is_told_in_a_sentence(home: Home, server: ModelServer) -> None:
     server.stop()
-    ended = home.run("-m", "hi", "--json", check=1)
+    ended = home.run("-m", "hi", "--json", "--timeout", "8", check=1)
     assert "127.0.0.1" in json.loads(ended.out)["error"]
     assert_legal(history_of(home))
 
@@ -181,7 +181,7 @@ def test_a_missing_key_names_its_variable(home: Home) -> None:
 def test_a_time_limit_for_the_provider_is_kept(home: Home, server: ModelServer) -> None:
     home.configure(server.base, more="timeout_seconds = 0.2\n")
     server.script(*[events(delta(content="I beg"), done=False, hang=True)] * 8)
-    ended = home.run("-m", "hi", check=1)
+    ended = home.run("-m", "hi", "--timeout", "4", check=1)
     assert ended.out + ended.err
 
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nanoclaw.channels.attach import HELLO_SECONDS, LONGEST, NAME, VERSION, in_reach
+from nanoclaw.channels.attach import HELLO_SECONDS, LONGEST, NAME, TIMEOUT_SECONDS, VERSION, in_reach
 from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
@@ -320,7 +320,9 @@ class Terminals:
         frame = await line.receive()
         ttys = frame.get("ttys")
         ttys = ttys if isinstance(ttys, dict) else {}
-        question = OneQuestion(text_of(frame, "text"), address.chat, files_of(frame), as_json=frame.get("json") is True)
+        as_json, timeout = frame.get("json") is True, frame.get("timeout")
+        timeout = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT_SECONDS
+        question = OneQuestion(text_of(frame, "text"), address.chat, files_of(frame), as_json, timeout)
         plain = Plain(
             question,
             self._clock,

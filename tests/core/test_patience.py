@@ -1,0 +1,74 @@
+"""A message whose sender waits only so long for a sign of the model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nanoclaw.core.errors import ProviderUnavailable
+from nanoclaw.core.events import Notice, TextDelta
+from nanoclaw.core.messages import AssistantMessage, Inbound, ModelRequest, UserMessage
+from nanoclaw.core.provider import OnEvent
+from nanoclaw.core.tool import tool
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.program import MAIN, Program, bare
+from tests.virtual_time import passed, virtual_time
+
+
+async def ask(program: Program, patience: float) -> str:
+    message = UserMessage("hi", program.clock())
+    await program.deliver(Inbound(MAIN, "owner", "1", message, patience=patience))
+    return await program.answer()
+
+
+def notices(program: Program) -> list[str]:
+    return [event.text for _, event in program.channel.events if isinstance(event, Notice)]
+
+
+@virtual_time
+async def test_the_wait_is_told_each_10_seconds_and_ends(tmp_path: Path) -> None:
+    async with bare(tmp_path, ScriptedProvider(Hang()), seconds=1000) as program:
+        answer = await ask(program, 35)
+        assert "has sent nothing for 35 s" in answer
+        assert passed() == 35
+        assert notices(program) == [f"waiting for the model: {number} s of 35 s" for number in (10, 20, 30)]
+        assert program.channel.ended[-1].reason == "failed"
+        assert program.rows("SELECT count(*) FROM turns WHERE ended IS NULL") == [(0,)]
+
+
+@virtual_time
+async def test_the_time_of_a_tool_is_no_wait_for_the_model(tmp_path: Path) -> None:
+    async def work() -> str:
+        """Works."""
+        await asyncio.sleep(300)
+        return "worked"
+
+    with ScriptedProvider(call("work"), "Done.") as model:
+        async with bare(tmp_path, model, tools=[tool(work)], seconds=1000) as program:
+            assert await ask(program, 35) == "Done."
+            assert notices(program) == []
+
+
+@virtual_time
+async def test_a_line_that_is_typed_meanwhile_has_an_answer_of_its_own(tmp_path: Path) -> None:
+    """It may wait for the model as long as that takes: the other one may not."""
+    async with bare(tmp_path, ScriptedProvider(Hang(), "To you."), seconds=1000) as program:
+        asking = asyncio.create_task(ask(program, 35))
+        await asyncio.sleep(1)
+        await program.say("and I?")
+        assert "has sent nothing" in await asking
+        assert await program.answer() == "To you."
+
+
+class Breaking(ScriptedProvider):
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        await asyncio.sleep(1)
+        on_event(TextDelta("Half an"))
+        raise ProviderUnavailable("it broke off")
+
+
+@virtual_time
+async def test_a_model_that_breaks_off_each_time_is_not_asked_for_ever(tmp_path: Path) -> None:
+    async with bare(tmp_path, Breaking(), seconds=1000) as program:
+        assert "it broke off" in await ask(program, 35)
+        assert 30 <= passed() <= 35
