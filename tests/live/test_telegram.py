@@ -256,6 +256,31 @@ async def test_a_send_that_hangs_delays_no_other_chat(one: Journey) -> None:
 
 
 @journey
+async def test_one_thought_in_several_messages_is_one_question(one: Journey) -> None:
+    """Five quick lines; a paste that the app cut; a comment and a forward; a file and its question."""
+    one.model.script(*(says(f"Number {number}.") for number in range(4)))
+    for line in ("buy", "bread", "and", "some", "milk"):
+        one.server.say(one.anna, line)
+    assert (await one.server.next(one.anna, SECONDS)).text == "Number 0."
+    paste = "word " * 1_800
+    for start in range(0, len(paste), 4_096):
+        one.server.say(one.anna, paste[start : start + 4_096].strip())
+    assert (await one.server.next(one.anna, SECONDS)).text == "Number 1."
+    one.server.say(one.anna, "What does he mean?")
+    origin = {"type": "hidden_user", "sender_user_name": "Ben", "date": int(one.server.now())}
+    said = one.server.new(one.anna.chat, one.anna.fields(), {"text": "See you at the weir.", "forward_origin": origin})
+    one.server.update("message", said.fields)
+    assert (await one.server.next(one.anna, SECONDS)).text == "Number 2."
+    one.server.document(one.anna, b"The heron flies at dawn.", "note.txt", "text/plain")
+    one.server.say(one.anna, "What does it say?")
+    assert (await one.server.next(one.anna, SECONDS)).text == "Number 3."
+    assert len(one.model.asked) == 4
+    assert all(line in one.request(0) for line in ("buy", "bread", "milk")) and one.request(1).count("word ") > 1_700
+    assert "What does he mean?" in one.request(2) and "See you at the weir." in one.request(2)
+    assert "The heron flies at dawn." in one.request(3) and "What does it say?" in one.request(3)
+
+
+@journey
 async def test_silence_is_silence(one: Journey) -> None:
     one.model.script(says("NO_REPLY"), says("Yes."))
     one.server.say(one.anna, "Just so you know.")
