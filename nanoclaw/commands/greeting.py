@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,13 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
             f"For a better one: {start_command()} init --model openai/gpt-5 (or anthropic/…, ollama/…; see the README)."
         )
     return "\n".join([*lines, *urgent])
+
+
+def tell_unfired(app: App) -> None:
+    """Say on stderr that jobs need a process that goes on, where some were changed in one that does not."""
+    schedule = app.used("schedule")
+    if schedule and schedule.needs_another_process():
+        print(f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)", file=sys.stderr)
 
 
 def urgent(app: App) -> list[str]:

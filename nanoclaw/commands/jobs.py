@@ -28,16 +28,9 @@ def cron(config: Config, options: argparse.Namespace) -> int:
         name,
         argument,
         as_json=getattr(options, "json", False),
-        note=_while(options),
         asks_model=name == "rehearse",
         only_reads=options.action == "list",
     )
-
-
-def _while(options: argparse.Namespace) -> str:
-    """A remark for where no process runs that would fire a job."""
-    fires = options.action in ("add", "resume", "run")
-    return f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)" if fires else ""
 
 
 def _next(config: Config, options: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
@@ -55,12 +54,12 @@ def carry_out(
     argument: str,
     *,
     as_json: bool,
-    note: str = "",
     asks_model: bool = False,
     only_reads: bool = False,
 ) -> int:
-    """Carry out a plugin's command: by way of the process that runs already, or in this one, which has a `note` and
-    looks for a model where it `asks_model`. One that `only_reads` needs no room on the disk."""
+    """Carry out a plugin's command: by way of the process that runs already, or in this one, which looks for
+    a model where it `asks_model`. One that `only_reads` needs no room on the disk."""
+    from nanoclaw.commands.greeting import tell_unfired
     from nanoclaw.commands.looking import looked_at
     from nanoclaw.commands.talking import program, there_or_here
     from nanoclaw.escapes import printable
@@ -73,8 +72,7 @@ def carry_out(
             model = await choose_model(config)
         async with looked_at(config) if only_reads else program(config, model) as app:
             print(printable(await reply(app, name, argument, as_json=as_json)))
-        if note:
-            print(note, file=sys.stderr)
+            tell_unfired(app)
         return 0
 
     def there(link: attach.Link) -> int:

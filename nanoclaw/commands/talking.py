@@ -60,6 +60,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
     from nanoclaw.channels.plain import OneQuestion, Plain
+    from nanoclaw.commands.greeting import tell_unfired
     from nanoclaw.core.clock import clock
     from nanoclaw.core.commands import parse
 
@@ -78,6 +79,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             elif lack or options.message is not None:
                 _check(app, channel, lack)
             await app.run()
+            tell_unfired(app)
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.is_answered and not channel.write_error else 1

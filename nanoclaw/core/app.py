@@ -144,6 +144,10 @@ class App:
             return self
         return self._by_name[name].public if name in self._by_name else None
 
+    def used(self, name: str) -> Any:
+        """The same where something in this process has asked for it, else None: to make it may be dear."""
+        return vars(self._by_name[name]).get("public") if name in self._by_name else None
+
     def publish(self, plugin: Plugin) -> None:
         """Let others find what a plugin makes public, which may be made when somebody asks."""
         self._by_name[plugin.name] = plugin

@@ -198,3 +198,11 @@ def test_a_chat_app_that_is_configured_can_be_reminded_of_while_nothing_runs(hom
     home.root.mkdir(exist_ok=True)
     (home.root / "config.toml").write_text('[channels.telegram]\ntoken = "1:a"\n')
     assert "is set" in home.run("cron", "add", "in 3 days", "call mum", "--to", "telegram:5").out
+
+
+def test_one_answer_that_sets_a_reminder_says_what_has_to_run_until_it_is_due(home: Home) -> None:
+    made = home.run("-m", "Remind me in 20 minutes to take the pizza out")
+    assert made.out.startswith("Job 1, a reminder, is set: ")
+    assert OFF in made.err
+    assert OFF not in home.run("-m", "/jobs").err
+    assert OFF not in home.run("-m", "/cron remove 1").err

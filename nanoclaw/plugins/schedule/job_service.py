@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,7 @@ from nanoclaw.plugins.schedule.jobs import (
     OnMiss,
     Repeat,
 )
+from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.plugins.schedule.reminders import important, length
 from nanoclaw.plugins.schedule.tables import CHANNEL
 
@@ -55,9 +56,9 @@ class JobService:
     """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
     ScheduleError with one; those that change something are given the transaction."""
 
-    def __init__(self, host: Host, jobs: Jobs, changed: Callable[[], None]) -> None:
-        """`changed` is called when something is due at another time than before."""
-        self._host, self._jobs, self._changed = host, jobs, changed
+    def __init__(self, host: Host, jobs: Jobs, loop: JobLoop) -> None:
+        """`loop` is told when something is due at another time than before."""
+        self._host, self._jobs, self._loop = host, jobs, loop
         self._only: Address | None = None
 
     def within(self, address: Address) -> JobService:
@@ -92,7 +93,7 @@ class JobService:
                 may_schedule=asked.may_schedule,
             ),
         )
-        tx.after(self._changed)
+        tx.after(self._loop.changed)
         note = f" ({heard.note})" if heard.note else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
         return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{job.short}”"
@@ -178,6 +179,10 @@ class JobService:
         """Nagging reminders that nobody has answered, a line each."""
         return important(self._jobs)
 
+    def needs_another_process(self) -> bool:
+        """True where jobs were changed in this process, which fires none, and some are due later."""
+        return self._loop.has_unread_news and self._jobs.count() > 0
+
     # --- changing them -----------------------------------------------------------------------------------------------
 
     def remove(self, tx: Tx, id_: int) -> str:
@@ -185,7 +190,7 @@ class JobService:
         answerable = {job.id: job for _, job in self._jobs.open() if self._is_shown(job)}
         job = answerable.get(id_) or self.job(id_)
         rows.remove(tx, job.id)
-        tx.after(self._changed)
+        tx.after(self._loop.changed)
         return f"Removed: {_name(job)}."
 
     def bring_back(self, tx: Tx, id_: int) -> str:
@@ -197,7 +202,7 @@ class JobService:
             reading = job.reading
             due = reading.when if isinstance(reading, time_words.At) else time_words.upcoming(reading, now)
         state = rows.bring_back(tx, job, due, now)
-        tx.after(self._changed)
+        tx.after(self._loop.changed)
         when = {"done": "not answered yet", "paused": "paused"}.get(state) or _when(job, now)
         return f"Back again: {_name(job)}, {when}."
 
@@ -232,12 +237,12 @@ class JobService:
         if self._jobs.is_running(job.id):
             raise ScheduleError(f"{_name(job)} is running already.")
         rows.plan(tx, job.id, self._host.now())
-        tx.after(self._changed)
+        tx.after(self._loop.changed)
         return f"Runs now, besides its schedule: {_name(job)}."
 
     def _set(self, tx: Tx, job: Job, state: JobState, next_due: datetime | None) -> None:
         rows.set_state(tx, job.id, state, next_due)
-        tx.after(self._changed)
+        tx.after(self._loop.changed)
 
     def _is_shown(self, job: Job) -> bool:
         return self._only in (None, job.target)

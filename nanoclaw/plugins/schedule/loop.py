@@ -49,6 +49,11 @@ class JobLoop:
         """Something may be due earlier than was thought."""
         self._news.set()
 
+    @property
+    def has_unread_news(self) -> bool:
+        """True where something has changed in a process in which this never ran."""
+        return self._news.is_set() and self._seen is None
+
     async def run(self) -> None:
         """Run until cancelled. A loop that died or hangs is replaced."""
         self._seen = None

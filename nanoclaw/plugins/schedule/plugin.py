@@ -65,7 +65,7 @@ class Schedule(Plugin):
     def public(self) -> JobService:
         from nanoclaw.plugins.schedule.job_service import JobService
 
-        return JobService(self._host, self._jobs, self._loop.changed)
+        return JobService(self._host, self._jobs, self._loop)
 
     @cached_property
     def _said(self) -> JobCommands:
