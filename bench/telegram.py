@@ -176,11 +176,13 @@ async def _flooded(bench: Bench, pid: int) -> Row:
     with suppress(AssertionError):  # how many were answered is told
         await telegram.until(lambda: len(answered(telegram)) >= len(said), 60)
     late = sorted(at[0] - said[text] for text, at in answered(telegram).items())
-    once = sum(len(at) == 1 for at in answered(telegram).values())
+    counts = [len(at) for at in answered(telegram).values()]
+    once, never = counts.count(1), len(said) - len(counts)
     after, used = max(at[0] for at in answered(telegram).values()) - over, cpu_of(pid) - cpu
     measured = (
-        f"{once} of {len(said)} answered once; median {median(late):.2f} s, p99 {late[int(len(late) * 0.99)]:.2f} s, "
-        f"0.8 of it for a burst; the last {after:.1f} s after the flood; {used / len(said) * 1000:.0f} ms CPU a message"
+        f"{once} of {len(said)} answered once, {never} never; median {median(late):.2f} s, "
+        f"p99 {late[int(len(late) * 0.99)]:.2f} s, 0.8 of it for a burst; "
+        f"the last {after:.1f} s after the flood; {used / len(said) * 1000:.0f} ms CPU a message"
     )
     return f"{CHATS} chats write {EACH} messages each in {FLOOD_SECONDS} s", "each once, p99 ≤ 2 s", measured, ""
 
