@@ -36,8 +36,8 @@ WENT_ON = "(I was interrupted in between and went on.)\n\n"
 
 
 async def reopened(root: Path) -> tuple[list[str], str]:
-    """Texts sent to the person after the next start, whose model answers "Recovered.", and all that it saw."""
-    model = ScriptedProvider("Recovered.")
+    """Texts sent to the person after the next start, whose model answers "It is raining.", and all that it saw."""
+    model = ScriptedProvider("It is raining.")
     async with running(root, model) as program:
         await program.app.conversations.idle()
         while program.app.outbox.pending("terminal"):  # noqa: ASYNC110
@@ -95,11 +95,11 @@ def test_what_was_accepted_is_answered_or_told_wherever_the_process_was_killed(a
 def test_no_message_has_two_different_ends_and_none_is_told_at_the_start_after(aftermaths: list[Aftermath]) -> None:
     assert [after for after in aftermaths if len(after.texts) > 1 or after.again] == []
     ends = {text for after in aftermaths for text in after.texts}
-    assert ends == {"Recovered.", f"{WENT_ON}Recovered.", "Done."}
+    assert ends == {"It is raining.", f"{WENT_ON}It is raining.", "Done."}
 
 
 def test_a_turn_that_touched_nothing_but_the_workspace_goes_on_and_says_so(aftermaths: list[Aftermath]) -> None:
-    assert {after.texts for after in aftermaths if after.cut} == {frozenset({f"{WENT_ON}Recovered."})}
+    assert {after.texts for after in aftermaths if after.cut} == {frozenset({f"{WENT_ON}It is raining."})}
 
 
 def test_the_model_is_told_what_was_under_way_when_the_process_ended(aftermaths: list[Aftermath]) -> None:
