@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
@@ -22,6 +23,12 @@ def pytest_configure() -> None:
     _keep_temporary_folders_in_memory()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell started all this with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as where `nohup` did
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # no example fails for being slow: the machine may be busy
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("patient")
 
 
 def _keep_temporary_folders_in_memory() -> None:
