@@ -171,7 +171,7 @@ async def _flooded(bench: Bench, pid: int) -> Row:
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         text = f"question-{number}"
         said[text] = time.monotonic()
-        telegram.say(people[number % CHATS], text)
+        telegram.say(people[number % CHATS], f"{text}?")
     over = time.monotonic()
     with suppress(AssertionError):  # how many were answered is told
         await telegram.until(lambda: len(answered(telegram)) >= len(said), 60)
@@ -193,7 +193,7 @@ async def _away(bench: Bench) -> Row:
     before = set(answered(telegram))
     await telegram.leave()
     for number in range(WAITING):
-        telegram.say(bench.anna, f"away-{number}")
+        telegram.say(bench.anna, f"away-{number}?")
         await asyncio.sleep(AWAY_SECONDS / WAITING)
     await telegram.come_back()
     back = time.monotonic()

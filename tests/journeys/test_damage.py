@@ -47,6 +47,24 @@ def test_one_byte_that_is_no_text_is_said_by_all_that_look_and_costs_one_message
     assert "wrong store" not in home.run("doctor", check=None).out
 
 
+def test_a_byte_that_is_no_text_among_the_tables_is_said_by_all_that_look_and_the_next_message_is_answered(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    path = home.root / "state.db"
+    whole = path.read_bytes()
+    at = whole.index(b"CREATE TABLE messages") + 3
+    path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    backup = ("backup", str(tmp_path / "all.tar.gz"))
+    for command in (("status",), ("sessions", "list"), ("usage",), ("cron", "list"), ("doctor",), ("context",), backup):
+        said = home.run(*command, check=1)
+        assert "damaged" in said.out + said.err, command
+        assert "Traceback" not in said.out + said.err, command
+    server.script(says("Yes."))
+    answered = home.run("-m", "are you there?")
+    assert answered.out == "Yes.\n"
+    assert "was damaged" in answered.err
+
+
 @pytest.mark.parametrize("name", ["config.toml", "secrets.env", "workspace/MEMORY.md", "index.db", "history"])
 def test_other_files_may_hold_anything(home: Home, server: ModelServer, name: str) -> None:
     (home.workspace / "MEMORY.md").write_text("# Memory\n- 2026-03-06: Likes tea\n" * 20)

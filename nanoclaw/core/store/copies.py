@@ -65,7 +65,10 @@ def copy_database(db: sqlite3.Connection, path: Path) -> None:
     with drafted(path) as draft, closing(sqlite3.connect(draft, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous = OFF")  # the finished draft is synced as a whole
         db.backup(target)
-        target.execute("PRAGMA journal_mode = DELETE")
+        try:
+            target.execute("PRAGMA journal_mode = DELETE")
+        except UnicodeDecodeError:  # in what SQLite says of it
+            raise sqlite3.DatabaseError("its list of tables is damaged") from None
         if not is_whole(target):
             raise sqlite3.DatabaseError("the copy is damaged")
 

@@ -83,6 +83,9 @@ class Store:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read {self.path}: {_reason(self.path, error)}. {_advice(error)}") from error
+        except UnicodeDecodeError as error:  # in what SQLite says of a damaged list of tables
+            damage = sqlite3.DatabaseError("its list of tables is damaged")
+            raise StoreError(f"cannot read {self.path}: {damage}. {_advice(damage)}") from error
 
     def copies(self) -> list[Path]:
         """Its whole copies: the daily ones, and those kept before migrations."""

@@ -138,7 +138,8 @@ class Rules(Plugin):
             return f"There are {MOST_PINS} pins, and no more fit: /unpin one first. Nothing was pinned."
         pin = Pin(0, text, tuple(await self._forbids(text)))
         data = {"rule": text, "forbids": [one._asdict() for one in pin.forbids]}
-        return Reply(f"Pinned as rule {len(known) + 1}, {pin.how}.", data, partial(self._add, pin=pin))
+        number = len(self._rules.all()) + 1  # others may have pinned something while the model was asked
+        return Reply(f"Pinned as rule {number}, {pin.how}.", data, partial(self._add, pin=pin))
 
     async def _forbids(self, rule: str) -> list[Forbidden]:
         """The calls that a rule forbids; where no model answers, only what is quoted or a tool's name counts."""
