@@ -76,6 +76,8 @@ def test_init_writes_the_model_and_said_again_changes_it_and_nothing_else(home: 
     assert (home.root / "config.toml.bak").read_text() == before
     assert (home.root / "config.toml.bak").stat().st_mode & 0o077 == 0
     home.run("init", "--api-base", "http://127.0.0.1:2/v1")
+    assert "at http://127.0.0.1:2/v1, as before" in home.run("init", "--model", "anthropic/claude-opus-5").out
+    home.run("init", "--model", "anthropic/claude-sonnet-4-5")
     assert json.loads(home.run("status", "--json").out)["model"] == "anthropic/claude-sonnet-4-5"
 
 

@@ -98,6 +98,14 @@ def test_an_extra_is_added_by_what_installed_the_program(installed: Installed, l
     assert "nanoclaw-assistant[" not in told
 
 
+def test_an_environment_without_pip_downloads_with_the_one_that_python_carries(installed: Installed) -> None:
+    code = "import subprocess, sys; from nanoclaw.providers.pull import _pip; print(*_pip()); "
+    code += "sys.exit(subprocess.run([sys.executable, *_pip(), 'download', '--help'], stdout=-3).returncode)"
+    done = subprocess.run([str(installed.prefix / "bin" / "python"), "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pip-" in done.stdout
+
+
 def test_shipped_skills_and_templates_are_there_from_another_folder(installed: Installed) -> None:
     skills = json.loads(installed.run("skills", "list", "--json").stdout)
     shipped = {path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")}

@@ -21,7 +21,14 @@ def choose(config: Config, model: str, api_base: str) -> list[str]:
         raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
     lacking = _lacking(config, model, api_base)
     taken_out = _write(config, model, api_base)
-    return [f"Model: {model}{', at ' + api_base if api_base else ''}", *taken_out, *lacking]
+    kept = config.model.api_base if not (api_base or _is_other(config, model)) else ""
+    address = f", at {api_base}" if api_base else f", at {kept}, as before; --api-base changes it" if kept else ""
+    return [f"Model: {model}{address}", *taken_out, *lacking]
+
+
+def _is_other(config: Config, model: str) -> bool:
+    """True where a model is of another service than the configured one."""
+    return model.partition("/")[0] != config.model.name.partition("/")[0]
 
 
 def _lacking(config: Config, model: str, api_base: str) -> list[str]:
@@ -52,8 +59,7 @@ def _write(config: Config, model: str, api_base: str) -> list[str]:
     if not isinstance(document.get("model"), Table):
         document["model"] = {**document.get("model", {})} or tomlkit.table()
     table = document["model"]
-    is_other = model.partition("/")[0] != config.model.name.partition("/")[0]
-    gone = [key for key in _BELONGS if is_other and table.pop(key, None)]
+    gone = [key for key in _BELONGS if _is_other(config, model) and table.pop(key, None)]
     table["name"] = model
     if api_base:
         table["api_base"] = api_base

@@ -140,7 +140,9 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
 
 def load_ahead(config: Config, model: str) -> None:
     """Load what asking a model takes, so that the first answer need not wait for it; in any thread, as nothing is kept
-    but modules and caches."""
+    but modules and caches. The model in the program is none of these: it loads when it is first asked."""
+    if model.startswith(LOCAL):
+        return
     from nanoclaw.providers import windows
 
     with suppress(NanoclawError):  # told when the model is asked

