@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -132,7 +133,8 @@ def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> No
         assert OFF not in made.err
         with closing(Running(home)) as terminal:
             terminal.expect("attached")
-            terminal.say("/cron rehearse 1 tomorrow at 9")
+            day = datetime.now(UTC) + timedelta(days=5)  # "tomorrow" is asked back when it is night
+            terminal.say(f"/cron rehearse 1 {day:%Y-%m-%d} 09:00")
             terminal.expect("09:00")
             terminal.expect("nothing is sent or changed")
             assert "Reminder 1: call mum" in home.run("cron", "rehearse", "1").out
