@@ -136,7 +136,9 @@ def test_any_text_is_rendered_and_never_longer_than_it_was(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["eins ", "zwei\n", "drei\n\n", *_PARTS]), max_size=40).map("".join))
 def test_every_word_is_kept(text: str) -> None:
-    told = [word for line in text.splitlines() if not re.search("[`~]{3}", line) for word in re.findall(WORD, line)]
+    lines = [line for line in text.splitlines() if not re.search("[`~]{3}", line)]
+    # Markdown leaves out the cells of a row that its table has no column for
+    told = [word for line in lines if line.count("|") < 3 for word in re.findall(WORD, line)]
     for shown in (to_telegram(text)[0], to_plain(text), safe(text).words):
         assert len(re.findall(WORD, shown)) >= len(told), shown
 
