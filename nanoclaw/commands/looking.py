@@ -81,8 +81,14 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
                 f"{model} cannot take in what the table counts: it is sent the short form below, with {tools} in it."
             )
             return View(found.manifest, rows, remarks, _short(request), [])
-        sees = app.facts.abilities(model).sees_images
-        return View(found.manifest, rows, remarks, chat_messages(request, vision=sees), chat_tools(request.tools))
+        able = app.facts.abilities(model)
+        if config.model.tool_mode == "json" or not able.calls_tools:
+            from nanoclaw.providers.json_tools import json_messages
+
+            remarks.append(f"{model} is asked for JSON: the tools stand in its instructions, each with an example.")
+            return View(found.manifest, rows, remarks, json_messages(request), [])
+        messages = chat_messages(request, vision=able.sees_images)
+        return View(found.manifest, rows, remarks, messages, chat_tools(request.tools))
 
 
 def _short(request: ModelRequest) -> list[dict[str, Any]]:

@@ -52,6 +52,16 @@ def runtime_metadata(
     return "\n".join([*lines, CLOSE])
 
 
+def in_short(text: str) -> str:
+    """The runtime metadata for a model to which every word is dear: the time, who wrote, and all that came with the
+    message. Any other text of the program's is as it was."""
+    if not text.startswith(OPEN):
+        return text
+    lines = text.removesuffix(CLOSE).rstrip().split("\n")[1:]
+    told = [line for line in lines if not line.startswith(("Current Time: ", "Time Zone: ", "Channel: ", "Chat ID: "))]
+    return "\n".join([f"[Now: {lines[0].removeprefix('Current Time: ')}]", *told])
+
+
 def _media_notes(media: Sequence[str]) -> list[str]:
     """`media` are texts such as "photo.jpg (image/jpeg)"."""
     if not media:

@@ -22,6 +22,8 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
+from nanoclaw.core.metadata import in_short
+from nanoclaw.core.provider import legal
 
 MAX_TOOLS = 10
 MAX_EXAMPLES = 2
@@ -62,7 +64,7 @@ def json_messages(request: ModelRequest) -> Chat:
     """A whole request for a server with room for the full system prompt."""
     tools = request.tools
     static = static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}")
-    return to_answer(static + history_messages(request.history))
+    return to_answer(static + history_messages(legal(request.history)))
 
 
 def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat:
@@ -268,7 +270,6 @@ _CLOSING = re.compile(r"\}?[ \t]*(?:\s*```)?(?:\s*</[\w-]+>)?(?:\s*```)?[ \t]*(?
 _LAYOUT = re.compile(r"^[ ]*\d+\t|[\s\\]", re.MULTILINE)
 _OWN_ID = re.compile(r"call_[0-9a-f]{12}")
 _SPECIAL_TOKEN = re.compile(r"<(?=\|[^|<>\n]{1,40}\|>)")
-_TIME_LINE = re.compile(r"^Current Time:\s*(.+)$", re.MULTILINE)
 _PLAIN_KEYS = ("type", "enum", "const", "minimum", "maximum", "minItems", "maxItems")
 
 
@@ -297,17 +298,11 @@ def _result(call: ToolCall, result: ToolResult | None) -> str:
 
 def _spoken(message: UserMessage) -> str:
     if message.origin == "runtime":
-        return _runtime(message.text)
+        return _harmless(in_short(message.text))
     notes = [
         f"[image {_harmless(whole_characters(image.name))} left out: you cannot see images]" for image in message.images
     ]
     return "\n".join([*notes, _harmless(message.text)]).strip()
-
-
-def _runtime(text: str) -> str:
-    """The metadata message in a few words: the time alone, which is what a small model can use."""
-    time = _TIME_LINE.search(text)
-    return f"[Now: {time.group(1)}]" if time else ""
 
 
 def _add(messages: Chat, role: str, content: str) -> None:

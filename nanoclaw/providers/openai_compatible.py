@@ -20,7 +20,6 @@ from nanoclaw.core.provider import (
     chat_tools,
     digest,
     has_images,
-    legal,
     plain_id,
     system_message,
     whole,
@@ -285,9 +284,8 @@ def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
     from nanoclaw.providers.json_tools import json_messages, reply_schema
 
     schema = {"name": "answer", "strict": True, "schema": reply_schema(request.tools)}
-    messages = json_messages(request._replace(history=legal(request.history)))
     form = {"response_format": {"type": "json_schema", "json_schema": schema}} if has_schema else {}
-    return {**form, "messages": messages, "temperature": 0}
+    return {**form, "messages": json_messages(request), "temperature": 0}
 
 
 async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:

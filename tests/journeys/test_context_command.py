@@ -13,7 +13,7 @@ from nanoclaw.core.config import Config, load
 from nanoclaw.core.home import make_home
 from nanoclaw.core.plugin import Mode
 from tests.journeys.command import Home
-from tests.model_server import ModelServer, says
+from tests.model_server import ModelServer, failing, says
 
 
 def look(config: Config, session: str, message: str, mode: Mode) -> View:
@@ -72,6 +72,30 @@ def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:
     home.run("-m", "Thanks")
     assert seen["messages"][:4] == server.asked[-1].json["messages"][:4]
     assert "begins with the whole of the last one" in " ".join(seen["remarks"])
+
+
+def test_what_is_shown_is_what_is_sent_also_to_a_model_that_is_asked_for_json(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more='tool_mode = "json"\n')
+    make_home(load(home.variables()))
+    (home.workspace / "memory" / "2026-03-01.md").write_text("- 10:00 The dentist said to come back in June\n")
+    server.script(says('{"reply":"Hello."}'), says('{"reply":"In June."}'))
+    question = "When must I go back to the dentist?"
+    for message in ("hi", question):
+        seen = looked(home, "--message", message)
+        assert home.run("-m", message).out
+        sent = server.asked[-1].json["messages"]
+        assert seen["messages"][:-1] == sent[:-1] and "tools" not in server.asked[-1].json and seen["tools"] == []
+        assert sent[-1]["content"].endswith(message)
+        for at in (seen["messages"][-1], sent[-1]):
+            at["content"] = at["content"].partition("]\n")[2]  # the minute may be another
+        assert seen["messages"][-1] == sent[-1]
+    assert (
+        "Note from memory: memory/2026-03-01.md:1: 10:00 The dentist said to come back in June" in sent[-1]["content"]
+    )
+    server.script(failing(400, {"error": {"message": "scripted does not support tools"}}), says('{"reply":"Yes."}'))
+    (home.root / "config.toml").write_text(f'[model]\nname = "openai/scripted"\napi_base = "{server.base}"\n')
+    home.run("-m", "Really?")
+    assert looked(home)["messages"][0] == server.asked[-1].json["messages"][0], "a refusal of tools is remembered"
 
 
 def test_a_conversation_of_a_chat_app_is_shown_with_what_is_said_of_the_app(home: Home) -> None:

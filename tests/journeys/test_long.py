@@ -112,6 +112,22 @@ def test_compact_holds_in_the_next_process_and_history_shows_all(longer_home: Ho
     assert "message 0" in longer_home.run("-m", "/history").out
 
 
+def test_a_model_that_is_asked_for_json_reads_what_to_keep_and_what_to_sum_up_and_the_summary(
+    longer_home: Home, server: ModelServer
+) -> None:
+    longer_home.configure(server.base, more='tool_mode = "json"\n')
+    note = {"tool": "memory_add", "args": {"text": "The plumber comes on Monday"}}
+    server.script(says(json.dumps(note)), says(json.dumps({"reply": SUMMED_UP})), says('{"reply":"Still here."}'))
+    assert "are now a summary" in longer_home.run("-m", "/compact the house").out
+    flush, summary = server.asked[-2:]
+    assert FLUSH in told(flush)[-1]
+    assert SUMMARY in told(summary)[-1] and "Above all keep what concerns: the house" in told(summary)[-1]
+    (kept,) = (longer_home.workspace / "memory").glob("*.md")
+    assert "The plumber comes on Monday" in kept.read_text()
+    assert longer_home.run("-m", "Are you there?").out.strip() == "Still here."
+    assert "call the plumber" in "".join(told(server.asked[-1]))
+
+
 def test_a_kill_between_the_notes_and_the_swap_leaves_the_conversation_as_it_was(
     longer_home: Home, server: ModelServer
 ) -> None:
