@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from nanoclaw.core.actors import Actors
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channel, ChannelTable
+from nanoclaw.core.channel import Channel, ChatApps
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
@@ -71,13 +71,10 @@ class App:
         self.facts = ModelFacts(store)
         self.asks = Asks(self.transactions)
         self.channels = Channels((), clock)
-        self.chat_apps: Mapping[str, ChannelTable] = {}
-        """Chat apps that the configuration has, by name."""
-        self.chat_app_names: Callable[[], Sequence[str]] = tuple
-        """Names of all that there could be, each that of its folder in the home."""
+        self.chat_apps: ChatApps
         self.secrets: tuple[str, ...] = ()
         """Values that must never show: keys in the configuration and in the environment."""
-        self.is_gateway = self.is_terminated = False
+        self.is_gateway = self.is_terminated = self._wakes = False
         self.inherits = False
         """It goes on for a process that has ended, whose terminals come back one after the other."""
         self._tasks: set[asyncio.Task[object]] = set()
@@ -117,9 +114,7 @@ class App:
         )
         parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, bounds)
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
-        self.delivery = Delivery(
-            self.outbox, self.channels, self.flags, self.transactions, config.workspace_path, self._owners_chats
-        )
+        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, config.workspace_path, self)
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
         manners = Manners(config.session.queue)
@@ -152,7 +147,8 @@ class App:
         """Let others find what a plugin makes public, which may be made when somebody asks."""
         self._by_name[plugin.name] = plugin
 
-    def _owners_chats(self) -> Sequence[Address]:
+    def owners_chats(self) -> Sequence[Address]:
+        """The chats that the owner has alone with the assistant, the one that was met last first."""
         access = self.public("access")
         return access.owners_chats() if access else ()
 
@@ -226,7 +222,7 @@ class App:
 
     def _wakes_for(self, address: Address) -> bool:
         """Actors of plugins, such as tasks and heartbeats, go on where plugins work."""
-        return getattr(self, "_wakes", False) and address.channel != TERMINAL
+        return self._wakes and address.channel != TERMINAL
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:
         """End soon: what runs is left to the next start, unless nobody waits for it then."""
@@ -273,7 +269,7 @@ class App:
         self.stop_work()
 
     def thaw(self) -> None:
-        if getattr(self, "_wakes", False):
+        if self._wakes:
             self.start_work()
         self.delivery.wake_all()
         asyncio.get_running_loop().call_soon(self.router.go_on)  # once the command itself is done

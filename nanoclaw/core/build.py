@@ -83,7 +83,7 @@ def build(
     store = Store(state or config.home / "state.db")
     try:
         app = App(config, store, clock)
-        app.chat_apps, app.chat_app_names = chat_apps.tables(config), chat_apps.names
+        app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
         app.secrets = _secrets(config, kinds)
         start_logging(config, app.secrets)
         if state is None:

@@ -209,3 +209,14 @@ class ChannelTable(NamedTuple):
         if self.spec.settings:
             return [str(getattr(self.settings, key)) for key in self.spec.secrets]
         return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
+
+
+class ChatApps(Protocol):
+    @property
+    def tables(self) -> Mapping[str, ChannelTable]:
+        """Those that the configuration has, by name."""
+        ...
+
+    def names(self) -> list[str]:
+        """Names of all that there could be, each that of its folder in the home."""
+        ...

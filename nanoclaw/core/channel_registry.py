@@ -102,12 +102,15 @@ class Channels:
         log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
         log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
 
+    def trouble(self, name: str) -> str:
+        """Why a channel broke off, until its next sign of life; '' for no trouble."""
+        alive, trouble = self._troubles.get(name, (None, ""))
+        return trouble if alive == self._channels[name].alive else ""
+
     def status(self) -> list[dict[str, Any]]:
-        """Name, seconds since the last sign of life, and trouble of each; a trouble is over with the next sign."""
+        """Name, seconds since the last sign of life, and trouble of each."""
         found = []
         for channel in self._channels.values():
             alive = channel.alive and round((self._clock() - channel.alive).total_seconds())
-            then, trouble = self._troubles.get(channel.name, (channel.alive, ""))
-            trouble = trouble if channel.alive == then else ""
-            found.append({"name": channel.name, "alive": alive, "trouble": trouble})
+            found.append({"name": channel.name, "alive": alive, "trouble": self.trouble(channel.name)})
         return found

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
-from nanoclaw.core.channel import Channel, Hints
+from nanoclaw.core.channel import Channel, Hints, Place
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.commands import short
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
@@ -35,15 +36,22 @@ FULL_SECONDS = 5.0
 TROUBLE_SECONDS = 3.0
 """Pause before a message is tried again to which a platform in trouble gave no answer."""
 
-SILENT = 3
-"""After so many messages in a row without an answer a platform counts as out of reach."""
+IN_A_ROW = 3
+"""So many messages in a row without an answer mean that a platform is out of reach; so many chats in a row for which it
+asked to wait, that it meant all of them."""
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 TOLD_SECONDS = 3600.0
-"""Pause before the owner is told again that a chat takes no messages."""
+"""Pause before the owner is told again that a chat takes no messages, or told of others there."""
 
 NOT_DELIVERED = "Could not be delivered to "
+
+
+class Owner(Protocol):
+    def owners_chats(self) -> Sequence[Address]:
+        """The owner's own chats, the best first."""
+        ...
 
 
 class _Line:
@@ -53,6 +61,7 @@ class _Line:
         self.news, self.caught_up = asyncio.Event(), asyncio.Event()
         self.busy: set[Address] = set()
         self.paused: datetime | None = None  # until when it is left alone
+        self.limited: set[str] = set()  # chats for which it asked to wait since it took a message
         self.silent = 0  # messages in a row to which it gave no answer
         self.is_down = False  # it cannot be reached: one message at a time is tried
         self.answered: datetime | None = None  # when it last said anything to what was sent
@@ -69,14 +78,14 @@ class Delivery:
         flags: Flags,
         transactions: Transactions,
         root: Path,
-        places: Callable[[], Sequence[Address]] = tuple,
+        owner: Owner,
     ) -> None:
         """While everything is frozen only replies to what was said since then go out. Files of `root` can be sent,
-        others not. `places` are the owner's own chats, the best first."""
-        self._outbox, self._channels, self._flags, self._root, self._places = outbox, channels, flags, root, places
+        others not."""
+        self._outbox, self._channels, self._flags, self._root, self._owner = outbox, channels, flags, root, owner
         self._transactions, self._clock = transactions, transactions.clock
         self._lines: dict[str, _Line] = {}
-        self._told: dict[Address, datetime] = {}  # when the owner was told that a chat takes nothing
+        self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
     def wake(self, channel: str) -> None:
@@ -214,6 +223,7 @@ class Delivery:
                 self._failed(channel, line, row, error, began)
                 return
             self._is_back(channel, line)
+            line.limited.clear()
             if len(sent) < len(outgoing):
                 row = self._outbox.partly(row, sent)
         line.tried.pop(row.id, None)
@@ -236,7 +246,7 @@ class Delivery:
     def _is_away(self, line: _Line, is_certain: bool) -> None:
         """Note that a platform gives no answer; after a few such messages one at a time is tried."""
         line.silent += 1
-        if is_certain or line.is_down or line.silent >= SILENT:
+        if is_certain or line.is_down or line.silent >= IN_A_ROW:
             line.is_down, line.paused = True, self._clock() + timedelta(seconds=OFFLINE_SECONDS)
 
     def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
@@ -263,10 +273,13 @@ class Delivery:
             self._outbox.give_up(row, said)
             self._tell_owner(row.outbound, said)
         elif isinstance(error, ChannelError) and error.retry_after:
-            line.paused = now + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
-            self._outbox.postpone(row, said, line.paused)
-        else:
-            self._outbox.try_again(row, said)
+            until = now + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
+            self._outbox.postpone(row, said, until)
+            line.limited.add(Place.of(row.outbound.address.chat).chat)
+            if len(line.limited) >= IN_A_ROW:
+                line.paused = until
+        elif not self._outbox.try_again(row, said):
+            self._tell_owner(row.outbound, said)
 
     def _lives(self, channel: Channel, line: _Line, since: datetime) -> bool:
         """True where a platform has worked since then, for other messages or for those that come."""
@@ -274,15 +287,27 @@ class Delivery:
 
     def _tell_owner(self, outbound: Outbound, reason: str) -> None:
         """Tell the owner elsewhere of a message that was given up, of each chat once in a while."""
-        address, now = outbound.address, self._clock()
-        told = self._told.get(address)
-        if outbound.text.startswith(NOT_DELIVERED) or (told and (now - told).total_seconds() < TOLD_SECONDS):
+        address, now, is_told = outbound.address, self._clock(), outbound.text.startswith(NOT_DELIVERED)
+        has_refused = self._has_refused(address)
+        if has_refused and not is_told:
             return
-        self._told[address] = now
+        self._refused[address] = now
         text = f"{NOT_DELIVERED}{address}: “{short(outbound.text)}” ({reason.rstrip('.')})."
-        there = (one for one in self._places() if one.channel != address.channel and self._channels.get(one.channel))
-        elsewhere = Outbound(next(there, MAIN), text)
-        self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
+        elsewhere = Outbound(self._elsewhere(address), outbound.text if is_told else text)
+        if elsewhere.address != address:
+            self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
+
+    def _elsewhere(self, address: Address) -> Address:
+        """Another place where the owner hears of something: now if possible, else when its channel is back."""
+        chats = [*self._owner.owners_chats(), MAIN]
+        chats = [one for one in chats if one != address and not self._has_refused(one)]
+        served = [one for one in chats if self._channels.reaches(Outbound(one, ""))]
+        there = (one for one in served if not (self._channels.trouble(one.channel) or self._line(one.channel).is_down))
+        return next(there, next(iter(served), MAIN))
+
+    def _has_refused(self, address: Address) -> bool:
+        when = self._refused.get(address, NEVER)
+        return (self._clock() - when).total_seconds() < TOLD_SECONDS
 
 
 def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:

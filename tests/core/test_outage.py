@@ -12,7 +12,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
-from nanoclaw.core.delivery import BEHIND, SENDERS, Delivery
+from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
@@ -65,11 +65,12 @@ class Post:
         self.outbox = Outbox(self.store, clock, lambda: 1.0)
         self.chat, self.mail = Platform(), Platform("mail")
         self.mine = [Address("mail", "me"), chat(1)]
-        channels = Channels([self.chat, self.mail], clock)
-        self.delivery = Delivery(
-            self.outbox, channels, Flags(self.store, clock), self.transactions, root, lambda: self.mine
-        )
+        self.channels = Channels([self.chat, self.mail], clock)
+        self.delivery = Delivery(self.outbox, self.channels, Flags(self.store, clock), self.transactions, root, self)
         self.transactions.listener = self
+
+    def owners_chats(self) -> list[Address]:
+        return self.mine
 
     def committed(self, tx: object) -> None:
         for channel in ("chat", "mail"):
@@ -151,6 +152,49 @@ async def test_who_asked_to_be_left_alone_is_not_waited_for_so_that_a_stop_is_he
         await asyncio.sleep(1)
         await office.delivery.catch_up("chat")
         assert passed() == 1
+
+
+@virtual_time
+async def test_a_chat_that_is_to_be_left_alone_delays_no_other_and_keeps_its_order(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: (
+            ChannelError("too many", retry_after=30) if outbound.address == chat(1) and passed() < 30 else None
+        )
+        for text in ("a1", "a2"):
+            office.send(chat(1), text)
+        for number in range(20):
+            office.send(chat(2 + number % 2), f"b{number}")
+            await asyncio.sleep(1)
+        assert office.chat.taken == [(float(number), f"b{number}") for number in range(20)]
+        await asyncio.sleep(20)
+        assert office.chat.taken[20:] == [(30.0, "a1"), (30.0, "a2")]
+
+
+@virtual_time
+async def test_a_platform_that_asks_to_wait_in_several_chats_in_a_row_is_left_alone(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: ChannelError("flood", retry_after=60) if passed() < 60 else None
+        for number in range(30):
+            office.send(chat(number), f"{number}")
+            await asyncio.sleep(1)
+        assert office.chat.tries == IN_A_ROW
+        await asyncio.sleep(35)
+        assert sorted(office.chat.texts, key=int) == [str(number) for number in range(30)]
+        assert office.store.rows("SELECT max(attempts) FROM outbox") == [(0,)]
+
+
+@virtual_time
+async def test_threads_of_one_chat_are_one_chat_that_is_left_alone(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: (
+            ChannelError("flood", retry_after=60) if outbound.address.chat.startswith("-9") else None
+        )
+        for thread in range(5):
+            office.send(Address("chat", f"-9/{thread}"), "to a group")
+        await asyncio.sleep(1)
+        office.send(chat(1), "hello")
+        await asyncio.sleep(1)
+        assert office.chat.taken == [(1.0, "hello")]
 
 
 # -- outages
@@ -255,8 +299,46 @@ async def test_where_the_owner_is_nowhere_else_it_waits_in_the_terminal_and_is_n
         await asyncio.sleep(1)
         sql = "SELECT text FROM outbox WHERE channel = 'terminal' AND chat = ?"
         assert office.store.rows(sql, MAIN.chat) == [("Could not be delivered to chat:1: “hello” (chat not found).",)]
-        office.mine = [Address("mail", "me")]
+        assert office.states() == {"failed": 1, "pending": 1}
+
+
+@virtual_time
+async def test_the_owner_is_told_in_another_chat_of_the_same_app_and_where_that_one_refuses_in_the_next(
+    tmp_path: Path,
+) -> None:
+    async with post(tmp_path) as office:
+        office.mine = [chat(1), Address("mail", "me"), chat(2)]
         office.mail.trouble = lambda outbound: Undeliverable("no such mailbox")
+        office.chat.trouble = lambda outbound: Undeliverable("blocked") if outbound.address == chat(1) else None
+        office.send(chat(1), "hello")
+        await asyncio.sleep(1)
+        assert office.chat.texts == ["Could not be delivered to chat:1: “hello” (blocked)."]
+        assert office.states() == {"failed": 2, "delivered": 1}
+
+
+@virtual_time
+async def test_the_owner_is_told_on_a_channel_that_can_be_reached_before_one_that_cannot(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.mine = [Address("mail", "me"), chat(1)]
+        office.mail.trouble = lambda outbound: Unreachable("no route")
+        office.send(Address("mail", "me"), "good morning")
+        await asyncio.sleep(1)
+        office.chat.trouble = lambda outbound: Undeliverable("blocked") if outbound.address == chat(2) else None
         office.send(chat(2), "hello")
         await asyncio.sleep(1)
-        assert office.store.rows("SELECT count(*) FROM outbox WHERE text LIKE 'Could not%'") == [(2,)]
+        assert office.chat.texts == ["Could not be delivered to chat:2: “hello” (blocked)."]
+        office.chat.trouble = lambda outbound: Undeliverable("blocked")
+        office.send(chat(1), "good night")
+        await asyncio.sleep(1)
+        office.mail.trouble = lambda outbound: None
+        await asyncio.sleep(5)
+        assert office.mail.texts == ["good morning", "Could not be delivered to chat:1: “good night” (blocked)."]
+
+
+@virtual_time
+async def test_what_is_given_up_after_the_last_try_is_told_too(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: ChannelError("something is odd")
+        office.send(chat(1), "hello")
+        await asyncio.sleep(DAY)
+        assert office.mail.texts == ["Could not be delivered to chat:1: “hello” (something is odd)."]

@@ -38,6 +38,7 @@ class _Order:
     left: int
     how: How
     retry_after: int
+    chat: int | None
 
 
 class _Failing(Exception):
@@ -89,18 +90,20 @@ class TelegramServer(World):
 
     # Failures to order
 
-    def fail(self, method: str, times: int = 1, how: How = 500, retry_after: int = 1) -> None:
-        """The next requests of the method ("*" any, "file" a download) fail; a poll that waits fails at once."""
-        self._orders.append(_Order(method, times, how, retry_after))
+    def fail(self, method: str, times: int = 1, how: How = 500, retry_after: int = 1, chat: int | None = None) -> None:
+        """The next requests of the method ("*" any, "file" a download), or those about one chat, fail; a poll that
+        waits fails at once."""
+        self._orders.append(_Order(method, times, how, retry_after, chat))
         self.notify()
 
     def mend(self) -> None:
         """No more failures."""
         self._orders.clear()
 
-    def _obey(self, method: str) -> How | None:
+    def _obey(self, method: str, chat: object = None) -> How | None:
         """Raises what was ordered; "lost" is returned, as it comes later."""
-        order = next((one for one in self._orders if one.left and one.method in (method, "*")), None)
+        ordered = (one for one in self._orders if one.left and one.method in (method, "*"))
+        order = next((one for one in ordered if one.chat in (None, chat)), None)
         if not order:
             return None
         order.left -= 1
@@ -111,6 +114,7 @@ class TelegramServer(World):
     async def _failed(self, failing: _Failing) -> Reply:
         match failing.how:
             case "hang":
+                self.notify()
                 await asyncio.Event().wait()
             case 401:
                 return refusal(401, "Unauthorized")
@@ -169,7 +173,7 @@ class TelegramServer(World):
         if token != self.token:
             wellformed = re.fullmatch(r"\d+:[\w-]{35}", token)
             return refusal(401, "Unauthorized") if wellformed else refusal(404, "Not Found")
-        late = self._obey(method)
+        late = self._obey(method, request.fields.get("chat_id"))
         if method == "file":
             return self._download(path)
         if method not in METHODS.values():

@@ -256,6 +256,18 @@ async def test_a_send_that_hangs_delays_no_other_chat(one: Journey) -> None:
 
 
 @journey
+async def test_a_chat_that_telegram_limits_delays_no_other(one: Journey) -> None:
+    one.server.fail("sendMessage", 1, 429, retry_after=8, chat=ANNA)
+    one.server.say(one.anna, "/status")
+    await one.server.until(lambda: len(one.server.asked("sendMessage")) == 1, SECONDS)
+    for _ in range(3):
+        one.server.say(one.anna, f"/status@{one.server.me['username']}", one.group)
+        assert "Tokens" in (await one.server.next(one.group, SECONDS)).text
+    assert one.server.sent(one.anna) == []
+    assert "Model" in (await one.server.next(one.anna, SECONDS)).text
+
+
+@journey
 async def test_one_thought_in_several_messages_is_one_question(one: Journey) -> None:
     """Five quick lines; a paste that the app cut; a comment and a forward; a file and its question."""
     one.model.script(*(says(f"Number {number}.") for number in range(4)))

@@ -93,11 +93,12 @@ class Outbox:
         with self._store.transaction() as db:
             db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
 
-    def try_again(self, row: Row, error: str) -> None:
-        """Note a failed attempt and when the next one is due, or that it was the last."""
+    def try_again(self, row: Row, error: str) -> bool:
+        """Note a failed attempt and when the next one is due; False where it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
         self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
+        return not last
 
     def postpone(self, row: Row, error: str, until: datetime) -> None:
         """Note why a row waits. It was no attempt: the platform has not judged it."""

@@ -75,7 +75,7 @@ class Access(Plugin):
     def __init__(self, host: Host, settings: AccessSettings) -> None:
         self._host, self._shared = host, MAIN if settings.owner == "shared" else None
         core = host.get("core")
-        self._rules = {name: _rules(core.config, table) for name, table in core.chat_apps.items()}
+        self._rules = {name: _rules(core.config, table) for name, table in core.chat_apps.tables.items()}
 
     @cached_property
     def public(self) -> Gatekeeper:

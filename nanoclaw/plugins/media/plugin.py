@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from nanoclaw.core.channel import ChatApps
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound, Outbound
@@ -37,7 +38,7 @@ class MediaSettings(NamedTuple):
 class MediaFiles:
     """Files that may be taken in and sent, for other plugins and for channels."""
 
-    def __init__(self, workspace: Path, home: Path, most_bytes: int, chat_apps: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, workspace: Path, home: Path, most_bytes: int, chat_apps: ChatApps) -> None:
         self.most_bytes, self._chat_apps = most_bytes, chat_apps
         self._workspace, self._home = workspace, home
 
@@ -45,7 +46,7 @@ class MediaFiles:
         """The real path of a file of the workspace that may be sent. Raises ToolError."""
         from nanoclaw.plugins.media.sendable import Sendable
 
-        return Sendable(self._workspace, self._home, self.most_bytes, self._chat_apps())(path)
+        return Sendable(self._workspace, self._home, self.most_bytes, self._chat_apps.names())(path)
 
 
 class Media(Plugin):
@@ -58,7 +59,7 @@ class Media(Plugin):
     def __init__(self, host: Host, settings: MediaSettings) -> None:
         self._host, self._settings = host, settings
         core, most_bytes = host.get("core"), settings.megabytes * 1_000_000
-        self.public = MediaFiles(host.workspace, core.home, most_bytes, core.chat_app_names)
+        self.public = MediaFiles(host.workspace, core.home, most_bytes, core.chat_apps)
         self._told_blind: set[tuple[Address, str]] = set()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

@@ -166,8 +166,8 @@ async def test_the_folder_of_a_chat_app_is_the_programs_own(tmp_path: Path) -> N
     """Also in a home that is its own workspace; which chat apps there are is for the table of channels to say."""
     settings = f'[workspace]\npath = "{tmp_path}"\n'
     async with running(tmp_path, ScriptedProvider(), settings=settings, plugins=["media"]) as program:
-        assert {"telegram", "matrix", "email"} <= set(program.app.chat_app_names())
-        for name in program.app.chat_app_names():
+        assert {"telegram", "matrix", "email"} <= set(program.app.chat_apps.names())
+        for name in program.app.chat_apps.names():
             (tmp_path / name).mkdir()
             (tmp_path / name / "keys").write_text("x")
             with pytest.raises(ToolError, match="the program's own file"):
