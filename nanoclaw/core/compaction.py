@@ -65,6 +65,8 @@ INSTRUCTION_TOKENS = 500
 LEAST_TOKENS = 200
 """A shorter part is not worth a summary."""
 
+MADE_ROOM = "the older part of this conversation is now a summary; /history shows all of it"
+
 CALLED = "it was a call of a tool, not a text"
 
 
@@ -198,7 +200,7 @@ class Shrink:
     async def _sum_up_to(self, window: int) -> int:
         """Sum up part after part until a request fits; the window, which may prove to be smaller. Raises ProviderError
         and NoSummary."""
-        most = float("inf")
+        most, is_told = float("inf"), False
         for number in range(PASSES):
             placed, room = self._session.placed(), room_of(window)
             part = self._part(placed, self._sizes(placed), tail_tokens(window), window, room / 2, most)
@@ -215,12 +217,9 @@ class Shrink:
                 most = part.tokens / 2
                 continue
             self._means.failed.pop(self._session.key, None)
-            if not number:
-                self._turn.show(
-                    Notice(
-                        "the older part of this conversation is now a summary; /history shows all of it", stays="here"
-                    )
-                )
+            if not is_told:
+                is_told = True
+                self._turn.show(Notice(MADE_ROOM, stays="here"))
         return window
 
     def _would_fit(self, upto: int, room: float) -> bool:

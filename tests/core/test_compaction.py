@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.compaction import MADE_ROOM
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import (
@@ -35,7 +37,7 @@ from nanoclaw.core.token_estimate import estimate_message, estimate_request
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.identifiers import identifiers
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
-from tests.program import MAIN, NOON, Program, assert_legal, bare, results
+from tests.program import MAIN, NOON, FakeChannel, Program, assert_legal, bare, results
 
 WINDOW = 16_000
 FLUSH = "This conversation has grown long. Write down what is worth keeping."
@@ -509,6 +511,60 @@ async def test_a_model_with_a_smaller_window_takes_over_a_long_conversation(tmp_
         assert await program.ask("go on") == "ok"
     assert len(small.asked("summary")) > 1
     assert all(tokens_of(request) <= WINDOW for request in small.requests)
+
+
+# --- in a chat app -----------------------------------------------------------------------------------------------------
+
+ROOM = Address("chat", "1")
+
+
+class Mine(Plugin):
+    """Everybody is the owner."""
+
+    name = "mine"
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
+        return inbound._replace(role="owner")
+
+
+async def chat(program: Program, room: FakeChannel, turns: int, tokens: int = 1_500) -> list[str]:
+    """Talk in a chat app; the answers."""
+    answers = []
+    for number in range(turns):
+        await program.write_from(ROOM, "me", wordy(f"message {number}", tokens))
+        answers.append((await room.sent.get()).text)
+    return answers
+
+
+async def test_in_a_chat_app_the_owner_is_told_of_it_once_below_the_answer(tmp_path: Path) -> None:
+    model, room = Model(summary=SUMMED_UP), FakeChannel("chat", Hints(bursts=False))
+    async with home_of(tmp_path, model, others=[room], plugins=[Mine]) as program:
+        answers = []
+        while not model.asked("summary"):
+            answers += await chat(program, room, 1)
+        answers += await chat(program, room, 2)
+        assert answers == [*["ok"] * (len(answers) - 3), f"ok\n\n({MADE_ROOM})", "ok", "ok"]
+
+
+async def test_in_a_chat_app_it_is_told_also_where_even_the_older_part_was_too_long_at_first(tmp_path: Path) -> None:
+    model, room = Model(summary=SUMMED_UP, window=40_000), FakeChannel("chat", Hints(bursts=False))
+    async with home_of(tmp_path, model, window=40_000, others=[room], plugins=[Mine]) as program:
+        await chat(program, room, 14)
+        model.window, model.named = 9_000, None
+        answers = await chat(program, room, 1, 100)
+        assert len(model.asked("summary")) > 1
+        assert answers == [f"ok\n\n({MADE_ROOM})"]
+
+
+async def test_in_a_chat_app_its_failure_is_told_once(tmp_path: Path) -> None:
+    model, room = Model(summary=ProviderRefused("no credit")), FakeChannel("chat", Hints(bursts=False))
+    async with home_of(tmp_path, model, others=[room], plugins=[Mine]) as program:
+        while not model.asked("summary"):
+            (answer,) = await chat(program, room, 1)
+        assert "could not be summed up: no credit. Nothing is lost" in answer and answer.count("(") == 1
+        model.window = 10 * WINDOW
+        assert await chat(program, room, 10, 300) == ["ok"] * 10
+        assert len(model.asked("summary")) > 1
 
 
 # --- when it fails ---------------------------------------------------------------------------------------------------
