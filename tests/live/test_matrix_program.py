@@ -163,6 +163,27 @@ async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
 
 @pytest.mark.parametrize("encrypted", [False, True])
 @story
+async def test_one_thought_in_several_messages_is_one_question(server: str, tmp_path: Path, encrypted: bool) -> None:
+    """Five quick lines; a paste in pieces; a file and its question."""
+    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
+        program.model.script(*(says(f"Number {number}.") for number in range(3)))
+        for line in ("buy", "bread", "and", "some", "milk"):
+            await anna.say(room, line)
+        await anna.hears(room, program.bot, "Number 0.")
+        for _ in range(3):
+            await anna.say(room, "word " * 600)
+        await anna.hears(room, program.bot, "Number 0.", "Number 1.")
+        await anna.show(room, b"The heron flies at dawn.", "text/plain", "note.txt")
+        await anna.say(room, "What does it say?")
+        await anna.hears(room, program.bot, "Number 0.", "Number 1.", "Number 2.")
+        assert len(program.model.asked) == 3
+        assert all(line in program.request(0) for line in ("buy", "bread", "milk"))
+        assert program.request(1).count("word ") > 1_790
+        assert "The heron flies at dawn." in program.request(2) and "What does it say?" in program.request(2)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@story
 async def test_a_message_that_is_changed_while_it_waits_is_read_as_it_is_now(
     server: str, tmp_path: Path, encrypted: bool
 ) -> None:
