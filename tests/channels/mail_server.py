@@ -40,6 +40,8 @@ class MailServer:
     structure: dict[int, str] = field(default_factory=dict)
     before_idle: list[bytes] = field(default_factory=list)
     """Mails that come between the last look and the waiting."""
+    while_fetching: list[bytes] = field(default_factory=list)
+    """Mails that come while another is read, and are told with the answer to that, as real servers do."""
 
     on_idle: Callable[[], object] = lambda: None
 
@@ -178,6 +180,11 @@ class _Imap(_Lines):
                 data = self.section(mail, message, section)[int(start) :][: int(most)]
                 answer += f" BODY[{section}]<{start}> {{{len(data)}}}\r\n".encode() + data
         self.say(answer + b")")
+        self.owner.put(*self.owner.while_fetching)
+        self.owner.while_fetching = []
+        if len(self.owner.mails) > self.seen:
+            self.seen = len(self.owner.mails)
+            self.say(f"* {self.seen} EXISTS")
         return "OK done"
 
     def section(self, mail: Stored, message: Message, section: str) -> bytes:

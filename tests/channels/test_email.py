@@ -290,6 +290,14 @@ async def test_a_mail_that_comes_between_looking_and_waiting_is_not_left_until_t
 
 
 @in_loop
+async def test_a_mail_that_comes_while_another_is_read_is_not_left_until_the_next(post: Post) -> None:
+    async with post.runs():
+        post.server.while_fetching = [mail("And the boat?", id="<2@lab.test>").as_bytes()]
+        assert (await post.comes(mail())).external_id == "<1@lab.test>"
+        assert (await post.got.get()).external_id == "<2@lab.test>"
+
+
+@in_loop
 async def test_a_connection_that_breaks_off_while_waiting_is_told_at_once(post: Post) -> None:
     async with post.runs() as running:
         post.server.kick()

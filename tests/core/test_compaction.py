@@ -513,7 +513,7 @@ async def test_a_model_with_a_smaller_window_takes_over_a_long_conversation(tmp_
     assert all(tokens_of(request) <= WINDOW for request in small.requests)
 
 
-# --- in a chat app -----------------------------------------------------------------------------------------------------
+# --- in a chat app ---------------------------------------------------------------------------------------------------
 
 ROOM = Address("chat", "1")
 

@@ -12,6 +12,7 @@ import signal
 import smtplib
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -33,7 +34,7 @@ from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
-from tests.model_server import ModelServer, delta, events, says
+from tests.model_server import ModelServer, Scripted, delta, events, says
 from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -236,6 +237,33 @@ def test_talk(one: Journey) -> None:
     said = [message["content"] for message in one.model.asked[-1].json["messages"] if message["role"] == "user"]
     assert said[-1] == "And what does it eat?"
     assert "What is a heron?" in one.request()
+
+
+class Gated(tuple[bytes, ...]):
+    """Parts of an answer, of which none is sent before the gate is open."""
+
+    gate: threading.Event
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.gate.wait(SECONDS)
+        yield from super().__iter__()
+
+
+def test_mails_of_one_thread_that_follow_at_once_are_one_question(one: Journey) -> None:
+    """Collected as a burst; or, as a server may tell of mails only each second, the second joins the first."""
+    answer = Gated(says("Both, then.").parts)
+    answer.gate = threading.Event()
+    one.model.script(Scripted(answer), says("Both, then."))
+    question = one.ann.letter("Shall we take the boat?", "Sunday")
+    document = one.ann.letter("The list is here.", "Re: Sunday", answers=str(question["Message-ID"]))
+    document.add_attachment("Oars, rope, bread.", filename="list.txt")
+    one.ann.send(question, document)
+    until(lambda: "Oars, rope" in ((one.model.asked and one.request()) or "") or None)
+    answer.gate.set()
+    one.ann.gets_nothing_but("Both, then.")
+    assert "Shall we take the boat?" in one.request() and "The list is here." in one.request()
+    one.ann.write("/status", "Re: Sunday", answers=str(document["Message-ID"]))
+    one.ann.gets_nothing_but("Model:")
 
 
 def test_linking_by_a_mail_with_the_code(one: Journey) -> None:

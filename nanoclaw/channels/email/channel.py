@@ -86,7 +86,6 @@ class Email:
             files=_FILES,
             file_bytes=host.most_bytes,
             threads=True,
-            bursts=False,
             remark="This is e-mail: write a letter, not chat. Each answer is one mail, read later, so ask all at once.",
         )
 

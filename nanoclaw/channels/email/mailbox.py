@@ -116,8 +116,11 @@ class Mailbox:
             start, is_more = start + len(piece), len(piece) == PIECE_BYTES
 
     def wait(self) -> None:
-        """Wait until the server has something to tell, or a sign of life is due."""
+        """Wait until the server has something to tell, or a sign of life is due. It does not tell twice of a mail that
+        came while another was read."""
         with _told(self._server):
+            if self._box.client.response("EXISTS")[1] != [None]:
+                return
             if "IDLE" not in self._box.client.capabilities:
                 self._shut.wait(_POLL_SECONDS)
                 return
