@@ -80,7 +80,7 @@ def build(
     kinds = checked(config, plugins, without)
     homes.make_home(config)
     clock = clock or clock_of(config.person.timezone, config.environment)
-    store = Store(state or config.home / "state.db")
+    store = Store(state or config.home / "state.db", plugins=kinds)
     try:
         app = App(config, store, clock)
         app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))

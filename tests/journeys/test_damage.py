@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +15,25 @@ from tests.program import REPOSITORY
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def home(tmp_path: Path, server: ModelServer) -> Home:
-    home = Home(tmp_path / "home")
-    home.configure(server.base)
+def home(home: Home) -> Home:
+    """One with a past."""
     seed(home.workspace, REPOSITORY / "workspace_template")
     filled(home.root / "state.db", 20)
     return home
 
 
+def write_a_bad_byte(home: Home, after: bytes, distance: int) -> None:
+    """One that is no text, so far behind the beginning of these."""
+    path = home.root / "state.db"
+    whole = path.read_bytes()
+    at = whole.index(after) + distance
+    path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+
+
 def test_one_byte_that_is_no_text_is_said_by_all_that_look_and_costs_one_message(
     home: Home, server: ModelServer, tmp_path: Path
 ) -> None:
-    path = home.root / "state.db"
-    whole = path.read_bytes()
-    at = whole.index(b'"17 yyy') + 9
-    path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    write_a_bad_byte(home, b'"17 yyy', 9)
     assert "is damaged" in home.run("doctor", check=1).out
     assert "no backup was made" in home.run("backup", str(tmp_path / "all.tar.gz"), check=1).err
     began = home.run("-m", "/new")
@@ -47,13 +43,10 @@ def test_one_byte_that_is_no_text_is_said_by_all_that_look_and_costs_one_message
     assert "wrong store" not in home.run("doctor", check=None).out
 
 
-def test_a_byte_that_is_no_text_among_the_tables_is_said_by_all_that_look_and_the_next_message_is_answered(
+def test_a_byte_that_is_no_text_among_the_tables_is_said_by_all_that_look_and_costs_no_row(
     home: Home, server: ModelServer, tmp_path: Path
 ) -> None:
-    path = home.root / "state.db"
-    whole = path.read_bytes()
-    at = whole.index(b"CREATE TABLE messages") + 3
-    path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    write_a_bad_byte(home, b"CREATE TABLE messages", 3)
     backup = ("backup", str(tmp_path / "all.tar.gz"))
     for command in (("status",), ("sessions", "list"), ("usage",), ("cron", "list"), ("doctor",), ("context",), backup):
         said = home.run(*command, check=1)
@@ -63,6 +56,8 @@ def test_a_byte_that_is_no_text_among_the_tables_is_said_by_all_that_look_and_th
     answered = home.run("-m", "are you there?")
     assert answered.out == "Yes.\n"
     assert "was damaged" in answered.err
+    assert "Nothing is missing." in answered.err
+    assert "5 yyy" in home.run("sessions", "show").out
 
 
 @pytest.mark.parametrize("name", ["config.toml", "secrets.env", "workspace/MEMORY.md", "index.db", "history"])

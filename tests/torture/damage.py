@@ -1,5 +1,6 @@
-"""A home damaged at random: `python -m tests.torture.damage [TIMES] [FIRST]`. It always starts, keeps the damaged file
-as it is, names what is missing, and answers the next message."""
+"""A home damaged at random: `python -m tests.torture.damage [TIMES] [FIRST] [AIMED]`. It always starts, keeps the
+damaged file as it is, names what is missing, only that where the list of tables alone is damaged, and answers the next
+message."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ from typing import NamedTuple
 
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.store.copies import COPIES, daily_copies, keep_daily_copy
+from nanoclaw.core.store.db import PAGE_BYTES
 from nanoclaw.core.store.recovery import NAMES
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
 from tests.core.store.test_recovery import DAY, kept
 from tests.program import NOON, FakeChannel, HandClock, Program, running
 
 TIMES = 200
+AIMED = 60
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_0"
 LATER = NOON + timedelta(hours=6)
 SECONDS = 20.0
@@ -98,10 +101,15 @@ async def _answered(program: Program, text: str) -> str:
 # --- damages ---------------------------------------------------------------------------------------------------------
 
 
-def damage(home: Home, chance: random.Random) -> tuple[str, bytes]:
-    """The file that is damaged, and its bytes: 1 to 300 of them changed, or all after some place cut off."""
-    suffix = chance.choice(("", "", "", "-wal"))
+def damage(home: Home, chance: random.Random, aimed: bool) -> tuple[str, bytes]:
+    """The file that is damaged, and its bytes: 1 to 300 of them changed, or all after some place cut off; aimed, 1 to
+    300 in a row on one page of the list of tables."""
+    suffix = "" if aimed else chance.choice(("", "", "", "-wal"))
     whole = home.file(suffix)
+    if aimed:
+        pages = [at for at in range(0, len(whole), PAGE_BYTES) if not at or b"CREATE " in whole[at : at + PAGE_BYTES]]
+        start, count = chance.choice(pages) + chance.randrange(PAGE_BYTES), chance.choice((1, 2, 10, 40, 300))
+        return suffix, (whole[:start] + chance.randbytes(count) + whole[start + count :])[: len(whole)]
     if not suffix and chance.random() < 0.15:  # a log that is cut is as one that is shorter
         return suffix, whole[: chance.randrange(len(whole))]
     damaged, count = bytearray(whole), chance.choice((1, 2, 10, chance.randint(1, 300)))
@@ -147,10 +155,10 @@ def _rows(db: sqlite3.Connection) -> dict[str, set[int]]:
 # --- promises --------------------------------------------------------------------------------------------------------
 
 
-def broken(place: Path, home: Home, seed: int) -> Iterator[str]:
+def broken(place: Path, home: Home, seed: int, aimed: bool = False) -> Iterator[str]:
     """One line for each promise that does not hold."""
     chance = random.Random(seed)
-    suffix, damaged = damage(home, chance)
+    suffix, damaged = damage(home, chance, aimed)
     shutil.copytree(home.folder, place)
     (place / f"state.db{suffix}").write_bytes(damaged)
     if chance.random() < 0.5:
@@ -172,9 +180,12 @@ def broken(place: Path, home: Home, seed: int) -> Iterator[str]:
     if "Nothing of it could be read" in said or "some of the last" in said:
         return
     for table, before in home.rows.items():
-        named = NAMES.get(table, table) in said or (table not in NAMES and "some whole tables" in said)
-        if (lost := len(before - has.get(table, set()))) and not named:
+        named = re.search(rf"(some|at most [\d,]+) {NAMES.get(table, table)}\b", said)
+        lost = len(before - has.get(table, set()))
+        if lost and not (named or (table not in NAMES and "some whole tables" in said)):
             yield f"{lost} rows of {table} are missing, and the person was told: {said}"
+        if aimed and named and not lost:
+            yield f"no row of {table} is missing, and the person was told: {said}"
 
 
 async def _used(home: Path) -> tuple[list[str], dict[str, set[int]]]:
@@ -194,16 +205,17 @@ async def _used(home: Path) -> tuple[list[str], dict[str, set[int]]]:
 COMMANDS = ("/jobs", "/pins", "/history", "/receipts", "/status", "/heartbeat", "/why", "/budget", "/model")
 
 
-def main(times: int, first: int = 0) -> int:
+def main(times: int, first: int = 0, aimed: int = AIMED) -> int:
     found = 0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         home = lived_in(Path(name))
-        for seed in range(first, first + times):
-            for line in broken(Path(name) / str(seed), home, seed):
+        for number in range(times + aimed):
+            seed, is_aimed = first + number, number >= times
+            for line in broken(Path(name) / str(seed), home, seed, is_aimed):
                 found += 1
-                print(f"damage {seed}: {line}")
+                print(f"damage {seed}{' of the list of tables' * is_aimed}: {line}")
             shutil.rmtree(Path(name) / str(seed))
-    print(f"{times} damaged homes, {found} broken promises")
+    print(f"{times + aimed} damaged homes, {found} broken promises")
     return 1 if found else 0
 
 

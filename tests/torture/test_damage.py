@@ -19,3 +19,10 @@ def test_a_home_damaged_at_random_starts_names_what_is_missing_and_answers(
     tmp_path: Path, home: Home, seed: int
 ) -> None:
     assert [*broken(tmp_path / "home", home, seed)] == []
+
+
+@pytest.mark.parametrize("seed", [*range(200, 208), 226, 251, 1016, 1054])
+def test_a_home_whose_list_of_tables_is_damaged_names_what_is_missing_and_only_that(
+    tmp_path: Path, home: Home, seed: int
+) -> None:
+    assert [*broken(tmp_path / "home", home, seed, aimed=True)] == []

@@ -38,7 +38,7 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
             deque(db.execute(f'SELECT {columns} FROM "{name}"'), maxlen=0)
             if name in BODIES and db.execute(f"SELECT 1 FROM {name} WHERE NOT json_valid(body) LIMIT 1").fetchone():
                 return False
-            for check in _CHECK.findall(sql):  # which SQLite itself passes over where it only reads
+            for check in CHECK.findall(sql):  # which SQLite itself passes over where it only reads
                 if db.execute(f'SELECT 1 FROM "{name}" WHERE NOT ({check}) LIMIT 1').fetchone():
                     return False
     except UnicodeDecodeError:  # in what SQLite says of it
@@ -52,7 +52,7 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
 
 BODIES = ("inbox", "messages")
 """Tables with a column `body` of JSON."""
-_CHECK = re.compile(r"CHECK \((\w+ IN \([^)]*\))\)")
+CHECK = re.compile(r"CHECK \((\w+ IN \([^)]*\))\)")
 _TEXTS = """
     SELECT every.name, every.sql, group_concat('"' || its.name || '"', ', ')
     FROM sqlite_schema AS every JOIN pragma_table_info(every.name) AS its

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.atomic_write import drafted
 from nanoclaw.core.errors import StoreError
@@ -15,6 +15,9 @@ from nanoclaw.core.store.copies import all_copies, copy_database, daily_copies, 
 from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
 from nanoclaw.core.store.lock import own, own_if_free
 from nanoclaw.core.store.wal import WriteAheadLog
+
+if TYPE_CHECKING:
+    from nanoclaw.core.plugin import Plugin
 
 PAGE_BYTES = 2048
 """Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
@@ -32,8 +35,11 @@ _ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and go
 class Store:
     """The open database. Whoever opens it for writing owns it until `close`."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, beside: bool = False) -> None:
-        """The owner keeps a damaged file aside, goes on with what can be read of it, and a warning says so.
+    def __init__(
+        self, path: Path, *, read_only: bool = False, beside: bool = False, plugins: Sequence[type[Plugin]] = ()
+    ) -> None:
+        """The owner keeps a damaged file aside, goes on with what can be read of it, tables of these plugins too, and
+        a warning says so.
 
         One opened `beside` is no owner where there is another: it may write only what no owner keeps in memory.
 
@@ -43,8 +49,8 @@ class Store:
         self.path = path
         self._lock = None if read_only else own_if_free(path) if beside else own(path)
         try:
-            self.was_damaged = self._lock is not None and _put_right(path)
-            """Rows may be missing, and tables of plugins."""
+            if self._lock:
+                _put_right(path, plugins)
             self.db = _connect(path, read_only, is_owner=self._lock is not None)
             if self._lock:
                 _bring_up(self.db, path)
@@ -115,8 +121,8 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
     return db
 
 
-def _put_right(path: Path) -> bool:
-    """Make a file where there is none, or rescue a damaged one. True where it was damaged."""
+def _put_right(path: Path, plugins: Sequence[type[Plugin]]) -> None:
+    """Make a file where there is none, or rescue a damaged one."""
     try:
         if not path.exists():
             _make(path)
@@ -124,11 +130,9 @@ def _put_right(path: Path) -> bool:
             from nanoclaw.core.log import logger
             from nanoclaw.core.store.recovery import recover
 
-            logger.warning(recover(path))
-            return True
+            logger.warning(recover(path, plugins))
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
-    return False
 
 
 def _make(path: Path) -> None:

@@ -10,31 +10,33 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
-from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.atomic_write import draft_folder, drafted, reason, sync_folder
 from nanoclaw.core.errors import StoreError, WorkspaceError
+from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
 from nanoclaw.core.store.format import bring_up, format_of, newest_format
+from nanoclaw.core.store.table_list import DAMAGED, WHOLE_TABLES, Illegible, Listed, decoded, listed, read, rows_of
 from nanoclaw.core.store.wal import WriteAheadLog
 
-FAILURES = 3000
-"""So many reads of one table may fail before the rest of it counts as lost."""
+if TYPE_CHECKING:
+    from nanoclaw.core.plugin import Plugin
 
 
-def recover(path: Path) -> str:
+def recover(path: Path, plugins: Sequence[type[Plugin]]) -> str:
     """Keep a damaged store aside and put in its place the newest copy, with all that can still be read over it.
 
-    Only for the owner. Returns what happened as a sentence. Raises StoreError, and leaves all as it was, when there is
-    no room. Whenever it is interrupted, the next one goes on with the same file and its journal.
+    Only for the owner; `plugins` are those whose tables it may have. Returns what happened as a sentence. Raises
+    StoreError, and leaves all as it was, when there is no room. Whenever it is interrupted, the next one goes on with
+    the same file and its journal.
     """
     try:
         aside = _keep_aside(path)
         with drafted(path) as draft:
             copy = _newest_copy(path, draft)
-            tables = _fill(draft, aside)
+            tables = _fill(draft, aside, plugins)
             for suffix in ("-wal", "-shm"):  # a journal would be played into the new file
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             sync_folder(path.parent)
@@ -122,17 +124,17 @@ NAMES = {
 """The person's words for tables; others are called as they are."""
 
 
-def _fill(draft: Path, damaged: Path) -> list[Table]:
+def _fill(draft: Path, damaged: Path, plugins: Sequence[type[Plugin]]) -> list[Table]:
     """Take over what SELECT reads of a damaged store; what could not be read stays as the draft has it."""
-    with draft_folder(draft.parent) as scratch, closing(sqlite3.connect(draft, isolation_level=None)) as new:
-        readable = scratch / "state.db"  # SQLite plays a journal into the file that it opens
-        shutil.copyfile(damaged, readable)
-        if _journal(damaged).exists():
-            _journal(readable).write_bytes(WriteAheadLog(_journal(damaged)).mended())
-        new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN")
-        with closing(sqlite3.connect(readable, isolation_level=None)) as old:
-            old.execute("PRAGMA writable_schema = ON")  # it reads a cut file, and tables beside damaged ones
+    with closing(sqlite3.connect(draft, isolation_level=None)) as new:
+        new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
+        made = plugin_tables.make(new, plugins)
+        old = listed(_played(damaged), dict(new.execute(_TABLES)))
+        new.execute("BEGIN")
+        with closing(old.db):
             tables = list(_take_over(old, new))
+        for name, version in made.items():
+            plugin_tables.note(new, name, version)
         _stand_in(new, damaged.name)
         dropped = _drop_loose_ends(new)
         new.execute("COMMIT")
@@ -141,56 +143,37 @@ def _fill(draft: Path, damaged: Path) -> list[Table]:
     return [table.without(dropped[table.name]) for table in tables]
 
 
-_DAMAGED = object()
-"""Stands for a text that is none any more."""
+_TABLES = "SELECT name, sql FROM sqlite_schema WHERE type = 'table'"
 
 
-def _decoded(text: bytes) -> object:
-    try:
-        return _DAMAGED if b"\0" in text else text.decode()  # SQLite fills up what is cut off
-    except UnicodeDecodeError:
-        return _DAMAGED
+def _played(damaged: Path) -> bytes:
+    """Its bytes with all of its journal that is whole."""
+    if not _journal(damaged).exists():
+        return damaged.read_bytes()
+    with draft_folder(damaged.parent) as scratch:
+        (scratch / "whole-wal").write_bytes(WriteAheadLog(_journal(damaged)).mended())
+        return WriteAheadLog(scratch / "whole-wal").played_into(damaged.read_bytes())
 
 
-class _Unreadable(Exception):
-    """Damage, not a disk or a lock in the way."""
-
-
-def _read(db: sqlite3.Connection, sql: str, *values: object) -> Iterator[Any]:
-    try:
-        yield from db.execute(sql, values)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_DISK:
-            raise
-        raise _Unreadable from error
-
-
-_OF_THE_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM)
-
-
-def _take_over(old: sqlite3.Connection, new: sqlite3.Connection) -> Iterator[Table]:
+def _take_over(old: Listed, new: sqlite3.Connection) -> Iterator[Table]:
     """Replace the rows of whole tables, and put those of damaged ones over what the copy has."""
-    found, is_complete = _schema(old)
-    have = {name for (name,) in new.execute("SELECT name FROM sqlite_schema WHERE sql <> ''")}
-    is_complete = is_complete and (format_of(old) < newest_format() or have <= found.keys())
-    for name, sql in found.items():
-        if name not in have:  # a plugin's, whose migrations run later
-            with suppress(sqlite3.Error):
-                new.execute(sql)
-    for (table,) in new.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-        old.text_factory = str
-        if table in found and _is_whole(old, table):
+    for sql in old.others.values():  # of plugins that don't run
+        with suppress(sqlite3.Error):
+            new.execute(sql)
+    for table, _ in new.execute(_TABLES).fetchall():
+        old.db.text_factory = str
+        if table in old.tables and is_whole(old.db, table):
             new.execute(f'DELETE FROM "{table}"')
-            count = _take_rows(old, new, table)
-            yield Table(table, count, 0 if count or is_complete else None)
-        elif table in found or not is_complete:  # else it is one that the damaged store is too old for
+            yield Table(table, _take_rows(old.db, new, table), 0)
+        elif table in old.tables or table in old.lost:  # else there was none
             for sql in _ENDING.get(table, ()):
                 new.execute(sql)
-            old.text_factory = _decoded
-            count, last = _take_rows(old, new, table), _last(old, table) if table in found else None
+            old.db.text_factory = decoded
+            count = _take_rows(old.db, new, table) if table in old.tables else 0
+            last = _last(old.db, table)
             yield Table(table, count, max(0, last - _count(new, table)) if last else None)
-    if not is_complete:
-        yield Table("whole tables", 0, None)
+    if WHOLE_TABLES in old.lost:
+        yield Table(WHOLE_TABLES, 0, None)
 
 
 _ENDING = {
@@ -200,59 +183,29 @@ _ENDING = {
 """Nothing that the copy has is done once more, but for rows that could be read."""
 
 
-def _schema(db: sqlite3.Connection) -> tuple[dict[str, str], bool]:
-    """The SQL of each table and index that can be found, tables first, and True if these are all."""
-    for attempt in range(2):  # the second is made with what the first could find
-        with suppress(_Unreadable):
-            rows = list(_read(db, "SELECT name, sql FROM sqlite_schema WHERE sql <> '' ORDER BY type DESC"))
-            return {name: sql for name, sql in rows if isinstance(name, str) and isinstance(sql, str)}, not attempt
-    return {}, False
-
-
-def _is_whole(db: sqlite3.Connection, table: str) -> bool:
-    try:
-        return is_whole(db, table)
-    except sqlite3.Error:
-        return False
-
-
 def _take_rows(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> int:
     """Copy all rows that can be read, and return their number."""
     try:
-        columns = ", ".join(["rowid", *(name for name in _columns(old, table) if name in _columns(new, table))])
-    except _Unreadable:
+        columns = ", ".join(name for name in _columns(old, table) if name in _columns(new, table))
+    except Illegible:
         return 0
-    writing = f'INSERT OR REPLACE INTO "{table}" ({columns}) VALUES (?{", ?" * columns.count(",")})'
+    writing = f'INSERT OR REPLACE INTO "{table}" (rowid, {columns}) VALUES (?, ?{", ?" * columns.count(",")})'
     asked = columns.replace('"body"', 'iif(json_valid("body"), "body", NULL)') if table in BODIES else columns
     last = _last(old, table)
     bound = 2 * (_last(new, table) or 0) + 10_000 if last is None else last
-    count, failures, ranges = 0, 0, [(-bound, 1, bound)]
-    while ranges and failures < FAILURES:
-        _, low, high = heappop(ranges)  # the longest first
-        where, between = ("= ?", (low,)) if low == high else ("BETWEEN ? AND ? ORDER BY rowid", (low, high))
-        try:
-            for row in _read(old, f'SELECT {asked} FROM "{table}" WHERE rowid {where}', *between):
-                low = max(low, row[0] + 1)
-                count += _insert(new, writing, row)
-        except _Unreadable:
-            failures += 1
-            if low < high:
-                middle = (low + high) // 2
-                heappush(ranges, (low - middle, low, middle))
-                heappush(ranges, (middle + 1 - high, middle + 1, high))
-    return count
+    return sum(_insert(new, writing, row) for row in rows_of(old, table, asked, bound))
 
 
 def _columns(db: sqlite3.Connection, table: str) -> list[str]:
     """Quoted names, without one that is another name of the row's number."""
-    found = list(_read(db, f'PRAGMA table_info("{table}")'))
+    found = list(read(db, f'PRAGMA table_info("{table}")'))
     keys = [type_ for _, _, type_, _, _, key in found if key]
     return [f'"{name}"' for _, name, _, _, _, key in found if not (key and keys == ["INTEGER"])]
 
 
 def _last(db: sqlite3.Connection, table: str) -> int | None:
-    with suppress(_Unreadable):
-        ((last,),) = _read(db, f'SELECT ifnull(max(rowid), 0) FROM "{table}"')
+    with suppress(Illegible):
+        ((last,),) = read(db, f'SELECT ifnull(max(rowid), 0) FROM "{table}"')
         return int(last)
     return None
 
@@ -262,7 +215,7 @@ def _count(db: sqlite3.Connection, table: str) -> int:
 
 
 def _insert(db: sqlite3.Connection, sql: str, row: Sequence[object]) -> bool:
-    if _DAMAGED in row:
+    if DAMAGED in row:
         return False
     try:
         db.execute(sql, row)

@@ -157,7 +157,7 @@ def test_twenty_thousand_bytes_written_over_anywhere_cost_what_stood_there(
         with warnings() as said:
             count = used(path)
         if start < LISTS:
-            assert count == 201
+            assert count == (201 if start < 20_000 else 401)
             assert f"the copy of {DAY}" in said[0]
         else:
             assert count > 401 - 5 * (length / PAGE_BYTES + 2), start  # a page has four or five
