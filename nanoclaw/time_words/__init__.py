@@ -33,6 +33,7 @@ __all__ = [
     "read_known",
     "repeat_in_words",
     "split",
+    "spoken_in",
     "upcoming",
     "zone_named",
 ]
@@ -75,6 +76,13 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: Pattern[str] | None 
     from nanoclaw.time_words import splitter
 
     return splitter.split(said, now, zone, to)
+
+
+def spoken_in(words: str) -> list[str]:
+    """The languages, such as "de", that have all of these words; all of ours where none has."""
+    from nanoclaw.time_words import lexer
+
+    return lexer.spoken_in(words)
 
 
 def mentions(text: str, now: datetime, zone: str | tzinfo) -> bool:

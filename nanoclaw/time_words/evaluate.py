@@ -25,16 +25,19 @@ LATE_NIGHT = 4
 EARLY = 6
 """Bare hours before this one are of the night or of the afternoon, which only the person knows."""
 
+FURTHEST = timedelta(days=50 * 365.25)
+"""A time further ahead was hardly meant so, and is asked about."""
+
 
 def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result:
     """Evaluate words about a time, said at `now` by a person in `zone`.
 
     Raises TimeWordsError, with a sentence for the person, for the past, for intervals under a minute, and for words
     that name no time. Where people differ it asks: "next friday" unless it is in the coming week anyway, 03/04/2026,
-    "tomorrow" between midnight and four, hours from one to five without a word for the part of the day. A bare hour
-    without a day, such as "at 7", is the next time that a clock's face shows it. A time that the clocks skip becomes
-    the first moment after, one that they repeat the first of both. In a `language` only what they mean there counts,
-    if it has them.
+    "tomorrow" between midnight and four, hours from one to five without a word for the part of the day; and for more
+    than 50 years ahead. A bare hour without a day, such as "at 7", is the next time that a clock's face shows it. A
+    time that the clocks skip becomes the first moment after, one that they repeat the first of both. In a `language`
+    only what they mean there counts, if it has them.
     """
     now = now.astimezone(cron.zone_named(zone))
     if len(words) > LONGEST:
@@ -178,6 +181,9 @@ class _Evaluation:
             readings = self._repeats() if parsed.repeats or parsed.every or parsed.weekdays else self._one_offs()
         except _Ask as ask:
             return Unclear(str(ask))
+        due = upcoming(readings[0], self.now)
+        if apart(due, self.now) > FURTHEST:
+            return Unclear(f"That is {day_in_words(due)}, more than 50 years from now. When is it meant?")
         why = ""
         if parsed.vague:
             why = "A reminder needs an exact time."

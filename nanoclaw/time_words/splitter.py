@@ -91,12 +91,14 @@ def _unspaced(said: str, heard: Callable[[str], Result | None]) -> list[str]:
     """The longest beginning that is a time, and the rest, where words stand without spaces."""
     if not _is_unspaced(said):
         return []
-    longest = 0
+    found: list[tuple[str, Result]] = []
     for end in range(min(len(said) - 1, 2 * WORDS_OF_A_TIME), 1, -1):
-        if reading := heard(when := said[:end]):
-            longest = longest or end
-            if not isinstance(reading, Unclear) and (end == longest or when.endswith("に")):
-                return [when, said[end:].lstrip("：:，,、 ")]
+        if (reading := heard(when := said[:end])) and (not found or when.endswith("に")):
+            found.append((when, reading))
+    sure = [(when, reading) for when, reading in found if not isinstance(reading, Unclear)]
+    for when, reading in reversed(sure):  # "正午に昼ごはん": as much is said without the 昼
+        if reading == sure[0][1]:
+            return [when, said[len(when) :].lstrip("：:，,、 ")]
     return []
 
 

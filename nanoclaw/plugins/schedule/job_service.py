@@ -25,6 +25,7 @@ from nanoclaw.plugins.schedule.jobs import (
 )
 from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.plugins.schedule.reminders import important, length
+from nanoclaw.plugins.schedule.requests import said_back
 from nanoclaw.plugins.schedule.tables import CHANNEL
 
 LONGEST_TEXT = 4_000
@@ -96,7 +97,9 @@ class JobService:
         tx.after(self._loop.changed)
         note = f" ({heard.note})" if heard.note else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
-        return job, f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}{note}{nags}. “{job.short}”"
+        made = said_back(asked.language, asked.when, job.id, heard, now, job.zone)
+        made = made or f"Job {job.id}, a {job.kind}, is set: {_when(job, now)}"
+        return job, f"{made}{note}{nags}. “{job.short}”"
 
     def _check(self, asked: JobRequest, target: Address) -> None:
         text = asked.text.strip()

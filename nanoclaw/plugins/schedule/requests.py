@@ -15,12 +15,13 @@ LONGEST = 240
 """Characters; whoever writes more wants more than a reminder."""
 
 _STEMS = {
-    "en": "remi remn remo reme remai rmi wake timer alarm forget ping~me alert~me notify~me tell~me nudge~me buzz~me",
-    "de": "erin erri weck timer alarm",
-    "fr": "rappel réveil reveil minuteur timer rebours alarme",
-    "es": "cuerd cuérd recorda olvidar avís avis despiért despiert temporizador timer cron alarma",
-    "it": "ricord dimenticare svegli svégli timer promemoria",
-    "pt": "lembr recor esquecer acord timer temporizador cron alarme despertador",
+    "en": "remi remn remo reme remai rmi wake get~me~up timer countdown alarm forget "
+    "ping~me alert~me notify~me tell~me nudge~me buzz~me",
+    "de": "erin erri weck timer alarm vergess bescheid",
+    "fr": "rappel réveil reveil minuteur timer rebours alarme penser oublier préviens previens avertis",
+    "es": "cuerd cuérd recorda acordar olvidar avís avis despiért despiert despert temporizador timer cron alarma",
+    "it": "ricord dimenticare svegli svégli timer promemoria avvis",
+    "pt": "lembr recor esquecer acord timer temporizador cron alarme despertador avis",
     "zh": "提醒 忘 叫 计时 定时 闹钟",
     "ja": "リマイン 思い出 知らせ 通知 教えて 言って 伝えて 起こして タイマー アラーム 目覚まし",
 }
@@ -29,7 +30,7 @@ _STEMS = {
 _NOT_PLAIN = r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:"""
 _NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
 _SENTENCE_END = r"(\w+)\.\s+(?=\w)"
-_ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
+_ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|am|pm|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
 
 class Asked(NamedTuple):
@@ -100,6 +101,29 @@ def read(said: str, now: datetime, zone: str) -> Asked | str | None:
     return remark
 
 
+def said_back(language: str, words: str, number: int, heard: Any, now: datetime, zone: str) -> str:
+    """The sentence that a reminder is set, in the language of whoever asked with these words for its time; '' in
+    English and where no language is known."""
+    from nanoclaw import time_words
+
+    spoken = time_words.spoken_in(words) if language else []
+    data = _all()[language if language in spoken else spoken[0]] if spoken else {}
+    if not (reply := data.get("reply")):
+        return ""
+    due = time_words.upcoming(heard, now).astimezone(time_words.zone_named(zone))
+    units, names = iter(reply["units"].split()), ("second", "minute", "hour", "day")
+    forms = {name: (next(units), next(units)) for name in names}
+    counted = re.findall(r"(\d+) (second|minute|hour|day)", time_words.distance(time_words.apart(due, now)))
+    length = " ".join(reply["count"].format(number, forms[unit][number != "1"]) for number, unit in counted)
+    when = reply["date"].format(
+        *(reply["weekdays"].split()[due.weekday()], due.day, due.month, due.year),
+        f"{due:{'%H:%M:%S' if due.second else '%H:%M'}} {zone}",
+        data["in"].format(length),
+    )
+    repeats = not isinstance(heard, time_words.At)
+    return str(reply["set"].format(number, reply["again"].format(words, when) if repeats else when))
+
+
 def _languages(said: str) -> list[str]:
     """The languages in which a message may be a request."""
     folded = said.casefold()
@@ -137,16 +161,23 @@ def _bare(said: str, words: _Words) -> str | None:
 def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, zone: str) -> Asked | str | None:
     from nanoclaw import time_words
 
-    parts = found.groupdict()
-    text, is_last = (parts.get("text") or "").strip(), False
+    parts = {name: (part or "").strip() for name, part in found.groupdict().items()}
+    text, is_last, rest = parts.get("text", ""), False, parts.get("rest", "")
+    before = words.tail.sub("", parts.get("before", "")).rstrip(" ,，、")
     if span := parts.get("span"):
-        when = words.span.format(span.replace("-", " ").strip())
-    elif rest := (parts.get("rest") or "").strip():
+        when = words.span.format(span.replace("-", " "))
+        if not text and words.span.endswith("{}") and _reading(when, words, now, zone) is None:
+            when, text = time_words.split(when, now, zone, way.to) or (when, text)
+            is_last = True
+    elif before and isinstance(_reading(before, words, now, zone), time_words.Reading):
+        when, text = before, rest[lead.end() if (lead := way.to.match(rest)) else 0 :]
+    elif rest:
         when, text, is_last = _split(rest, way, words, now, zone)
+        when = f"{before} {when}".strip()
         if not when:
             return _nothing_exact(rest, words)
     else:
-        when = parts["when"].strip()
+        when = parts["when"]
     reading = _reading(when, words, now, zone)
     if reading is None:
         return None

@@ -82,6 +82,51 @@ async def test_a_plain_request_is_answered_by_code_also_while_no_model_can_be_re
         assert not model.requests
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Erinnere mich in 20 Minuten an die Pizza", "Erinnerung 1 ist gestellt: Fr 6.3.2026, 12:20 {}, in 20 Minuten"),
+        ("10 Minuten Timer", "Erinnerung 1 ist gestellt: Fr 6.3.2026, 12:10 {}, in 10 Minuten"),
+        ("rappelle-moi demain à 14h de payer", "Rappel 1 programmé : sam. 7/3/2026, 14:00 {}, dans 1 jour 2 heures"),
+        ("mañana a las 7 despiértame", "Recordatorio 1 programado: sáb 7/3/2026, 07:00 {}, en 19 horas"),
+        ("timer di 30 secondi", "Promemoria 1 impostato: ven 6/3/2026, 12:00:30 {}, tra 30 secondi"),
+        ("me acorda em uma hora", "Lembrete 1 definido: sex 6/3/2026, 13:00 {}, em 1 hora"),
+        ("半小时后叫我", "提醒 1 已设置：2026年3月6日（周五）12:30 {}，30分钟后"),
+        (
+            "毎週月曜の9時にゴミ出しをリマインドして",
+            "リマインダー 1 を設定しました：毎週月曜の9時に、次回は 2026年3月9日（月）09:00 {}、2日後",
+        ),
+    ],
+)
+async def test_it_is_said_back_in_the_language_of_the_request(tmp_path: Path, said: str, told: str) -> None:
+    async with running(tmp_path, ScriptedProvider(DOWN)) as program:
+        answer = await program.ask(said)
+        assert answer.startswith(told.format(ZONE) + ". “")
+
+
+@pytest.mark.parametrize(
+    ("hour", "due"), [(5, "Fri 6 Mar 2026, 06:30"), (14, "Fri 6 Mar 2026, 18:30"), (20, "Sat 7 Mar 2026, 06:30")]
+)
+async def test_half_past_six_is_the_next_that_comes_and_said_back_whole(tmp_path: Path, hour: int, due: str) -> None:
+    clock = HandClock(NOON.replace(hour=hour))
+    async with running(tmp_path, ScriptedProvider(DOWN), clock=clock) as program:
+        assert f"is set: {due} Europe/Berlin, in " in await program.ask("remind me at half past six to eat")
+
+
+async def test_thousands_of_years_are_asked_back(tmp_path: Path) -> None:
+    model = ScriptedProvider("When do you mean?")
+    async with running(tmp_path, model) as program:
+        assert "more than 50 years from now" in await program.ask("/remind in 5000 years: smile")
+        assert await program.ask("remind me in 5000 years to smile") == "When do you mean?"
+        assert "“in 5000 years” leaves something open. That is " in model.requests[0].history[-2].text
+        assert jobs(program) == []
+
+
+async def test_done_without_an_open_reminder_is_said_to_the_model(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Then comes the second step.")) as program:
+        assert await program.ask("done") == "Then comes the second step."
+
+
 async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
     async with running(tmp_path, model) as program:
