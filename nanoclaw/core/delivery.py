@@ -207,7 +207,7 @@ class Delivery:
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send what is not out yet, and add its ids to `sent`."""
-        outgoing = parts(row, channel.hints, self._root)
+        outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._root)
         if len(sent) > len(row.sent):
             row = self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
@@ -228,6 +228,15 @@ class Delivery:
                 row = self._outbox.partly(row, sent)
         line.tried.pop(row.id, None)
         self._outbox.delivered(row, " ".join(sent))
+
+    def _with_lateness(self, row: Row) -> Row:
+        """Say how late a message for a certain time is."""
+        if (at := row.outbound.at) is None:
+            return row
+        from nanoclaw import time_words
+
+        said = time_words.was_due(at, self._clock() - at, at.tzinfo or UTC)
+        return row._replace(outbound=row.outbound._replace(text=f"{row.outbound.text}\n({said})")) if said else row
 
     async def _identity(self, channel: Channel, part: Outbound) -> str:
         """The platform's id of a part that went out. Without one nobody knows that it did."""

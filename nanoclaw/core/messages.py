@@ -247,7 +247,8 @@ class Outbound(NamedTuple):
     """One message on its way out. `reply_to` is the `external_id` of the message it answers, '' when of none. `files`
     are paths.
 
-    `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it.
+    `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it. `at` is the time
+    that it is for: where it goes out later, because its platform could not be reached, it says so.
     """
 
     address: Address
@@ -256,3 +257,4 @@ class Outbound(NamedTuple):
     reply_to: str = ""
     key: str = ""
     buttons: tuple[Button, ...] = ()
+    at: datetime | None = None

@@ -8,7 +8,7 @@ from re import Pattern
 from nanoclaw.time_words.cron import check as check_cron
 from nanoclaw.time_words.cron import zone_named
 from nanoclaw.time_words.errors import TimeWordsError
-from nanoclaw.time_words.format import date_and_time, day_in_words, distance, in_words, late, repeat_in_words
+from nanoclaw.time_words.format import date_and_time, day_in_words, distance, in_words, late, repeat_in_words, was_due
 from nanoclaw.time_words.readings import DAY, At, Cron, Every, Reading, Result, Unclear, apart, upcoming
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "split",
     "spoken_in",
     "upcoming",
+    "was_due",
     "zone_named",
 ]
 

@@ -56,6 +56,16 @@ def late(delta: timedelta) -> str:
     return f"{hours} h late" if hours < 48 else f"{hours // 24} days late"
 
 
+def was_due(due: datetime, late_by: timedelta, zone: str | tzinfo) -> str:
+    """Such as "was due 09:00, 3 h late"; '' for less than a minute. The day is named when it was another one."""
+    if not (lateness := late(late_by)):
+        return ""
+    there = cron.zone_named(zone)
+    then, now = due.astimezone(there), (due + late_by).astimezone(there)
+    day = "" if then.date() == now.date() else f"{then:%a} {then.day} {then:%b}, "
+    return f"was due {day}{then:%H:%M}, {lateness}"
+
+
 def question(readings: tuple[Reading, ...], now: datetime, zone: str | tzinfo, why: str = "") -> str:
     """Asks which of the readings is meant."""
     said = [_said(reading, now, zone) for reading in readings]

@@ -76,8 +76,8 @@ class Post:
         for channel in ("chat", "mail"):
             self.delivery.wake(channel)
 
-    def send(self, address: Address, text: str) -> None:
-        self.transactions.write(lambda tx: tx.send(Outbound(address, text)))
+    def send(self, address: Address, text: str, at: datetime | None = None) -> None:
+        self.transactions.write(lambda tx: tx.send(Outbound(address, text, at=at)))
 
     def states(self) -> dict[str, int]:
         return counts(self.store)
@@ -268,6 +268,26 @@ async def test_a_message_that_alone_gets_no_answer_is_given_up_at_last_and_delay
         late = [at - 10.0 * int(text) for at, text in office.chat.taken if text != "behind it"]
         assert max(late) <= 2 * OFFLINE_SECONDS
         assert late.count(0.0) >= 95
+
+
+@virtual_time
+async def test_what_is_for_a_certain_time_says_how_late_an_outage_made_it(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.chat.trouble = lambda outbound: Unreachable("no route")
+        office.send(chat(1), "Water!", clock())
+        office.send(chat(1), "No time.")
+        await asyncio.sleep(20 * 60)
+        office.chat.trouble = lambda outbound: None
+        await asyncio.sleep(5)
+        assert office.chat.texts == ["Water!\n(was due 12:00, 20 min late)", "No time."]
+
+
+@virtual_time
+async def test_what_a_channel_takes_in_time_says_nothing_of_it(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.send(chat(1), "Water!", clock())
+        await asyncio.sleep(1)
+        assert office.chat.texts == ["Water!"]
 
 
 # -- what is given up

@@ -124,7 +124,7 @@ class Outbox:
             )
 
 
-_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts"
+_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at"
 
 
 def _row(
@@ -139,9 +139,11 @@ def _row(
     is_reply: int,
     buttons: str,
     parts: str,
+    at: str,
 ) -> Row:
     shown = tuple(Button(*button) for button in json.loads(buttons))
-    outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown)
+    time = datetime.fromisoformat(at) if at else None
+    outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown, time)
     return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)))
 
 
@@ -159,8 +161,8 @@ def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
 def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:
     """Add a row inside the caller's transaction; its number."""
     row = db.execute(
-        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons, at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             inbox,
             outbound.address.channel,
@@ -170,6 +172,7 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             outbound.reply_to,
             due,
             json.dumps([[label, text] for label, text in outbound.buttons]),
+            outbound.at.isoformat() if outbound.at else "",
         ),
     ).lastrowid
     assert row is not None

@@ -184,7 +184,13 @@ class JobLoop:
             return
         firings = [firing for _, firing in fired]
         numbers = ", ".join(str(one.job.id) for one in firings)
-        outbound = Outbound(dues[0].job.target, reminders.compose(firings), buttons=reminders.buttons(firings))
+        is_late = any(time_words.late(one.late) for one in firings)  # then its text says so
+        outbound = Outbound(
+            dues[0].job.target,
+            reminders.compose(firings),
+            buttons=reminders.buttons(firings),
+            at=None if is_late else firings[0].due.astimezone(now.tzinfo),
+        )
         rows.told(tx, [row for row, _ in fired], tx.send(outbound, f"Due: reminder {numbers}."))
 
     async def _may_run(self, job: Job) -> bool:

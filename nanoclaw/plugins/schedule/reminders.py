@@ -30,7 +30,7 @@ def compose(firings: Sequence[Firing]) -> str:
         (one,) = firings
         again = " again" if one.is_again else ""
         text = f"Reminder {one.job.id}{again}: {one.job.text}"
-        if lateness := was_due(one.due, one.late, one.job.zone):
+        if lateness := time_words.was_due(one.due, one.late, one.job.zone):
             text += f"\n({lateness})"
         if one.is_first or one.job.nag_times:
             text += f"\n(“done {one.job.id}” or “snooze {one.job.id} 30m” answers it.)"
@@ -50,18 +50,8 @@ def buttons(firings: Sequence[Firing]) -> tuple[Button, ...]:
 
 
 def _in_brackets(firing: Firing) -> str:
-    lateness = was_due(firing.due, firing.late, firing.job.zone)
+    lateness = time_words.was_due(firing.due, firing.late, firing.job.zone)
     return f" ({lateness})" if lateness else ""
-
-
-def was_due(due: datetime, late: timedelta, zone: str) -> str:
-    """Such as "was due 09:00, 3 h late"; '' for less than a minute. The day is named when it was another one."""
-    if not (lateness := time_words.late(late)):
-        return ""
-    there = time_words.zone_named(zone)
-    then, now = due.astimezone(there), (due + late).astimezone(there)
-    day = "" if then.date() == now.date() else f"{then:%a} {then.day} {then:%b}, "
-    return f"was due {day}{then:%H:%M}, {lateness}"
 
 
 def important(jobs: Jobs) -> list[str]:

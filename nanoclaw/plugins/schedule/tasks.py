@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from nanoclaw import time_words
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs, JobState, Occurrence
-from nanoclaw.plugins.schedule.reminders import was_due
 from nanoclaw.plugins.schedule.tables import CHANNEL
 from nanoclaw.silence_token import spoken
 
@@ -39,7 +39,7 @@ def begin(tx: Tx, due: Due, jobs: Jobs, host: Host, now: datetime) -> None:
 
 def prompt(job: Job, due: datetime, late: timedelta) -> str:
     """The message that the model gets when a task is due."""
-    lateness = was_due(due, late, job.zone)
+    lateness = time_words.was_due(due, late, job.zone)
     return (
         f"[CRON:{job.id}] {job.text}\n\n(A task that the person asked for earlier"
         f"{'; it ' + lateness if lateness else ''}. Nobody is there to answer questions; your answer is sent to the "
@@ -54,7 +54,10 @@ def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, t
         reason = "It was stopped." if ended.reason == "cancelled" else ended.text
         fail(tx, job, occurrence, reason, turn.now(), is_final=touched or ended.reason != "failed")
         return
-    said, lateness = spoken(ended.text), was_due(occurrence.due, timedelta(seconds=occurrence.late), job.zone)
+    said, lateness = (
+        spoken(ended.text),
+        time_words.was_due(occurrence.due, timedelta(seconds=occurrence.late), job.zone),
+    )
     files = ended.outbound.files if ended.outbound else ()
     outbox = _tell(tx, job, f"{said}\n({lateness})" if said and lateness else said, files)
     rows.end_task(tx, job, occurrence.id, "active" if job.next_due else "done", outbox=outbox)

@@ -46,6 +46,20 @@ async def test_a_one_off_missed_while_off_fires_once_and_says_how_late(tmp_path:
             assert home.sent() == expected
 
 
+async def test_one_that_its_channel_could_not_take_in_time_says_so_in_the_same_words(tmp_path: Path) -> None:
+    dial = Dial()
+    async with ticking(tmp_path, dial) as home:
+        home.program.channel.broken = lambda outbound: True
+        home.add(job("Call Anna", NOON + timedelta(minutes=1)))
+        await dial.pass_(minutes=1)
+        assert home.sent() == []
+    dial.set(minutes=20)
+    async with ticking(tmp_path, dial) as home:
+        await dial.pass_(seconds=1)
+        answers = "(“done 1” or “snooze 1 30m” answers it.)"
+        assert home.sent() == [f"Reminder 1: Call Anna\n{answers}\n(was due 12:01, 20 min late)"]
+
+
 async def test_what_is_said_most_often_can_be_pressed_below_a_reminder(tmp_path: Path) -> None:
     dial = Dial()
     async with ticking(tmp_path, dial) as home:
