@@ -31,6 +31,7 @@ def make_parser(source: str = "", *, all_links: bool = False) -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _NESTING})
     parser.enable(["strikethrough", "table"]).disable("reference")
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     if re.match(r"(?:[ \t]*\n)*(?: {4}|\t)", source):
         parser.disable("code")
     if not all_links:
@@ -51,6 +52,25 @@ def language(info: str) -> str:
     """The first word of a fence's info, if it looks like the name of a language."""
     word = info.strip().split(maxsplit=1)[0] if info.strip() else ""
     return word if re.fullmatch(r"[\w+#.-]{1,32}", word) else ""
+
+
+def _table(state: Any, start: int, end: int, silent: bool) -> bool:
+    """The parser's own rule, and cells of a row that the table has no column for go on in its last one."""
+    from markdown_it.rules_block import table
+    from markdown_it.rules_block.table import escapedSplit, getLine
+
+    first = len(state.tokens)
+    if not table(state, start, end, silent):
+        return False
+    cells: dict[int, list[Any]] = {}
+    for token in state.tokens[first:]:
+        if token.type == "inline":
+            cells.setdefault(token.map[0], []).append(token)
+    for line, row in cells.items():
+        said = [cell.strip() for cell in escapedSplit(getLine(state, line).strip())]
+        surplus = said[len(row) + (said[0] == "") :]
+        row[-1].content = " ".join([row[-1].content, *surplus]).strip()
+    return True
 
 
 def _is_allowed(url: str) -> bool:
