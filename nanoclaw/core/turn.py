@@ -188,7 +188,7 @@ class RunningTurn:
                 if ended := await self._answered(answer, stream, may_retry=left > 0):
                     return ended
                 continue
-            if not waiting and len(self.calls) + len(answer.tool_calls) > self.limits.calls:
+            if not waiting and len(self.calls) >= self.limits.calls:
                 return self._limit(f"{len(self.calls)} calls of tools")
             acted = await self._act(answer, stream, was_asked=waiting is not None)
             waiting = None
@@ -260,13 +260,17 @@ class RunningTurn:
         """Judge the calls of one answer, run them and store both together. Returns how often its most repeated result
         came, or what the owner is to be asked first."""
         assert self.journal
-        self.calls += answer.tool_calls
+        left = max(0, self.limits.calls - len(self.calls))
+        allowed, rest = answer.tool_calls[:left], answer.tool_calls[left:]
+        self.calls += allowed
         if answer.finish == "length":
             cut = "not run: your answer was cut off at the output limit; make the call smaller"
             results = [self._parts.toolbox.failed(call, cut) for call in answer.tool_calls]
             effects = CallEffects(self._parts.toolbox, {})
         else:
-            judged = await self._parts.call_runner.judged(answer.tool_calls, self, was_asked=was_asked)
+            judged = await self._parts.call_runner.judged(allowed, self, was_asked=was_asked)
+            too_many = f"not run: one turn has at most {self.limits.calls} calls. Answer, and say what is left to do."
+            judged += [Judged(call, result=self._parts.toolbox.failed(call, too_many)) for call in rest]
             if asks := tuple((one.checked, one.ask) for one in judged if one.checked and one.ask):
                 return Paused(answer, asks)
             self.has_begun = True
@@ -274,11 +278,12 @@ class RunningTurn:
             effects = CallEffects(self._parts.toolbox, runnable)
             self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
             results = await self._results(answer, judged, effects, stream)
-        repeats = self._repeats(answer.tool_calls, results)
-        self.journal.step((answer, *map(_warned, results, repeats)), effects.ended)
+        repeats = self._repeats(allowed, results[:left])
+        warned = (*map(_warned, results, repeats), *results[left:])
+        self.journal.step((answer, *warned), effects.ended)
         ends = (self._parts.toolbox.find(result.name) for result in results if not result.is_error)
         self._is_over = any(tool is not None and tool.ends for tool in ends)
-        return max(repeats)
+        return max(repeats, default=0)
 
     async def _results(
         self, answer: AssistantMessage, judged: Sequence[Judged], effects: CallEffects, stream: Stream

@@ -326,6 +326,21 @@ def test_many_calls_of_one_answer_with_one_result_are_no_loop(tmp_path: Path) ->
     assert (ended.answer, any(warned(ended))) == ("There is none.", False)
 
 
+def test_calls_beyond_the_limit_are_not_run_and_the_model_is_told_so(tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    async def note(number: int) -> str:
+        """Notes it."""
+        ran.append(number)
+        return f"noted {number}"
+
+    many = Say(calls=tuple(("note", {"number": number}) for number in range(200)))
+    ended = ask(tmp_path, many, "72 are left to do.", tools=[tool(note)])
+    assert (ended.turn.reason, ended.answer, ran) == ("answered", "72 are left to do.", list(range(128)))
+    left = "not run: one turn has at most 128 calls. Answer, and say what is left to do."
+    assert [result.text for result in ended.results] == [f"noted {number}" for number in ran] + [left] * 72
+
+
 def test_a_call_whose_result_changes_is_no_loop(tmp_path: Path) -> None:
     count = iter(range(100))
 
