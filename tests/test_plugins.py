@@ -113,7 +113,7 @@ async def test_what_a_plugin_calls_secret_never_shows(tmp_path: Path) -> None:
 
 async def test_hooks_refuse_change_and_ask_anew(tmp_path: Path) -> None:
     put(tmp_path, "manners", MANNERS)
-    put(tmp_path, "weather", WEATHER.replace('effect="none"', 'effect="outside"'))
+    put(tmp_path, "weather", WEATHER.replace('reach="none"', 'reach="outside"'))
     both = ENABLED.replace('["weather"]', '["weather", "manners"]')
     provider = ScriptedProvider("No.", "Still no.")
     async with running(tmp_path, provider, settings=both) as program:

@@ -103,7 +103,7 @@ class CallRunner:
         verdict = await self._chain.before_tool(checked, turn, tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
-        if not profile.acts and checked.effect != "none":
+        if not profile.acts and checked.reach != "none":
             said = "This is a rehearsal: it was not done. Go on as if it had been."
             verdict = verdict if isinstance(verdict, Instead) else Instead(said)
         if isinstance(verdict, Instead):

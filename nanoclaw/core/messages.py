@@ -63,7 +63,7 @@ class CheckedCall(NamedTuple):
     id: str
     name: str
     arguments: Mapping[str, Any]
-    effect: Reach = "none"
+    reach: Reach = "none"
 
 
 class Usage(NamedTuple):

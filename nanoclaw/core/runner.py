@@ -62,9 +62,9 @@ class Runner:
     def chain(self) -> Chain:
         return self._parts.chain
 
-    def effect(self, name: str) -> Reach:
+    def reach(self, name: str) -> Reach:
         """Reach of a tool by its name; of an unknown one the worst is thought."""
-        return self._parts.toolbox.effect(name)
+        return self._parts.toolbox.reach(name)
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
         """Raises ConfigError when the model of a conversation cannot be asked as things are."""

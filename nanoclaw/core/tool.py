@@ -88,11 +88,11 @@ class ToolOutput(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A function that the model calls, with its schema, who may use it (`open_to`) and what it changes (`effect`)."""
+    """A function that the model calls, with its schema, who may use it (`open_to`) and how far it reaches (`reach`)."""
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    effect: Reach  # calls of one answer whose effect is "none" may run side by side
+    reach: Reach  # calls of one answer whose reach is "none" may run side by side
     wants_context: bool
     # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
@@ -111,7 +111,7 @@ class Tool(NamedTuple):
 def tool(
     run: Callable[..., Awaitable[str | ToolOutput]],
     *,
-    effect: Reach = "outside",
+    reach: Reach = "outside",
     examples: Iterable[ToolExample] = (),
     open_to: Iterable[str] = OPEN_TO,
 ) -> Tool:
@@ -122,7 +122,7 @@ def tool(
     """
     name, description, schema, wants_context = _read(getattr(run, "__func__", run), hasattr(run, "__self__"))
     spec = ToolSpec(name, description, schema, tuple(examples))
-    return Tool(spec, run, effect, wants_context, open_to=frozenset(open_to))
+    return Tool(spec, run, reach, wants_context, open_to=frozenset(open_to))
 
 
 @lru_cache(maxsize=512)  # plugins make their tools anew for each context
@@ -156,10 +156,10 @@ class Toolbox:
     def find(self, name: str) -> Tool | None:
         return self._tools.get(name.strip().casefold())
 
-    def effect(self, name: str) -> Reach:
+    def reach(self, name: str) -> Reach:
         """Reach of a call of this name; of an unknown tool the worst is thought."""
         found = self.find(name)
-        return found.effect if found else "outside"
+        return found.reach if found else "outside"
 
     def check(self, call: ToolCall, *, lists: bool = True) -> CheckedCall:
         """A call with its arguments parsed and converted. Raises ToolError for an unknown tool, with the list of all
@@ -171,12 +171,12 @@ class Toolbox:
             arguments = check(parse(call.arguments), found.name, found.spec.parameters)
         except ArgumentsError as error:
             raise ToolError(str(error)) from None
-        return CheckedCall(call.id, found.name, arguments, found.effect)
+        return CheckedCall(call.id, found.name, arguments, found.reach)
 
     def audit(self, call: CheckedCall) -> Effect | None:
         """Line of the audit log about what a call will change; None when it changes nothing."""
         found = self.find(call.name)
-        if found is None or found.effect == "none":
+        if found is None or found.reach == "none":
             return None
         if found.audit:
             return found.audit(dict(call.arguments))

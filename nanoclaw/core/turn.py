@@ -294,7 +294,7 @@ class RunningTurn:
         tasks: list[asyncio.Task[ToolResult]] = []
         try:
             for number, call in enumerate(calls):
-                if tasks and not all(toolbox.effect(one.name) == "none" for one in calls[number - 1 : number + 1]):
+                if tasks and not all(toolbox.reach(one.name) == "none" for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
                     if effects.begun:  # a kill from now on leaves no doubt about these
                         self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), effects.ended)
@@ -345,7 +345,7 @@ class RunningTurn:
         return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
 
     def _repeated(self, call: ToolCall, result: ToolResult) -> int:
-        reach, is_error = self._parts.toolbox.effect(call.name), result.is_error
+        reach, is_error = self._parts.toolbox.reach(call.name), result.is_error
         is_change = reach == "workspace" and not is_error
         same = (call.name, call.arguments, "" if is_change else result.text)
         self._seen[same] += 1

@@ -32,8 +32,8 @@ def small_file_tools(folder: Path) -> list[Tool]:
         return "\n".join(sorted(os.listdir(folder)))  # noqa: PTH208
 
     return [
-        tool(read_file, effect="none"),
-        tool(write_file, effect="workspace"),
-        tool(append_file, effect="workspace"),
-        tool(list_dir, effect="none"),
+        tool(read_file, reach="none"),
+        tool(write_file, reach="workspace"),
+        tool(append_file, reach="workspace"),
+        tool(list_dir, reach="none"),
     ]

@@ -79,7 +79,7 @@ class Post:
             """Looks."""
             return "seen"
 
-        return [tool(send), tool(look, effect="none")]
+        return [tool(send), tool(look, reach="none")]
 
 
 def send(text: str = "a letter") -> Say:

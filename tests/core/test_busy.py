@@ -307,7 +307,7 @@ async def test_a_turn_that_is_left_goes_on_at_the_next_start(tmp_path: Path) -> 
         """Writes."""
         return "written"
 
-    hang, tools = Hang("I was going to say"), [tool(write, effect="workspace")]
+    hang, tools = Hang("I was going to say"), [tool(write, reach="workspace")]
     with ScriptedProvider(call("write"), hang) as model:
         async with bare(tmp_path, model, tools=tools) as program:
             await program.say("write it")

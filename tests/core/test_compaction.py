@@ -129,7 +129,7 @@ def add_tool() -> Tool:
         """Keeps a fact."""
         return f"kept {text}"
 
-    return tool(memory_add, effect="workspace")
+    return tool(memory_add, reach="workspace")
 
 
 async def talk(program: Program, turns: int, tokens: int = 1_500) -> None:
@@ -221,7 +221,7 @@ class Facts(Plugin):
             self._facts.append(text)
             return "kept"
 
-        return [tool(keep, effect="workspace")]
+        return [tool(keep, reach="workspace")]
 
     def sections(self, query: str, profile: Profile) -> list[Section]:
         if query:
@@ -360,7 +360,7 @@ def reader(size: int = 12_000) -> Tool:
         """Gives a long text."""
         return f"<{name}> " + "x y " * (size // 4) + f" </{name}>"
 
-    return tool(look, effect="none")
+    return tool(look, reach="none")
 
 
 async def look_at(program: Program, model: Model, *names: str) -> None:

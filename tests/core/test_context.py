@@ -64,7 +64,7 @@ class Memory(Plugin):
             self._file.write_text(f"{self._file.read_text()}- {text}\n")
             return "kept"
 
-        return [tool(memory_add, effect="workspace")]
+        return [tool(memory_add, reach="workspace")]
 
     def sections(self, query: str, profile: Profile) -> list[Section]:
         text = below(self._file.read_text()) if "- " in self._file.read_text() else ""

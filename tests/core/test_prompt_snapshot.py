@@ -36,7 +36,7 @@ class Pins(Plugin):
             self._pins.append(text)
             return "kept"
 
-        return [tool(pin, effect="workspace")]
+        return [tool(pin, reach="workspace")]
 
     def sections(self, query: str, profile: Profile) -> list[Section]:
         return [Section("pins", "Pins", " ".join(self._pins + self._by_hand), version=f"{len(self._by_hand)}")]

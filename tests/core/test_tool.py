@@ -70,7 +70,7 @@ class Box:
 @pytest.fixture
 def box() -> Box:
     CALLS.clear()
-    return Box(tool(echo, effect="none"), tool(who), tool(breaks), tool(nothing))
+    return Box(tool(echo, reach="none"), tool(who), tool(breaks), tool(nothing))
 
 
 def test_a_schema_comes_from_the_annotations() -> None:

@@ -45,7 +45,7 @@ class Diary:
             self.lines.append(f"-{name}")
             return f"changed {name}"
 
-        return [tool(look, effect="none"), tool(change)]
+        return [tool(look, reach="none"), tool(change)]
 
 
 def ask(root: Path, *steps: Step, tools: list[Tool] | None = None, settings: str = "", text: str = "go") -> Ended:
@@ -128,7 +128,7 @@ def test_of_ten_calls_three_fail_and_one_is_cancelled_from_inside_and_all_ten_ha
         return f"did {number}"
 
     calls = tuple(("work", {"number": number}) for number in range(10))
-    ended = ask(tmp_path, Say(calls=calls), "seen", tools=[tool(work, effect="none")])
+    ended = ask(tmp_path, Say(calls=calls), "seen", tools=[tool(work, reach="none")])
     assert [result.is_error for result in ended.results] == [number in (2, 5, 7, 8) for number in range(10)]
     assert ended.results[2].text == "no 2"
     assert "ZeroDivisionError: a defect" in ended.results[7].text
@@ -300,7 +300,7 @@ def test_a_loop_of_varied_arguments_with_one_result_ends_like_any_other(tmp_path
         return "[nothing matches]"
 
     steps = [call("search", {"words": f"word {number}"}) for number in range(6)]
-    ended = ask(tmp_path, *steps, tools=[tool(search, effect="none")])
+    ended = ask(tmp_path, *steps, tools=[tool(search, reach="none")])
     assert ended.turn.reason == "loop"
     assert warned(ended) == [False, False, True, True, True, True]
 
@@ -322,7 +322,7 @@ def test_many_calls_of_one_answer_with_one_result_are_no_loop(tmp_path: Path) ->
         return "[nothing matches]"
 
     many = Say(calls=tuple(("search", {"words": f"word {number}"}) for number in range(8)))
-    ended = ask(tmp_path, many, "There is none.", tools=[tool(search, effect="none")])
+    ended = ask(tmp_path, many, "There is none.", tools=[tool(search, reach="none")])
     assert (ended.answer, any(warned(ended))) == ("There is none.", False)
 
 
@@ -359,7 +359,7 @@ def test_the_same_change_made_again_is_a_loop_whatever_the_tool_says_of_it(tmp_p
         """Sets one more reminder each time."""
         return f"reminder {next(count)}"
 
-    ended = ask(tmp_path, *[call("remind", {"text": "bank"})] * 6, tools=[tool(remind, effect="workspace")])
+    ended = ask(tmp_path, *[call("remind", {"text": "bank"})] * 6, tools=[tool(remind, reach="workspace")])
     assert ended.turn.reason == "loop"
     assert ended.results[2].text.startswith("reminder 2\n(The same result again")
 

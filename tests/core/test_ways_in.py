@@ -46,7 +46,7 @@ class Recorder(Plugin):
             """Looks."""
             return "seen"
 
-        return [tool(look, effect="none", open_to=PROFILES)]
+        return [tool(look, reach="none", open_to=PROFILES)]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
         self._seen.append(("on_message", inbound.message.origin))
@@ -307,7 +307,7 @@ async def test_a_call_is_refused_that_its_profile_is_not_open_to(
         """Only the person's."""
         return "mine"
 
-    tools = [tool(mine, effect="none", open_to=("person",))]
+    tools = [tool(mine, reach="none", open_to=("person",))]
     with ScriptedProvider(call("look"), call("mine"), "Done.") as model:
         async with bare(tmp_path, model, plugins=[Recorder], tools=tools) as program:
             inbound = Inbound(MAIN, "", "1", UserMessage("go", NOON, "person"), role="owner")

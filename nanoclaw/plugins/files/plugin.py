@@ -43,15 +43,15 @@ class Files(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         reading = [
-            tool(self._read_file, effect="none", examples=_READ),
-            tool(self._list_dir, effect="none", examples=_LIST),
-            tool(self._find_files, effect="none", examples=_FIND),
-            tool(self._search_files, effect="none", examples=_SEARCH),
+            tool(self._read_file, reach="none", examples=_READ),
+            tool(self._list_dir, reach="none", examples=_LIST),
+            tool(self._find_files, reach="none", examples=_FIND),
+            tool(self._search_files, reach="none", examples=_SEARCH),
         ]
         writing = [
-            tool(self._write_file, effect="workspace", examples=_WRITE),
-            tool(self._edit_file, effect="workspace", examples=_EDIT),
-            tool(self._append_file, effect="workspace", examples=_APPEND),
+            tool(self._write_file, reach="workspace", examples=_WRITE),
+            tool(self._edit_file, reach="workspace", examples=_EDIT),
+            tool(self._append_file, reach="workspace", examples=_APPEND),
         ]
         writing = [one._replace(audit=partial(self._effect, one.name)) for one in writing]
         return [one._replace(run=_in_our_words(one.run)) for one in (reading[0], *writing, *reading[1:])]

@@ -84,7 +84,7 @@ class Heartbeat(Plugin):
         return str(rules.refusal("exec", {"command": command})) if rules else ""
 
     def tools(self) -> Iterable[Tool]:
-        return [tool(self._report, effect="none", open_to=("heartbeat",))._replace(ends=True)]
+        return [tool(self._report, reach="none", open_to=("heartbeat",))._replace(ends=True)]
 
     async def _report(
         self,

@@ -46,9 +46,9 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
         return noted("memory_add", store, str(arguments["text"]), is_fact=is_fact)
 
     return [
-        tool(memory_search, effect="none", examples=_SEARCH),
-        tool(memory_get, effect="none", examples=_GET),
-        tool(memory_add, effect="workspace", examples=_ADD)._replace(audit=planned),
+        tool(memory_search, reach="none", examples=_SEARCH),
+        tool(memory_get, reach="none", examples=_GET),
+        tool(memory_add, reach="workspace", examples=_ADD)._replace(audit=planned),
     ]
 
 

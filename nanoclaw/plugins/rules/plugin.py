@@ -112,7 +112,7 @@ class Rules(Plugin):
             for pin in [one for one in self._rules.all() if not one.is_asked]:
                 if (found := await self._ask(pin.text)) is not None:
                     await self._host.write(partial(self._keep, pin=pin, forbids=found))
-        refusal = self._rules.refusal(call.name, call.arguments, call.effect != "none")
+        refusal = self._rules.refusal(call.name, call.arguments, call.reach != "none")
         return Refuse(refusal) if refusal else None
 
     def commands(self) -> Iterable[Command]:

@@ -169,7 +169,7 @@ class Schedule(Plugin):
             self._rehearsals.end(ended, turn)
         elif found := self._jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
-            touched = any(call.name in tools and tools[call.name].effect == "outside" for call in turn.calls)
+            touched = any(call.name in tools and tools[call.name].reach == "outside" for call in turn.calls)
             tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, touched=touched)
             tx.after(self._loop.changed)
         return ended._replace(outbound=None)

@@ -70,7 +70,7 @@ class Rehearsals:
         if waiting is None or waiting.done():
             return
         tools = self._host.tools(turn.profile)
-        changing = [call for call in turn.calls if call.name in tools and tools[call.name].effect != "none"]
+        changing = [call for call in turn.calls if call.name in tools and tools[call.name].reach != "none"]
         refused = tuple(dict.fromkeys(_shown(call) for call in changing))
         requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
         core = self._host.get("core")

@@ -62,7 +62,7 @@ def cron_tool(host: Host) -> Tool:
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
-    made = tool(cron, effect="workspace", examples=[example], open_to=(*OPEN_TO, "guest"))
+    made = tool(cron, reach="workspace", examples=[example], open_to=(*OPEN_TO, "guest"))
     return made._replace(audit=_effect, atomic=True)
 
 

@@ -89,7 +89,7 @@ async def test_tools_that_only_read_leave_no_line_and_a_turn_of_twenty_writes_le
     tmp_path: Path,
 ) -> None:
     writes = [Say(calls=(("write", {"path": f"{n}.txt"}), ("look", {"path": f"{n}"}))) for n in range(20)]
-    brought = tools_plugin(tool(_write, effect="workspace"), tool(_look, effect="none"))
+    brought = tools_plugin(tool(_write, reach="workspace"), tool(_look, reach="none"))
     with ScriptedProvider(*writes, call("look", {"path": "1.txt"}), "done") as model:
         async with running(tmp_path, model, plugins=[brought]) as program:
             wal = tmp_path / "state.db-wal"

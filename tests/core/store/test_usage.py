@@ -126,7 +126,7 @@ async def _look(path: str) -> str:
     return "seen"
 
 
-LOOKS = tools_plugin(tool(_look, effect="none"))
+LOOKS = tools_plugin(tool(_look, reach="none"))
 
 
 def calls_of(program: Program) -> list[tuple[object, ...]]:

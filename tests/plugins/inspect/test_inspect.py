@@ -103,7 +103,7 @@ async def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
         call("read_file", {"path": "gone.txt"}),
         Say("milk", usage=Usage(50, 2)),
     )
-    plugins: list[str | type[Plugin]] = ["inspect", tools_plugin(tool(read_file, effect="none"))]
+    plugins: list[str | type[Plugin]] = ["inspect", tools_plugin(tool(read_file, reach="none"))]
     async with running(tmp_path, model, plugins=plugins) as home:
         assert "/why not TEXT" in await home.ask("/why not") == await home.ask("/why so")
         assert await home.ask("/why") == "There is no answer in this conversation yet."

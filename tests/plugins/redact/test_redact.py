@@ -64,7 +64,7 @@ class Teller(Plugin):
             self._host.log.warning("told {}", text)
             return f"told {text}\x1b[2J"
 
-        return [tool(tell, effect="none")]
+        return [tool(tell, reach="none")]
 
 
 class _Point:
