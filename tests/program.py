@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
+from nanoclaw.core.build import BUILT_IN, build
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.config import Config, load
 from nanoclaw.core.errors import Undeliverable
@@ -205,10 +205,9 @@ async def running(
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
     if extra:
-        from nanoclaw.core.build import BUILT_IN
-
         chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
-    app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=without)
+    left_out = BUILT_IN.keys() & without  # whichever are there
+    app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
     if manners:
         app.conversations.manners = manners
     serving = asyncio.create_task(app.run(wakes=wakes))

@@ -98,6 +98,22 @@ def test_init_refuses_what_is_no_model_and_writes_nothing(home: Home, model: str
     assert not (home.root / "config.toml").exists()
 
 
+def test_doctor_has_a_line_for_secrets_that_others_can_read(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "secrets.env").write_text("OTHER_API_KEY=sk-other\n")
+    (home.root / "secrets.env").chmod(0o644)
+    assert f"wrong secrets: {home.root / 'secrets.env'} holds keys and can be read" in home.run("doctor", check=1).out
+    (home.root / "secrets.env").chmod(0o600)
+    assert "ok    secrets: nobody else can read them" in home.run("doctor", check=None).out
+
+
+def test_init_says_which_key_of_the_configuration_is_misspelt(home: Home) -> None:
+    home.root.mkdir()
+    (home.root / "config.toml").write_text('[modl]\nname = "openai/gpt-5"\n')
+    assert "unknown key 'modl.name'; did you mean 'model.name'?" in home.run("init", check=2).err
+    assert not home.workspace.exists()
+
+
 def test_init_names_a_key_that_lacks_and_a_model_that_may_be_misspelt(home: Home) -> None:
     said = home.run("init", "--model", "openai/gpt5").out
     assert "did you mean openai/gpt-5?" in said

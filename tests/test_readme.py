@@ -20,6 +20,17 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
+def test_every_file_of_ours_that_a_page_names_is_there() -> None:
+    lacking = []
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "bench/README.md", *ROOT.glob("nanoclaw/**/*.md")):
+        for name in re.findall(r"`([\w./]+/[\w.]+\.(?:py|sql|toml|md))`", page.read_text(encoding="utf-8")):
+            places = (ROOT / name, ROOT / "nanoclaw" / name, page.parent / name)
+            lacking += [f"{page.name}: {name}"] if not any(place.exists() for place in places) else []
+        for name in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+            lacking += [f"{page.name}: {name}"] if not (page.parent / name).exists() else []
+    assert lacking == []
+
+
 def test_the_tool_of_the_readme_is_a_tool() -> None:
     (code,) = blocks("python")
     names: dict[str, object] = {}

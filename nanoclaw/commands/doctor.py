@@ -15,7 +15,7 @@ from nanoclaw.channels import table as channels
 from nanoclaw.core import home
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
+from nanoclaw.core.config import Config, open_secrets
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError, WorkspaceError
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
@@ -59,6 +59,7 @@ def checks(config: Config) -> Iterator[tuple[str, Check]]:
 
     yield "time zone", partial(_time_zone, config)
     yield "configuration", configuration
+    yield "secrets", partial(_secrets, config)
     yield "workspace", partial(_workspace, config)
     yield "store", partial(_store, config, pid)
     yield "running", partial(_running, pid, live)
@@ -91,6 +92,12 @@ def _found(is_well: bool, text: str) -> str:
 def _time_zone(config: Config) -> str:
     now = clock(config.person.timezone, config.environment)
     return f"{now.name}, now {now():%Y-%m-%d %H:%M}"
+
+
+def _secrets(config: Config) -> str:
+    for told in open_secrets(config):
+        raise ConfigError(told)
+    return "nobody else can read them"
 
 
 def _workspace(config: Config) -> str:

@@ -26,6 +26,9 @@ from nanoclaw.escapes import one_line, printable
 
 
 def init(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.core.build import checked
+
+    checked(config)
     made = home.make_home(config)
     Workspace(config.workspace_path).check_writable()
     made += bootstrap.seed(config.workspace_path, home.shipped("workspace_template"))

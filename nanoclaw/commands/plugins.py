@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -99,7 +100,7 @@ async def reply(app: App, name: str, argument: str, *, as_json: bool) -> str:
     from nanoclaw.core.plugin import Said
 
     _of_the_shell(app, name)
-    said = await app.carry_out(name, Said(argument, MAIN, MAIN, "owner", "owner"))
+    said = await app.carry_out(name, Said(argument, MAIN, MAIN, "owner", "owner", shell=start_command()))
     return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
 
 

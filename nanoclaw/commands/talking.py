@@ -223,7 +223,7 @@ class _TerminalChat:
         from nanoclaw.commands.greeting import greeting, urgent
 
         config, options = self._config, self._options
-        is_first = not (config.workspace_path.exists() and (config.home / "history").exists())
+        is_first = not (config.home / "state.db").exists()
         _check_settings(config, options.model)
         model, lack = await _model(config, options.model)
         if lack and self._relay is None:

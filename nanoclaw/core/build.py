@@ -114,8 +114,13 @@ def classes(
     for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
         import difflib
 
-        if near := difflib.get_close_matches(name, BUILT_IN, 1, 0.8):
-            raise ConfigError(f"there is no plugin {name!r} to leave out; did you mean {near[0]!r}?")
+        from nanoclaw.core.third_party import available
+
+        known = [*BUILT_IN, *(one for one, _ in available(config))]
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.7)
+            told = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+            raise ConfigError(f"there is no plugin {name!r} to leave out; {told}")
     wanted = None if plugins is None else list(plugins)
     names = [name for name in BUILT_IN if wanted is None or name in wanted]
     found = [_built_in(name) for name in names if name not in off]

@@ -265,6 +265,11 @@ def _warnings(config: Config) -> Iterator[str]:
             f"{config.file}: [plugins.{name}] has no effect, as {name} is not enabled: add it to enabled in [plugins], "
             "or take the table out."
         )
+    yield from open_secrets(config)
+
+
+def open_secrets(config: Config) -> Iterator[str]:
+    """A sentence for each file with keys that others can read."""
     for path in (config.home / SECRETS, config.file):
         with suppress(OSError):  # there is none
             is_open = path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)

@@ -177,7 +177,8 @@ class Filter(Protocol):
 
 
 class Said(NamedTuple):
-    """A command as it was given. `profile` is that of who gave it; `is_group`: others read the answer."""
+    """A command as it was given. `profile` is that of who gave it; `is_group`: others read the answer; `shell` are
+    the words that start this program, where it was said as `nanoclaw NAME …`."""
 
     argument: str
     conversation: Address
@@ -186,6 +187,7 @@ class Said(NamedTuple):
     role: Role
     profile: str = "person"
     is_group: bool = False
+    shell: str = ""
 
 
 class Reply(NamedTuple):

@@ -596,9 +596,12 @@ async def test_a_verdict_of_no_kind_refuses_the_call(tmp_path: Path, verdict: ob
     assert done == []
 
 
-def test_a_misspelt_plugin_to_leave_out_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no plugin 'hertbeat' to leave out; did you mean 'heartbeat'"):
-        build(config_of(tmp_path), without=["hertbeat"])
+@pytest.mark.parametrize(("name", "told"), [("hertbeat", "did you mean 'heartbeat'"), ("nope", "there are access, ")])
+def test_an_unknown_plugin_to_leave_out_stops_the_start(tmp_path: Path, name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"no plugin {name!r} to leave out; {told}"):
+        build(config_of(tmp_path), without=[name])
+    with pytest.raises(ConfigError, match=f"no plugin {name!r} to leave out; {told}"):
+        build(config_of(tmp_path, f'[plugins]\noff = ["{name}"]\n'))
 
 
 def test_a_hook_that_is_async_by_mistake_stops_the_start(tmp_path: Path) -> None:

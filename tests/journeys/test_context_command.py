@@ -143,6 +143,13 @@ def test_of_a_request_that_begins_afresh_nothing_is_said_about_the_one_before(ho
     assert afresh not in " ".join(home.run("context").out.split())
 
 
+def test_a_guest_would_see_nothing_that_the_owner_said(home: Home, server: ModelServer) -> None:
+    server.script(says("It is under the mat."))
+    home.run("-m", "Where is the key?")
+    shown = json.dumps(looked(home, "--mode", "guest"))
+    assert "Where is the key?" not in shown and "under the mat" not in shown
+
+
 def test_the_model_that_would_answer_now_is_looked_at(home: Home, server: ModelServer) -> None:
     server.script(says("Hello."))
     home.run("-m", "hi")

@@ -41,6 +41,18 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
     assert "No jobs." in home.run("cron", "list").out
 
 
+def test_hints_in_a_shell_are_what_a_shell_takes_and_a_job_that_nobody_runs_waits(home: Home) -> None:
+    home.run("cron", "add", "every weekday at 7:30", "read /jobs")
+    said = [home.run("cron", *one.split(), check=None) for one in ("pause 1", "run 1", "list", "remove 99", "remove x")]
+    paused, runs, listed, *refused = [one.out + one.err for one in said]
+    assert f"{start_command()} cron resume 1 goes on" in paused
+    assert "Runs as soon as a gateway or a chat runs, besides its schedule" in runs
+    assert "“read /jobs”" in listed
+    assert all(f"{start_command()} cron list lists them" in one and "/jobs" not in one for one in refused)
+    home.run("cron", "remove", "1")
+    assert f"No jobs. {start_command()} cron add tomorrow at 9: TEXT sets a reminder." in home.run("cron", "list").out
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -65,6 +65,15 @@ def killed(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not has_mounts(), reason="nothing can be mounted here")
+def test_a_backup_on_a_full_disk_blames_that_disk(tmp_path: Path, lived_in: Path) -> None:
+    (full := tmp_path / "full").mkdir()
+    mount = f"mount -t tmpfs -o size=64k none {shlex.quote(str(full))}"
+    home = Mounted(lived_in, mount=mount)
+    said = home.run("backup", str(full / "all.tar.gz"), check=1).err
+    assert said == f"nanoclaw: no backup was made in {full / 'all.tar.gz'}: the disk is full.\n"
+
+
+@pytest.mark.skipif(not has_mounts(), reason="nothing can be mounted here")
 @pytest.mark.parametrize("mount", [READ_ONLY, FULL], ids=["read-only", "full"])
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_what_only_shows_something_works(tmp_path: Path, lived_in: Path, mount: str, is_killed: bool) -> None:

@@ -7,7 +7,7 @@ import re
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, Effect, Inbound
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
-from nanoclaw.plugins.schedule.job_service import NO_TEXT, JobRequest, JobService, creator
+from nanoclaw.plugins.schedule.job_service import NO_JOBS, NO_TEXT, JobRequest, JobService, creator
 from nanoclaw.plugins.schedule.requests import Asked
 from nanoclaw.plugins.schedule.tables import EVERYWHERE, REMOVED
 
@@ -43,6 +43,17 @@ class JobCommands:
         return Reply(service.table(), service.data())
 
     def cron(self, said: Said, tx: Tx) -> Reply | str:
+        if not said.shell:
+            return self._cron(said, tx)
+        try:
+            done = self._cron(said, tx)
+        except ScheduleError as error:
+            raise ScheduleError(_for_a_shell(str(error), said.shell)) from error
+        if isinstance(done, Reply):  # a list, whose texts are the person's
+            return done._replace(text=_for_a_shell(done.text, said.shell)) if done.text == NO_JOBS else done
+        return _for_a_shell(done, said.shell)
+
+    def _cron(self, said: Said, tx: Tx) -> Reply | str:
         action, _, rest = said.argument.partition(" ")
         rest, service = rest.strip(), self._of(said)
         match action:
@@ -99,6 +110,13 @@ class JobCommands:
         """Let /undo know of a change that the person made."""
         if undo := self._host.get("undo"):
             undo.record(tx, effect, conversation)
+
+
+def _for_a_shell(text: str, start: str) -> str:
+    """The same with the commands that it names as a shell takes them."""
+    for slash, shell in (("/cron", "cron"), ("/jobs", "cron list"), ("/remind", "cron add")):
+        text = text.replace(slash, f"{start} {shell}")
+    return text
 
 
 def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:

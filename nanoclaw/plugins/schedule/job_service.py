@@ -53,6 +53,9 @@ class JobRequest(NamedTuple):
     may_schedule: bool = False
 
 
+NO_JOBS = "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
+
+
 class JobService:
     """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
     ScheduleError with one; those that change something are given the transaction."""
@@ -156,7 +159,7 @@ class JobService:
                 lines.append(f"- {job.id}: {job.kind} “{job.short}”{_open((one, job), now)}")
         if (more := self._jobs.count(self._only) - len(listed)) > 0:
             lines.append(f"- and {more:,} later ones")
-        return "\n".join(lines) or "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
+        return "\n".join(lines) or NO_JOBS
 
     def data(self) -> dict[str, Any]:
         """The same for programs."""
@@ -241,7 +244,8 @@ class JobService:
             raise ScheduleError(f"{_name(job)} is running already.")
         rows.plan(tx, job.id, self._host.now())
         tx.after(self._loop.changed)
-        return f"Runs now, besides its schedule: {_name(job)}."
+        when = "now" if self._loop.silent_for is not None else "as soon as a gateway or a chat runs"
+        return f"Runs {when}, besides its schedule: {_name(job)}."
 
     def _set(self, tx: Tx, job: Job, state: JobState, next_due: datetime | None) -> None:
         rows.set_state(tx, job.id, state, next_due)
