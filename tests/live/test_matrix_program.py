@@ -149,10 +149,10 @@ def calls(name: str, **arguments: Any) -> Scripted:
 async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
     """A question; the answer grows by edits and is one message in the end."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        answer, gate = slowly("A **heron** is", " a bird.")
+        answer, gate = slowly("A **heron** is a", " bird.")
         program.model.script(answer)
         await anna.say(room, "What is a heron?")
-        await anna.hears(room, program.bot, "A **heron** is")
+        await anna.hears(room, program.bot, "A **heron** is a")
         gate.set()
         await anna.hears(room, program.bot, "A **heron** is a bird.")
         assert "What is a heron?" in program.request()
@@ -298,9 +298,9 @@ def _kinds(anna: Person, room: str, sender: str) -> list[str]:
 async def test_restart_in_the_middle(server: str, tmp_path: Path, encrypted: bool) -> None:
     """Killed while a turn runs, and 50 messages while it was down: all answered, in order, once."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        program.model.script(events(delta(content="A heron is"), done=False, hang=True))
+        program.model.script(events(delta(content="A heron is a"), done=False, hang=True))
         await anna.say(room, "What is a heron?")
-        await anna.hears(room, program.bot, "A heron is")
+        await anna.hears(room, program.bot, "A heron is a")
         await program.end(signal.SIGKILL)
         words = [f"/zz{first}{second}" for first in "abcde" for second in "klmnopqrst"]
         for word in words:
