@@ -218,6 +218,7 @@ async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> Non
 @story
 async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path, owner=False) as (program, anna, room):
+        await program.until(lambda: "serves" in program.log())
         linking = program.home.start("link", "matrix")
         try:
             assert linking.stdout
