@@ -70,7 +70,7 @@ def test_a_backup_on_a_full_disk_blames_that_disk(tmp_path: Path, lived_in: Path
     mount = f"mount -t tmpfs -o size=64k none {shlex.quote(str(full))}"
     home = Mounted(lived_in, mount=mount)
     said = home.run("backup", str(full / "all.tar.gz"), check=1).err
-    assert said == f"nanoclaw: no backup was made in {full / 'all.tar.gz'}: the disk is full.\n"
+    assert said.startswith(f"nanoclaw: no backup was made in {full / 'all.tar.gz'}: the disk is full")
 
 
 @pytest.mark.skipif(not has_mounts(), reason="nothing can be mounted here")

@@ -24,7 +24,6 @@ PAGE_BYTES = 2048
 
 FULL_BYTES = 1_000_000
 """With less room than this a disk counts as full."""
-DISK_FULL = "the disk is full"
 
 _READ_ONLY = "{}?mode=ro"
 _NO_FORMAT = 1000
@@ -80,7 +79,7 @@ class Store:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise StoreError(
-                f"this step could not be saved in {self.path}: {trouble(self.path, error)}. "
+                f"this step could not be saved in {self.path}: {_reason(self.path, error)}. "
                 "What was saved before is whole, and what commands did stays done."
             ) from error
 
@@ -89,7 +88,7 @@ class Store:
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise StoreError(f"cannot read {self.path}: {trouble(self.path, error)}. {_advice(error)}") from error
+            raise StoreError(f"cannot read {self.path}: {_reason(self.path, error)}. {_advice(error)}") from error
         except UnicodeDecodeError as error:  # in what SQLite says of a damaged list of tables
             damage = sqlite3.DatabaseError("its list of tables is damaged")
             raise StoreError(f"cannot read {self.path}: {damage}. {_advice(damage)}") from error
@@ -118,7 +117,7 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA user_version")  # the first look opens the journal, for which there may be no room
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot open {path}: {trouble(path, error)}. {_advice(error)}") from error
+        raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
     return db
 
 
@@ -133,7 +132,7 @@ def _put_right(path: Path, plugins: Sequence[type[Plugin]]) -> None:
 
             logger.warning(recover(path, plugins))
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"cannot open {path}: {trouble(path, error)}. {_advice(error)}") from error
+        raise StoreError(f"cannot open {path}: {_reason(path, error)}. {_advice(error)}") from error
 
 
 def _make(path: Path) -> None:
@@ -148,12 +147,12 @@ def _make(path: Path) -> None:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def trouble(path: Path, error: sqlite3.Error | OSError) -> str:
+def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
     """The trouble in words; SQLite calls a full disk an input or output error."""
     try:
         room = os.statvfs(path.parent)
         if room.f_bavail * room.f_frsize < FULL_BYTES:
-            return DISK_FULL
+            return "the disk is full"
     except OSError:
         pass
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
@@ -235,7 +234,7 @@ def _bring_up(db: sqlite3.Connection, path: Path) -> None:
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
             f"{path} has format {number}, and no copy of it could be kept before it is brought to format {newest}: "
-            f"{trouble(path, error)}. It is as it was; free some space and start again."
+            f"{_reason(path, error)}. It is as it was; free some space and start again."
         ) from error
     try:
         bring_up(db)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from nanoclaw.atomic_write import draft_folder, drafted, is_draft, reason, remove_drafts, sync_folder, write_atomically
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.db import DISK_FULL, trouble
 from nanoclaw.core.store.lock import own
 from nanoclaw.plugins.backup.archive import PLAN, SECRETS, ArchiveWriter, is_part, unpack
 
@@ -70,8 +69,11 @@ def backup(
             if unpack(draft, (scratch / "restored").joinpath, file) != made.files:
                 raise StoreError("what was read back is not what was written: check the disk. No backup was made.")
     except sqlite3.Error as error:
-        if (why := trouble(file, error)) == DISK_FULL:
-            raise StoreError(f"no backup was made in {file}: {why}.") from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR,
+        ):  # of what is written
+            raise StoreError(f"no backup was made in {file}: the disk is full, or in trouble ({error}).") from error
         raise StoreError(
             f"no backup was made: {home / 'state.db'}: {error}. The next chat saves what it can."
         ) from error
