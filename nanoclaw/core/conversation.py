@@ -44,7 +44,7 @@ class Conversation:
         self._turn: RunningTurn | None = None
         self.paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
-        self._began: datetime | None = None  # when the last turn's message was taken up
+        self._began: datetime | None = None  # when the last turn began, in whole seconds as platforms tell
         self._asked_again_for = 0  # the row of a message that waits no longer than its patience
         self.leaves_turn_open = False
         """The process ends; the running turn stays open in the store and the next start resumes it."""
@@ -159,7 +159,7 @@ class Conversation:
 
     async def _answer(self, first: Accepted) -> None:
         """One turn for a message, with what belongs to the same thought."""
-        before, self._began = self._began, self._runner.sessions.transactions.clock()
+        before, self._began = self._began, self._runner.sessions.transactions.clock().replace(microsecond=0)
         batch, paused = [first], None
         try:
             batch = await self._collected(first, before)
@@ -200,7 +200,7 @@ class Conversation:
 
     async def _resume(self, cut: OpenTurn) -> None:
         """Run a turn again that broke off or was paused."""
-        self._began, paused = self._runner.sessions.transactions.clock(), self.take_paused()
+        self._began, paused = self._runner.sessions.transactions.clock().replace(microsecond=0), self.take_paused()
         if paused is None and (cut.waits_for_model or cut.waits_for_owner):  # stopped, or part of a newer turn
             return
         try:

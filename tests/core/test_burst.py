@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.program import MAIN, FakeChannel, Program, assert_legal, bare
+from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, bare
 from tests.virtual_time import passed, virtual_time
 
 
@@ -184,6 +185,18 @@ async def test_a_further_line_joins_the_request_which_is_made_again_with_both(tm
             assert program.rows("SELECT count(*) FROM usage") == [(2,)], "what the first one cost is booked"
             assert program.app.inbox.open_turns() == [] and program.app.inbox.waiting() == []
             assert program.rows("SELECT count(*) FROM turns") == [(1,)]
+
+
+@virtual_time
+async def test_a_further_line_joins_also_where_its_platform_tells_whole_seconds(tmp_path: Path) -> None:
+    clock, hang = HandClock(NOON + timedelta(milliseconds=400)), Hang()
+    with ScriptedProvider(hang, "Both.") as model:
+        async with bare(tmp_path, model, channel=chat_app(), clock=clock) as program:
+            await program.say("first")
+            await hang.reached.wait()
+            said = UserMessage("second", NOON)  # half a second after the first
+            await program.deliver(Inbound(MAIN, "me", "second", said))
+            assert await program.answer() == "Both."
 
 
 @virtual_time
