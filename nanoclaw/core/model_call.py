@@ -114,8 +114,11 @@ class ModelCall:
 
     async def _once(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
         chain, self.said = self._model_calls.chain, ""
+        is_received = True
 
         def listen(event: Event) -> None:
+            nonlocal is_received
+            is_received = not isinstance(event, Notice) or event.fraction is not None or bool(event.stays)
             if isinstance(event, TextDelta):
                 event = TextDelta(event.text[: max(0, LONGEST_ANSWER - len(self.said))])
                 if not event.text:
@@ -130,7 +133,9 @@ class ModelCall:
         try:
             answer = _bounded(await self.provider.complete(request, listen))
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) or (self.said and isinstance(error, ProviderError)):
+            if (isinstance(error, asyncio.CancelledError) and is_received) or (
+                self.said and isinstance(error, ProviderError)
+            ):
                 self._account(request, None)  # it is paid all the same
             raise
         else:
@@ -159,6 +164,7 @@ class _Wait:
         self._began = self._sign = self._time()  # the last sign of the model's life
         self._trouble: ProviderError | None = None
         self._told = ""  # about a try that failed, since then
+        self._last_told = -1.0  # which ten seconds
 
     async def of(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]], model: str) -> T:
         asking = asyncio.ensure_future(self._asked(ask))
@@ -168,7 +174,8 @@ class _Wait:
                 if asking.done():
                     return asking.result()
                 if (now := self._time() - self._sign) // TOLD_SECONDS > silent // TOLD_SECONDS:
-                    self._show(Notice(f"waiting for the model: {now:.0f} s of {self._patience:g} s"))
+                    why = f" ({self._told})" if self._told else ""
+                    self._tell(Notice(f"waiting for the model: {now:.0f} s of {self._patience:g} s{why}"))
         finally:
             asking.cancel()
             await asyncio.wait([asking])
@@ -184,18 +191,30 @@ class _Wait:
                 return await ask(self._listen)
             except ProviderUnavailable as error:
                 self._trouble = error
-                pause = max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0)
-                if self._time() - self._began + pause >= self._patience:
+                pause, left = (
+                    max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0),
+                    self._began + self._patience - self._time(),
+                )
+                if pause >= left:
+                    await asyncio.sleep(left)
                     raise
-                self._show(Notice(f"{error} It is asked again in {pause:.0f} s."))
+                self._told = str(error)
+                self._tell(Notice(f"{error} It is asked again in {pause:.0f} s."))
             await asyncio.sleep(pause)
 
     def _listen(self, event: Event) -> None:
         if not isinstance(event, Notice) or event.fraction is not None:
             self._sign, self._told = self._time(), ""
-        else:
-            self._told = event.text
+        elif not event.stays:
+            self._told = event.text  # told with the next line about the wait
+            return
         self._show(event)
+
+    def _tell(self, notice: Notice) -> None:
+        """Show a line about the wait, one each 10 seconds."""
+        if (now := (self._time() - self._began) // TOLD_SECONDS) > self._last_told:
+            self._last_told = now
+            self._show(notice)
 
 
 def _bounded(answer: AssistantMessage) -> AssistantMessage:

@@ -213,6 +213,8 @@ class Runner:
             self.sessions.drop(turn.session, turn.id)
         elif turn.calls:
             self._settle(turn)
+        elif turn.inbound.patience and ended.reason == "failed" and turn.session:
+            self.sessions.take_back(turn.session, turn.id)
         shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
         files = last.outbound.files if last.outbound else ()
         named = ", ".join(file.rpartition("/")[2] for file in files)

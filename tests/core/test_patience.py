@@ -71,4 +71,27 @@ class Breaking(ScriptedProvider):
 async def test_a_model_that_breaks_off_each_time_is_not_asked_for_ever(tmp_path: Path) -> None:
     async with bare(tmp_path, Breaking(), seconds=1000) as program:
         assert "it broke off" in await ask(program, 35)
-        assert 30 <= passed() <= 35
+        assert passed() == 35
+
+
+class Dead(ScriptedProvider):
+    """Cannot be reached, and says so at each try."""
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        for _ in range(4):
+            on_event(Notice("it cannot be reached, trying again in 1 s"))
+            await asyncio.sleep(1)
+        raise ProviderUnavailable("it cannot be reached.")
+
+
+@virtual_time
+async def test_a_model_that_is_dead_is_told_once_in_10_seconds_until_the_time_is_over(tmp_path: Path) -> None:
+    async with bare(tmp_path, Dead(), seconds=1000) as program:
+        assert "it cannot be reached" in await ask(program, 35)
+        assert passed() == 35
+        waits = [f"waiting for the model: {number} s of 35 s" for number in (10, 20, 30)]
+        assert [said.partition(" (")[0] for said in notices(program)][1:] == waits
+        assert notices(program)[0] == "it cannot be reached. It is asked again in 5 s."
+        assert notices(program)[1].endswith(" (it cannot be reached, trying again in 1 s)")
+        assert program.rows("SELECT count(*) FROM usage") == [(0,)], "nobody received it"
+        assert program.history == (), "the next question is not asked with it"

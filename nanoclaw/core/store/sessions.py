@@ -313,6 +313,11 @@ class Sessions:
         else:
             session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
 
+    def take_back(self, session: Session, turn: int) -> None:
+        """Take the question of a turn that was given up out of the history: the next one goes without it."""
+        self.transactions.write(lambda tx: tx.execute("DELETE FROM messages WHERE turn = ?", turn))
+        session.reload()
+
     def drop(self, session: Session, turn: int) -> None:
         """Keep nothing of a turn that has ended but what it cost, nor of a conversation that was nothing else."""
 
