@@ -21,7 +21,7 @@ from nanoclaw.commands import talking
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import whole_history
 from tests.core.store.test_db import held
-from tests.journeys.command import KEY, Home
+from tests.journeys.command import KEY, Home, Running
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.program import REPOSITORY, assert_legal
 
@@ -485,3 +485,12 @@ def test_a_label_is_whole_where_the_output_goes_into_a_pipe(home: Home, server: 
         os.close(slave)
     assert process.returncode == 0, err
     assert f"⚙ exec {command} … ✗ [exit status 3], " in out
+
+
+def test_who_has_asked_before_is_not_greeted_as_new(home: Home, server: ModelServer) -> None:
+    server.script(says("Hello."))
+    home.run("-m", "hi")
+    terminal = Running(home)
+    terminal.expect("> ")
+    terminal.close()
+    assert "/help" in terminal.text and "New here" not in terminal.text
