@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import re
+import sqlite3
 import sys
 import tempfile
 import time
@@ -50,6 +51,7 @@ from nanoclaw.core.store.tx import Transactions
 
 CHATS, MESSAGES, SECONDS = 50, 20, 60.0
 TOOLS = 20
+SLOW_SECONDS = 0.1
 LONG_BYTES, LARGE_BYTES = 2_000_000, 100_000_000
 MODEL = "openai/bench"
 """No table knows its window, so that nothing is summed up."""
@@ -260,7 +262,7 @@ async def writing() -> dict[str, float]:
     """Bytes that one turn of tools writes in a long session, from the message to the answer's delivery."""
     config = configuration.load(os.environ)
     store = Store(config.home / "state.db")
-    fill(store, "long", LONG_BYTES, 2_000)
+    await fill(store, "long", LONG_BYTES, 2_000)
     store.close()
     async with live() as life:
         before = written()
@@ -277,6 +279,53 @@ def written() -> dict[str, float]:
     return {name: float(lines[name]) for name in ("wchar", "write_bytes")}
 
 
+class SlowDisk(sqlite3.Connection):
+    """Takes 100 ms for what it is to keep, and counts that."""
+
+    commits = 0
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and super().execute("PRAGMA synchronous").fetchone() == (2,):
+            self.commits += 1
+            time.sleep(SLOW_SECONDS)
+        return super().execute(sql, *values)
+
+
+async def slow_disk() -> dict[str, float]:
+    """A chat alone on a slow disk, then twenty at once; and the longest time in which nothing else could run."""
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            longest = max(longest, time.monotonic() - began - 0.005)
+
+    longest = 0.0
+    async with live() as life:
+        store = life.app.store
+        await life.app.conversations.idle()
+        while life.app.outbox.pending(Crowd.name):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        store.db.close()
+        store.db = disk = sqlite3.connect(store.path, isolation_level=None, check_same_thread=False, factory=SlowDisk)
+        disk.execute("PRAGMA foreign_keys = ON")
+        alone, _ = await life.ask("alone", "#1#")
+        await life.app.conversations.idle()
+        await asyncio.sleep(3 * SLOW_SECONDS)
+        before, disk.commits = disk.commits, 0
+        ticking = asyncio.create_task(tick())
+        asked = await asyncio.gather(*(life.ask(f"chat-{number}", "#1#") for number in range(20)))
+        ticking.cancel()
+    return {
+        "commits": before,
+        "alone": alone,
+        "last": max(seconds for seconds, _ in asked),
+        "together": disk.commits,
+        "stall": longest,
+    }
+
+
 async def large() -> dict[str, float]:
     """A state of many conversations, for others to open."""
     path = configuration.load(os.environ).home / "state.db"
@@ -284,7 +333,7 @@ async def large() -> dict[str, float]:
     store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
     chats = 0
     while path.stat().st_size < LARGE_BYTES:
-        fill(store, f"chat-{chats}", LARGE_BYTES // 100, 10_000)
+        await fill(store, f"chat-{chats}", LARGE_BYTES // 100, 10_000)
         store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         chats += 1
     store.close()
@@ -298,7 +347,7 @@ async def opening() -> dict[str, float]:
     return {"wall": time.monotonic() - began, "cpu": time.process_time() - cpu}
 
 
-def fill(store: Store, chat: str, size: int, length: int) -> None:
+async def fill(store: Store, chat: str, size: int, length: int) -> None:
     """Turns as they happen, until their results have so many bytes."""
     address, transactions = Address(Crowd.name, chat), Transactions(store, clock)
     sessions = Sessions(transactions)
@@ -306,17 +355,17 @@ def fill(store: Store, chat: str, size: int, length: int) -> None:
     for number in range(size // length):
         said = UserMessage(f"Question {number}: what does the plan say?", clock())
         inbound = Inbound(address, "owner", f"{chat}-{number}", said, role="owner")
-        row = transactions.write(lambda tx, inbound=inbound: tx.deliver(inbound))
+        row = await transactions.write(lambda tx, inbound=inbound: tx.deliver(inbound))
         assert row is not None
         messages = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
-        journal = session.begin_turn(sessions.next_turn(), [row], messages)
+        journal = await session.begin_turn(sessions.next_turn(), [row], messages)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan-{number}.md"}}')
         result = ToolResult(
             call.id, call.name, f"{number} Water the plants. "[:20].ljust(20, ".") * (length // 20), clock()
         )
-        journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
+        await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage("It says to water the plants.", clock())
-        journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
+        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
 
 
 def _percentile(values: list[float], percent: int) -> float:
@@ -384,6 +433,18 @@ def writing_row(houses: Houses) -> Iterator[Row]:
     )
 
 
+def slow_disk_row(houses: Houses) -> Iterator[Row]:
+    found = houses.measure("slow-disk", slow_disk)
+    yield (
+        "20 chats at once on a disk that takes 100 ms for each commit",
+        "none waits for another's",
+        f"the last is answered after {found['last']:.1f} s, one alone after {found['alone']:.1f} s; "
+        f"{found['together']:.0f} commits, {found['commits']:.0f} for one alone; "
+        f"the loop stood still for {found['stall'] * 1000:.0f} ms at most",
+        "",
+    )
+
+
 def strangers_row(houses: Houses) -> Iterator[Row]:
     samples = houses.measure("strangers", strangers, 1000)
     first, last = samples[1], samples[-1]
@@ -416,8 +477,8 @@ def _flat(samples: list[dict[str, float]]) -> str:
     return ", ".join(f"{what} {first[what]:.0f} → {last[what]:.0f}" for what in ("descriptors", "tasks"))
 
 
-QUICK = (busy_row, hanging_row, large_row, writing_row, strangers_row)
-MEASUREMENTS: tuple[Callable[..., Any], ...] = (busy, hanging, soak, strangers, writing, large, opening)
+QUICK = (busy_row, hanging_row, large_row, writing_row, slow_disk_row, strangers_row)
+MEASUREMENTS: tuple[Callable[..., Any], ...] = (busy, hanging, soak, strangers, writing, slow_disk, large, opening)
 
 
 def rows(folder: Path) -> Iterator[Row]:

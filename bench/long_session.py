@@ -32,7 +32,7 @@ MESSAGES_A_TURN = 5
 MODEL = "openai/bench"
 
 
-def fill(address: Address, messages: int) -> None:
+async def fill(address: Address, messages: int) -> None:
     """Turns as they happen: metadata, a question, a call with its result, an answer."""
     store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
     store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
@@ -46,17 +46,17 @@ def fill(address: Address, messages: int) -> None:
             row = tx.deliver(inbound)
         assert row is not None
         framed = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
-        journal = session.begin_turn(sessions.next_turn(), [row], framed)
+        journal = await session.begin_turn(sessions.next_turn(), [row], framed)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan.md", "offset": {number}, "limit": 1}}')
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
-        journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
+        await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage(f"Line {number} says to water the plants and to call back.", clock())
-        journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
+        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
     store.close()
 
 
 def turns(messages: str) -> dict[str, float]:
-    fill(Address(Crowd.name, "long"), int(messages))
+    asyncio.run(fill(Address(Crowd.name, "long"), int(messages)))
 
     async def measured() -> list[float]:
         async with live() as life:
@@ -84,7 +84,7 @@ async def _turn(life) -> float:  # type: ignore[no-untyped-def]
 
 def one_shot(messages: str) -> dict[str, float]:
     address = Address("terminal", "long")
-    fill(address, int(messages))
+    asyncio.run(fill(address, int(messages)))
     load = _loading(address, int(messages))
     _answering("warm")
     pairs = [(_answering(address.chat), _answering(f"new-{number}")) for number in range(15)]

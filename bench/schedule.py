@@ -66,7 +66,7 @@ def now() -> datetime:
 
 def add(app: App, due: datetime, number: int, target: Address = HERE) -> None:
     job = Job("reminder", f"thing {number}", "x", "at", stamp(due), "UTC", due, target, "owner", due)
-    app.transactions.write(lambda tx: insert(tx, job))
+    app.transactions.write_now(lambda tx: insert(tx, job))
 
 
 async def ticks(app: App, loop: JobLoop) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,6 +34,16 @@ GUEST = Address("chat", "777")
 
 _NUMBERS = count(1)
 """Of all messages of a test process: a home that is opened again would drop one whose id it has seen."""
+
+
+class AtOnce(Executor):
+    """Commits on the loop, so that a test takes the same steps each time. tests/core/store/test_commits.py has the
+    thread, and so have all tests of whole processes."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
 
 
 @dataclass
@@ -208,6 +219,7 @@ async def running(
         chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
     left_out = BUILT_IN.keys() & without  # whichever are there
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
+    app.store.committer = AtOnce()
     if manners:
         app.conversations.manners = manners
     serving = asyncio.create_task(app.run(wakes=wakes))

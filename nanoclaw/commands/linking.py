@@ -225,7 +225,7 @@ class _Watch:
 
     def __init__(self, source: App | _Beside, channel: str, where: str) -> None:
         """Raises StoreError while the channel takes no codes."""
-        accounts, self._write = Accounts(_Reads(source)), source.transactions.write
+        accounts, self._write = Accounts(_Reads(source)), source.transactions.write_now
         before = accounts.link(channel)
         if before and before.locked_until:
             raise StoreError(

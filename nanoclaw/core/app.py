@@ -67,7 +67,7 @@ class App:
         self.template = shipped("workspace_template")
         self.transactions = Transactions(store, clock)
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
-        self.outbox = Outbox(store, clock)
+        self.outbox = Outbox(self.transactions)
         self.facts = ModelFacts(store)
         self.asks = Asks(self.transactions)
         self.channels = Channels((), clock)
@@ -331,4 +331,4 @@ class _NoSession:
         self._transactions = transactions
 
     def called(self, call: usage.Call) -> None:
-        self._transactions.write(lambda tx: usage.record(tx.db, [call], tx.now))
+        self._transactions.write_now(lambda tx: usage.record(tx.db, [call], tx.now))

@@ -90,7 +90,7 @@ class Asks:
         """The owner's answer outside a turn; a restart means no."""
         if self.place(about) is None:
             return False
-        number = self._transactions.write(lambda tx: self.put(tx, None, None, ask, about))
+        number = await self._transactions.write(lambda tx: self.put(tx, None, None, ask, about))
         future = self._futures[number] = asyncio.get_running_loop().create_future()
         try:
             is_yes: bool = await future

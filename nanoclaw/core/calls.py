@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.asks import Asks, sha256_of
@@ -15,6 +16,7 @@ from nanoclaw.core.store import audit
 from nanoclaw.core.tool import Toolbox, ToolContext
 
 if TYPE_CHECKING:
+    from nanoclaw.core.store.tx import Transaction
     from nanoclaw.core.turn import RunningTurn
 
 NO = "the owner did not say yes, or was not there to be asked, so nothing was done. Tell the person."
@@ -153,14 +155,15 @@ class CallRunner:
         assert turn.session
         transactions, effects = turn.session.transactions, CallEffects(self._toolbox, {0: judged.checked})
         key, number = turn.session.key, turn.id or None
-        with transactions.open() as tx:
-            rows = audit.insert(tx.db, key, number, tx.now, effects.begun)
+        rows = await transactions.write(lambda tx: audit.insert(tx.db, key, number, tx.now, effects.begun))
         try:
             result = await self.run(judged, turn, effects.reports(0))
             effects.end(0, result)
         finally:
-            ended = effects.ended
-            with transactions.open() as tx:
-                audit.settle(tx.db, rows, ended[: len(rows)])
-                audit.insert(tx.db, key, number, tx.now, ended[len(rows) :])
+            await transactions.write(partial(_note_ended, key, number, rows, effects.ended))
         return result
+
+
+def _note_ended(key: str, turn: int | None, rows: list[int | None], ended: Sequence[Effect], tx: Transaction) -> None:
+    audit.settle(tx.db, rows, ended[: len(rows)])
+    audit.insert(tx.db, key, turn, tx.now, ended[len(rows) :])

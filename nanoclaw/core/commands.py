@@ -112,10 +112,10 @@ class Commands:
             done: Done = await found.run(said)
         else:
             run = cast(Callable[[Said, Tx], Done], found.run)
-            done = self._transactions.write(lambda tx: run(said, tx))
+            done = await self._transactions.write(lambda tx: run(said, tx))
         reply = done if isinstance(done, Reply) else Reply(done if isinstance(done, str) else done.text)
         if reply.change:
-            self._transactions.write(reply.change)
+            await self._transactions.write(reply.change)
         return reply
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:

@@ -20,7 +20,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn
-from nanoclaw.core.wording import NO_MODEL, in_words, not_begun, sorry, waits_first
+from nanoclaw.core.wording import NO_MODEL, in_words, logged, not_begun, waits_first
 
 
 class Conversation:
@@ -46,9 +46,7 @@ class Conversation:
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._began: datetime | None = None  # when the last turn began, in whole seconds as platforms tell
         self._asked_again_for = 0  # the row of a message that waits no longer than its patience
-        self.leaves_turn_open = False
-        """The process ends; the running turn stays open in the store and the next start resumes it."""
-        self.is_closing = False
+        self.leaves_turn_open = self.is_closing = False  # the next start resumes the running turn; the process ends
 
     # --- the queue ---------------------------------------------------------------------------------------------------
 
@@ -91,7 +89,7 @@ class Conversation:
             try:
                 await self._handle(item)
             except Exception as error:
-                self._apologize(item, error)
+                await self._apologize(item, error)
             finally:
                 self._item = self._turn = None
             while me and me.cancelling():  # the handler made its peace with it
@@ -103,12 +101,11 @@ class Conversation:
             await self._resume(item.turn)
             return
         if item.is_left_over:
-            self._channels.show(
-                item.address, Notice(f"going on with what was waiting: “{short(item.inbound.message.text)}”")
-            )
+            text = short(item.inbound.message.text)
+            self._channels.show(item.address, Notice(f"going on with what was waiting: “{text}”"))
         item = self._queue.as_it_reads_now(item)
-        asked = await self.carry_out(item) if self._commands.is_command(item.inbound) else item
-        if asked:
+        if asked := (await self.carry_out(item) if self._commands.is_command(item.inbound) else item):
+            self._item = asked
             await self._answer(asked)
 
     async def carry_out(self, item: Accepted) -> Accepted | None:
@@ -125,24 +122,30 @@ class Conversation:
                 raise
             text, dropped = self._cut(item.inbound)
             done, reason = Reply(text), "cancelled"
+
+        def end(tx: Transaction) -> Accepted | None:
+            nonlocal done
+            done = done or self._commands.run_in(item.inbound, tx)
+            if isinstance(done, UserMessage):
+                asked = item._replace(inbound=item.inbound._replace(message=done))
+                inbox.change(tx.db, asked.inbound)
+                return asked
+            if done.change:
+                done.change(tx)
+            ended = TurnEnded(done.text, reason)
+            self._runner.end_without_turn(tx, self.address, item, ended, dropped, is_seen=is_seen)
+            return None
+
+        is_seen = self._begins_to_end(item.row)
         try:
-            with self._runner.sessions.transactions.open() as tx:
-                done = done or self._commands.run_in(item.inbound, tx)
-                if isinstance(done, UserMessage):
-                    item = item._replace(inbound=item.inbound._replace(message=done))
-                    inbox.change(tx.db, item.inbound)
-                    return item
-                if done.change:
-                    done.change(tx)
-                self.reply(item, done.text, reason, dropped)
+            return await self._runner.sessions.transactions.write(end)
         except StoreError as error:  # nothing can be kept, but it can still be shown
             said = done.text if isinstance(done, Reply) else str(error)
             self._channels.show(item.address, TurnEnded(said, "failed"))
         return None
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
-        """The waiting messages that can become part of the running turn. What was said before, while the program was
-        off, has an answer of its own."""
+        """The waiting messages that can become part of the running turn. What was said before it has its own answer."""
         return self._queue.more_of(turn.inbound, self._began) if self._manners.queue == "steer" else []
 
     async def take_in(self, turn: RunningTurn) -> None:
@@ -163,7 +166,7 @@ class Conversation:
         batch, paused = [first], None
         try:
             batch = await self._collected(first, before)
-            if self._waits_behind(batch):
+            if await self._waits_behind(batch):
                 return
             paused = self.take_paused()
             self._runner.check_model(self._runner.sessions.of(self.address), first.inbound)
@@ -175,12 +178,12 @@ class Conversation:
                 turn = await self._runner.begin(self.address, batch)
                 self._tell_joined(batch[1:])
         except NanoclawError as error:
-            self._reply_to_all(batch, str(error), "failed")
+            await self._reply_all(batch, str(error), "failed")
         except asyncio.CancelledError:
             if self.leaves_turn_open:
                 raise
             text, dropped = self._cut(first.inbound)
-            self._reply_to_all(batch, text, "cancelled", dropped)
+            await self._reply_all(batch, text, "cancelled", dropped)
         else:
             await self._run(turn, tries=paused.tries if paused else 0)
 
@@ -206,21 +209,20 @@ class Conversation:
         try:
             turn = self._runner.reopen(self.address, cut, after_crash=not cut.waits_for_model)
         except NanoclawError as error:
-            self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
+            await self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
             return
         if not cut.waits_for_owner:
             self._channels.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
         waiting = turn.journal.waiting() if cut.waits_for_owner and turn.journal else None
-        was_cut = not (cut.waits_for_model or cut.waits_for_owner)
-        await self._run(turn, tries=paused.tries if paused else 0, was_cut=was_cut, waiting=waiting)
+        was_cut, tries = not (cut.waits_for_model or cut.waits_for_owner), paused.tries if paused else 0
+        await self._run(turn, tries=tries, was_cut=was_cut, waiting=waiting)
 
     async def _run(
         self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
         """The turn itself, to its end."""
         assert turn.journal
-        inbound, journal = turn.inbound, turn.journal
-        self._turn = turn
+        self._turn, inbound, journal = turn, turn.inbound, turn.journal
         if not tries and not waiting:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
         try:
@@ -228,8 +230,7 @@ class Conversation:
         except StoreError:  # calls that could not be noted as done must not be lost: they end as broken off
             raise
         except Exception as error:
-            self._log(error)
-            ended = TurnEnded(sorry(error), "failed")
+            ended = TurnEnded(logged(error, self.address), "failed")
         except asyncio.CancelledError:
             if self.leaves_turn_open or (self.is_closing and inbound.message.origin != "person"):
                 journal.leave()
@@ -245,11 +246,14 @@ class Conversation:
         if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
             reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
             ended = ended._replace(answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
-        shown = self._runner.end(turn, ended, dropped, was_cut=was_cut)
-        if ended.reason == "answered" and not shown.answer.strip() and turn.origin == "person":
+        self._item = self._turn = None  # a stop comes too late from here on
+        await self._runner.end(turn, ended, dropped, partial(self._show_end, turn, ended), was_cut=was_cut)
+
+    def _show_end(self, turn: RunningTurn, ended: TurnEnded, shown: TurnEnded) -> None:
+        if ended.reason == "answered" and turn.origin == "person" and not shown.answer.strip():
             turn.show(Notice("(nothing to say)"))
         turn.show(shown)
-        self._tell_at_home(inbound, f"answered there: {shown.answer}" if shown.answer else "")
+        self._tell_at_home(turn.inbound, f"answered there: {shown.answer}" if shown.answer else "")
 
     # --- a turn that waits -------------------------------------------------------------------------------------------
 
@@ -257,8 +261,7 @@ class Conversation:
         """Keep a turn until its model can be reached; the person is told at the first time."""
         assert turn.journal
         turn.journal.hold(None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id))
-        pauses = self._manners.retry_seconds
-        seconds = pauses[min(tries, len(pauses) - 1)]
+        seconds = self._manners.retry_seconds[: tries + 1][-1]
         if cut := self._runner.inbox.open_turn(turn.id):
             timer = asyncio.get_running_loop().call_later(seconds, self.go_on, cut)
             self.paused = PausedTurn(cut, tries + 1, timer)
@@ -268,12 +271,8 @@ class Conversation:
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
         assert turn.journal
-
-        def ask(tx: Transaction) -> None:
-            for call, question in paused.asks:
-                self._asks.put(tx, turn.id, call, question, turn.address)
-
-        turn.journal.pause(paused.answer, ask)
+        asks, put = paused.asks, self._asks.put
+        turn.journal.pause(paused.answer, lambda tx: [put(tx, turn.id, call, ask, turn.address) for call, ask in asks])
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
 
@@ -291,7 +290,7 @@ class Conversation:
         for item in paused.behind if paused else ():
             self.put(item)
 
-    def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
+    async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
         """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
         paused = self.paused
         impatient = batch[0].inbound.patience > 0
@@ -303,11 +302,13 @@ class Conversation:
         if impatient:  # the model may be back
             self._asked_again_for = batch[0].row
             self.go_on(paused.turn)
+        self._begins_to_end(batch[0].row)
         for one in batch if not impatient else ():
             if paused.turn.waits_for_owner:
                 self._channels.show(one.address, Queued(one.inbound.external_id))
             else:
-                self._runner.inbox.tell(one.row, Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id))
+                told = Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id)
+                await self._runner.inbox.tell(one.row, told)
         return True
 
     def take_paused(self) -> PausedTurn | None:
@@ -332,9 +333,8 @@ class Conversation:
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
         if paused:
-            # what waits for a yes was begun
-            words = "" if paused.turn.waits_for_owner else "; ".join(paused.turn.texts)
-            self._dropped.append((paused.turn.inbox, words))
+            begun = paused.turn.waits_for_owner
+            self._dropped.append((paused.turn.inbox, "" if begun else "; ".join(paused.turn.texts)))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()
         if ran and row is not None:
@@ -360,18 +360,21 @@ class Conversation:
 
     # --- what is said without a turn ---------------------------------------------------------------------------------
 
-    def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
+    async def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
         """End a message that needed no turn, and `also` other rows that the reply is about."""
-        text = self._runner.for_them(item.inbound, TurnEnded(text, reason)).answer
-        is_seen = not self.is_working or self._commands.waits(item.inbound)
-        with self._runner.sessions.transactions.open() as tx:
-            self._runner.end_without_turn(self.address, item, text, reason, also)
-            if is_seen:
-                tx.after(partial(self._channels.show, item.address, TurnEnded(text, reason)))
+        end, is_seen, ended = self._runner.end_without_turn, self._begins_to_end(item.row), TurnEnded(text, reason)
+        write = self._runner.sessions.transactions.write
+        await write(lambda tx: end(tx, self.address, item, ended, also, is_seen=is_seen))
 
-    def _reply_to_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
+    def _begins_to_end(self, row: int) -> bool:
+        """From here on a stop comes too late for that message. True: nothing else is handled, so its end is shown."""
+        if self._item and self._item.row == row:
+            self._item = self._turn = None
+        return not self.is_working
+
+    async def _reply_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:
         self._tell_joined(batch[1:])
-        self.reply(batch[0], text, reason, [*also, *(one.row for one in batch[1:])])
+        await self.reply(batch[0], text, reason, [*also, *(one.row for one in batch[1:])])
 
     def _tell_joined(self, batch: Sequence[Accepted]) -> None:
         if batch:
@@ -382,17 +385,11 @@ class Conversation:
         if text and self.address != inbound.address and inbound.message.origin == "person":
             self._channels.show(self.address, Notice(short(text)))
 
-    def _log(self, error: Exception) -> None:
-        from nanoclaw.core.log import logger
-
-        logger.opt(exception=error).error("answering a message in {} failed", self.address)
-
-    def _apologize(self, item: Item, error: Exception) -> None:
+    async def _apologize(self, item: Item, error: Exception) -> None:
         """Say in one sentence that handling an item went wrong, and go on with the next."""
-        self._log(error)
-        text = sorry(error)
+        text = logged(error, self.address)
         try:
-            self.reply(Accepted(item.row, item.inbound), text, "failed")
+            await self.reply(Accepted(item.row, item.inbound), text, "failed")
             session = self._runner.sessions.of(self.address)
             session.end_turn()
             session.reload()  # what was under way has ended there

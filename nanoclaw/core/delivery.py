@@ -209,7 +209,7 @@ class Delivery:
         """Send what is not out yet, and add its ids to `sent`."""
         outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._root)
         if len(sent) > len(row.sent):
-            row = self._outbox.partly(row, sent)
+            row = await self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
             part, began = outgoing[len(sent)], self._clock()
             if sent and not self._may_go(row, self._frozen_at):
@@ -220,14 +220,14 @@ class Delivery:
                 if isinstance(error, Undeliverable) and part.files:  # the chat may well take the words
                     outgoing[len(sent)] = _instead(part, part.files, str(error))
                     continue
-                self._failed(channel, line, row, error, began)
+                await self._failed(channel, line, row, error, began)
                 return
-            self._is_back(channel, line)
+            await self._is_back(channel, line)
             line.limited.clear()
             if len(sent) < len(outgoing):
-                row = self._outbox.partly(row, sent)
+                row = await self._outbox.partly(row, sent)
         line.tried.pop(row.id, None)
-        self._outbox.delivered(row, " ".join(sent))
+        await self._outbox.delivered(row, " ".join(sent))
 
     def _with_lateness(self, row: Row) -> Row:
         """Say how late a message for a certain time is."""
@@ -245,12 +245,12 @@ class Delivery:
             raise ChannelError(f"{channel.name} gave no id of the message")
         return identity
 
-    def _is_back(self, channel: Channel, line: _Line) -> None:
+    async def _is_back(self, channel: Channel, line: _Line) -> None:
         """Note that a platform answers."""
         line.answered, line.silent = self._clock(), 0
         if line.is_down:
             line.is_down = False
-            self._outbox.hasten(channel.name)
+            await self._outbox.hasten(channel.name)
 
     def _is_away(self, line: _Line, is_certain: bool) -> None:
         """Note that a platform gives no answer; after a few such messages one at a time is tried."""
@@ -258,7 +258,7 @@ class Delivery:
         if is_certain or line.is_down or line.silent >= IN_A_ROW:
             line.is_down, line.paused = True, self._clock() + timedelta(seconds=OFFLINE_SECONDS)
 
-    def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
+    async def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
         if not self._channels.reaches(row.outbound):  # who was there has left: it waits for them
             return
         from nanoclaw.core.log import logger
@@ -273,28 +273,28 @@ class Delivery:
             if not self._lives(channel, line, since):  # then so it would be with any message
                 self._is_away(line, is_certain)
                 if not line.is_down:
-                    self._outbox.postpone(row, said, now + timedelta(seconds=TROUBLE_SECONDS))
+                    await self._outbox.postpone(row, said, now + timedelta(seconds=TROUBLE_SECONDS))
                 return
         else:
-            self._is_back(channel, line)
+            await self._is_back(channel, line)
         if isinstance(error, Undeliverable):
             line.tried.pop(row.id, None)
-            self._outbox.give_up(row, said)
-            self._tell_owner(row.outbound, said)
+            await self._outbox.give_up(row, said)
+            await self._tell_owner(row.outbound, said)
         elif isinstance(error, ChannelError) and error.retry_after:
             until = now + timedelta(seconds=min(error.retry_after, MOST_PAUSE_SECONDS))
-            self._outbox.postpone(row, said, until)
+            await self._outbox.postpone(row, said, until)
             line.limited.add(Place.of(row.outbound.address.chat).chat)
             if len(line.limited) >= IN_A_ROW:
                 line.paused = until
-        elif not self._outbox.try_again(row, said):
-            self._tell_owner(row.outbound, said)
+        elif not await self._outbox.try_again(row, said):
+            await self._tell_owner(row.outbound, said)
 
     def _lives(self, channel: Channel, line: _Line, since: datetime) -> bool:
         """True where a platform has worked since then, for other messages or for those that come."""
         return any(at and at > since for at in (channel.alive, line.answered))
 
-    def _tell_owner(self, outbound: Outbound, reason: str) -> None:
+    async def _tell_owner(self, outbound: Outbound, reason: str) -> None:
         """Tell the owner elsewhere of a message that was given up, of each chat once in a while."""
         address, now, is_told = outbound.address, self._clock(), outbound.text.startswith(NOT_DELIVERED)
         has_refused = self._has_refused(address)
@@ -304,7 +304,7 @@ class Delivery:
         text = f"{NOT_DELIVERED}{address}: “{short(outbound.text)}” ({reason.rstrip('.')})."
         elsewhere = Outbound(self._elsewhere(address), outbound.text if is_told else text)
         if elsewhere.address != address:
-            self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
+            await self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
 
     def _elsewhere(self, address: Address) -> Address:
         """Another place where the owner hears of something: now if possible, else when its channel is back."""

@@ -46,7 +46,7 @@ class ConversationStore:
         return tuple(self._sessions.of(conversation).whole())
 
     async def reset(self, conversation: Address) -> None:
-        self._sessions.of(conversation).reset()
+        await self._app.transactions.write(self._sessions.of(conversation).reset)
 
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
@@ -122,7 +122,7 @@ class PluginHost:
         return self._app.store.rows(sql, *values)
 
     async def write(self, change: Callable[[Transaction], T]) -> T:
-        return self._app.transactions.write(change)
+        return await self._app.transactions.write(change)
 
     def get(self, name: str) -> Any:
         return self._app.public(name)

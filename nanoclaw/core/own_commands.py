@@ -91,7 +91,7 @@ class OwnCommands:
         if paused := self.conversations.of(said.conversation).take_paused():
             self.runner.inbox.done((paused.turn.inbox,))
             dropped = f" Not answered: {'; '.join(map(short, paused.turn.texts))}."
-        self._session(said).reset()
+        self._session(said).reset(tx)
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 
     async def _compact(self, said: Said) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.core.actors import Actors
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
-from nanoclaw.core.commands import Commands, parse, short
+from nanoclaw.core.commands import Commands, is_talk, parse, short
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
@@ -78,7 +78,7 @@ class Router:
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
-            taken = self._transactions.write(lambda tx: self._accept(inbound, tx))
+            taken = await self._transactions.write(lambda tx: self._accept(inbound, tx))
         except StoreError:
             self._stop_unkept(inbound)
             raise
@@ -89,9 +89,10 @@ class Router:
             if not self._conversations.for_message(inbound).is_working:
                 self._channels.show(inbound.address, TurnEnded(taken.said, "answered"))
         elif is_stop(inbound.message.text) and inbound.message.origin == "person":
-            self._stop(Accepted(taken.row, inbound))
+            if reply := self._stop(Accepted(taken.row, inbound)):
+                await reply
         elif not (inbound.is_edit and not is_stop(inbound.message.text)):
-            self._hand_over(taken.row, inbound)
+            await self._hand_over(taken.row, inbound)
 
     def is_for_code(self, inbound: Inbound) -> bool:
         """True for a message that a plugin answers by itself. Nothing is kept of this try."""
@@ -104,7 +105,7 @@ class Router:
 
     async def keep(self, inbound: Inbound) -> None:
         """Take a message in and leave it to the next start: it goes no further than the plugins."""
-        self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
+        await self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
 
     def _accept(self, inbound: Inbound, tx: Transaction, *, answers: bool = True) -> _Taken | None:
         """Everything about a new message that is decided at once, in one transaction."""
@@ -128,6 +129,8 @@ class Router:
                 return self._answered(inbound, tx, done)
             inbound = inbound._replace(message=done)
         row = inbox.put(tx.db, inbound, tx.now)
+        if row is not None and is_talk(inbound):
+            self._runner.sessions.of(inbound.conversation or inbound.address)  # its own row, the first time
         return None if row is None else _Taken(row, inbound)
 
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
@@ -142,18 +145,16 @@ class Router:
             reply.change(tx)
         return _Taken(row, inbound, reply.text)
 
-    def _hand_over(self, row: int, inbound: Inbound) -> None:
+    async def _hand_over(self, row: int, inbound: Inbound) -> None:
         """Give an accepted message to its conversation, or keep it while everything is frozen."""
         conversation = self._conversations.for_message(inbound)
         if self._commands.is_command(inbound) and not self._commands.waits(inbound):
-            task = asyncio.create_task(self._carry_out(Accepted(row, inbound)))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
+            self._do_beside(self._carry_out(Accepted(row, inbound)))
             return
         if self.is_frozen:
             from_guest = profile_of(inbound).name == "guest"
             kept = FROZEN_FOR_GUESTS if from_guest else FROZEN
-            self._inbox.tell(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
+            await self._inbox.tell(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
             return
         if conversation.is_working:
             self._channels.show(inbound.address, Queued(inbound.external_id))
@@ -164,6 +165,11 @@ class Router:
         conversation = self._conversations.for_message(item.inbound)
         if asked := await conversation.carry_out(item):
             conversation.put(asked)
+
+    def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def committed(self, tx: Transaction) -> None:
         """Take up what a transaction has put into the inbox and the outbox."""
@@ -193,7 +199,8 @@ class Router:
             if not is_served(inbound.address):
                 continue
             if inbound.message.origin == "person" and is_stop(inbound.message.text):
-                self._stop(Accepted(row, inbound))
+                if reply := self._stop(Accepted(row, inbound)):
+                    self._do_beside(reply)
             else:
                 self._conversations.for_message(inbound).put(Accepted(row, inbound, is_left_over=True))
 
@@ -207,7 +214,7 @@ class Router:
             return inbound._replace(role="guest")
         if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
             return inbound._replace(role="owner")
-        judged, said = self._transactions.write(lambda tx: self._chain.on_message(inbound, tx))
+        judged, said = self._transactions.write_now(lambda tx: self._chain.on_message(inbound, tx))
         if said is None and judged.role:
             return judged
         self._inbox.done((row,))
@@ -244,18 +251,19 @@ class Router:
 
     # --- stops -------------------------------------------------------------------------------------------------------
 
-    def _stop(self, item: Accepted) -> None:
-        """End what runs in a conversation, and what waits there; else what runs that nobody asked for."""
+    def _stop(self, item: Accepted) -> Coroutine[Any, Any, None] | None:
+        """End what runs in a conversation, and what waits there; else what runs that nobody asked for. Returns what is
+        left to do: the reply, unless a turn that ran gives it."""
         conversation = self._conversations.for_message(item.inbound)
         asked = conversation.paused is not None and conversation.paused.turn.waits_for_owner
         if conversation.halt(item.row):
-            return
+            return None
         dropped, unasked = conversation.dropped(), self._unasked(item.inbound)
         for address in unasked:
             self._conversations.of(address).halt()
         nothing = "Stopped." if asked else "Nothing is running."
         said = f"Stopped: {in_words(unasked)}." if unasked else nothing
-        conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
+        return conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _unasked(self, inbound: Inbound) -> list[Address]:
         from_owner = inbound.role == "owner" and not inbound.is_group

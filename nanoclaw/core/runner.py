@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
-from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
@@ -20,6 +19,7 @@ from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
+from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn, Steering, TurnParts
 
 NOT_NOW = "I can't do that just now."
@@ -81,7 +81,7 @@ class Runner:
         profile = turn.profile
         from_plugin = turn.origin != "person" and self._channels.get(inbound.address.channel) is None
         if (profile.mode in ("minimal", "none") or from_plugin) and session.history:  # it knows nothing of times before
-            session.reset()
+            await self.sessions.transactions.write(session.reset)
         before = prompt_snapshot.load(session.snapshot_text)
         snapshot = self.builder.resume(session.snapshot_text, inbound.message.text, profile, inbound.address.channel)
         self._tell_of_cuts(turn, before, snapshot)
@@ -95,7 +95,8 @@ class Runner:
         made_of = manifest(profile.mode, snapshot, notes, is_new=before is None)
         rows = [one.row for one in batch]
         kept = "" if snapshot is before else snapshot.dump()
-        turn.journal = session.begin_turn(turn.id, rows, messages, made_of.dump(), kept, turn.begun_changes)
+        begun = session.begin_turn(turn.id, rows, messages, made_of.dump(), kept, turn.begun_changes)
+        turn.journal = await begun
         turn.model_call = self._model(turn)
         return turn
 
@@ -120,7 +121,7 @@ class Runner:
             turn.snapshot = snapshot
             session, text = turn.session, snapshot.dump()
             turn.later(lambda tx: session.keep_snapshot(text))
-        turn.journal.join([one.row for one in batch], messages)
+        await turn.journal.join([one.row for one in batch], messages)
 
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
         """Take a turn up again that did not end. Raises ConfigError when its model cannot be asked."""
@@ -187,56 +188,87 @@ class Runner:
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
-    def end(
-        self, turn: RunningTurn, ended: TurnEnded, dropped: Iterable[int] = (), *, was_cut: bool = False
-    ) -> TurnEnded:
-        """End a turn: the plugins' last word, the answer and the end of its messages are one transaction. Returns what
-        is to be shown of it."""
+    async def end(
+        self,
+        turn: RunningTurn,
+        ended: TurnEnded,
+        dropped: Iterable[int],
+        then: Callable[[TurnEnded], object],
+        *,
+        was_cut: bool = False,
+    ) -> None:
+        """End a turn: the plugins' last word, the answer, the end of its messages and what does not stay of it are one
+        transaction. Once that is on disk `then` hears what is to be shown of it."""
         assert turn.journal
         ended = self.for_them(turn.inbound, ended)
-        answer = ended.answer
-        if was_cut and turn.origin == "person" and (answer or ended.files):
-            answer = f"{INTERRUPTED}\n\n{answer}".rstrip()
-        outbound = Outbound(turn.address, answer, ended.files, turn.external_id)
-        has_words = bool(answer.strip() or ended.files)
-        last = turn.journal.end(
-            Ended(ended.reason, outbound if has_words else None, answer),
+
+        def clear_and_tell(last: Ended, tx: Transaction) -> None:
+            shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
+            files = last.outbound.files if last.outbound else ()
+            named = ", ".join(file.rpartition("/")[2] for file in files)
+            self._clear_away(turn, tx, ended.reason)
+            told = ended._replace(answer=shown if shown.strip() else named, reason=last.reason, files=())
+            tx.after(lambda: then(told))
+
+        await turn.journal.end(
+            self._last_of(turn, ended, was_cut),
             turn.final,
             turn.model_call.model if turn.model_call else "",
             dropped,
             _Hooks(self.chain, turn),
+            clear_and_tell,
         )
+
+    def _clear_away(self, turn: RunningTurn, tx: Transaction, reason: Reason) -> None:
+        assert turn.session and turn.snapshot
         if not _is_owners(turn):
             self._for_owner |= dict.fromkeys(turn.remarks)
         if not turn.profile.keeps:
-            assert turn.session
-            self.sessions.drop(turn.session, turn.id)
+            self.sessions.drop(tx, turn.session, turn.id)
         elif turn.calls:
-            self._settle(turn)
-        elif turn.inbound.patience and ended.reason == "failed" and turn.session:
-            self.sessions.take_back(turn.session, turn.id)
-        shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
-        files = last.outbound.files if last.outbound else ()
-        named = ", ".join(file.rpartition("/")[2] for file in files)
-        return ended._replace(answer=shown if shown.strip() else named, reason=last.reason, files=())
+            snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
+            turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
+        elif turn.inbound.patience and reason == "failed":
+            self.sessions.take_back(tx, turn.session, turn.id)
+
+    def _last_of(self, turn: RunningTurn, ended: TurnEnded, was_cut: bool = False) -> Ended:
+        answer = ended.answer
+        if was_cut and turn.origin == "person" and (answer or ended.files):
+            answer = f"{INTERRUPTED}\n\n{answer}".rstrip()
+        outbound = Outbound(turn.address, answer, ended.files, turn.external_id)
+        return Ended(ended.reason, outbound if answer.strip() or ended.files else None, answer)
 
     def end_without_turn(
-        self, conversation: Address, item: Accepted, text: str, reason: Reason, also: Iterable[int] = ()
+        self,
+        tx: Transaction,
+        conversation: Address,
+        item: Accepted,
+        ended: TurnEnded,
+        also: Iterable[int] = (),
+        *,
+        is_seen: bool = True,
     ) -> None:
         """End a message that had no turn, or whose turn came to nothing, with a text by the program. Plugins hear of
         one that they wrote."""
+        ended = self.for_them(item.inbound, ended)
+        text = ended.answer
         outbound = Outbound(item.address, text, (), item.inbound.external_id) if text else None
-        with self.sessions.transactions.open() as tx:
-            if item.inbound.message.origin != "person":
-                turn = self._turn(0, item.inbound, conversation, self.sessions.of(conversation))
-                outbound = self.chain.on_end(Ended(reason, outbound, text), turn, tx).outbound
-            self.inbox.done((item.row, *also), outbound)
+        if item.inbound.message.origin != "person":
+            turn = self._turn(0, item.inbound, conversation, self.sessions.of(conversation))
+            outbound = self.chain.on_end(Ended(ended.reason, outbound, text), turn, tx).outbound
+        self.inbox.done((item.row, *also), outbound)
+        if is_seen:
+            tx.after(lambda: self._channels.show(item.address, ended))
 
     def say_instead(self, conversation: Address, cut: OpenTurn, text: str, ended: TurnEnded) -> None:
         """End a turn that is not taken up again with a text by the program."""
         turn = self.reopen(conversation, cut, after_crash=False)
-        turn.final = (AssistantMessage(text, turn.now()),) if text else ()
-        self.end(turn, ended)
+        assert turn.journal and turn.session
+        final = (AssistantMessage(text, turn.now()),) if text else ()
+        last = self._last_of(turn, self.for_them(turn.inbound, ended))
+        turn.journal.end_now(
+            last, final, _Hooks(self.chain, turn), lambda last, tx: self._clear_away(turn, tx, last.reason)
+        )
 
     def for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
         """The end of a turn as its sender may read it: a guest hears that something went wrong, the owner what."""
@@ -246,16 +278,6 @@ class Runner:
 
         logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
         return ended._replace(answer=NOT_NOW)
-
-    def _settle(self, turn: RunningTurn) -> None:
-        assert turn.session and turn.snapshot
-        snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
-        try:
-            turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
-        except StoreError as error:  # it costs a miss of the provider's cache, and the answer is on its way
-            from nanoclaw.core.log import logger
-
-            logger.warning("{}", error)
 
 
 class _Shown:

@@ -46,7 +46,7 @@ def nobody(effect: Effect) -> None:
 class Writes(Protocol):
     """Makes a change in one transaction with the mark that a call took effect."""
 
-    def write(self, change: Callable[[Tx], T], call: str) -> T: ...
+    async def write(self, change: Callable[[Tx], T], call: str) -> T: ...
 
 
 class ToolContext(NamedTuple):
@@ -73,7 +73,7 @@ class ToolContext(NamedTuple):
         nor repeats it."""
         if self.writer is None:
             raise ToolError("nothing can be written here: this call belongs to no turn.")
-        return self.writer.write(change, self.call)
+        return await self.writer.write(change, self.call)
 
 
 class ToolOutput(NamedTuple):

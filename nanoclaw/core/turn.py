@@ -276,11 +276,11 @@ class RunningTurn:
             self.has_begun = True
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._parts.toolbox, runnable)
-            self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
+            await self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
             results = await self._results(answer, judged, effects, stream)
         repeats = self._repeats(allowed, results[:left])
         warned = (*map(_warned, results, repeats), *results[left:])
-        self.journal.step((answer, *warned), effects.ended)
+        await self.journal.step((answer, *warned), effects.ended)
         ends = (self._parts.toolbox.find(result.name) for result in results if not result.is_error)
         self._is_over = any(tool is not None and tool.ends for tool in ends)
         return max(repeats, default=0)
@@ -297,7 +297,9 @@ class RunningTurn:
                 if tasks and not all(toolbox.reach(one.name) == "none" for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
                     if effects.begun:  # a kill from now on leaves no doubt about these
-                        self.journal.acted(answer, self._outcomes(calls[:number], tasks, BROKE_OFF), effects.ended)
+                        await self.journal.acted(
+                            answer, self._outcomes(calls[:number], tasks, BROKE_OFF), effects.ended
+                        )
                 tasks.append(asyncio.create_task(self._run(call, judged[number], number, effects, stream)))
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -306,7 +308,7 @@ class RunningTurn:
             try:
                 await asyncio.gather(*tasks, return_exceptions=True)
             finally:  # also when a second stop comes meanwhile
-                self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), effects.ended)
+                await self.journal.step((answer, *self._outcomes(calls, tasks, STOPPED)), effects.ended)
             raise
         return self._outcomes(calls, tasks, BROKE_OFF)
 
@@ -373,7 +375,7 @@ class RunningTurn:
         plugin, again = said
         self.tried.append(plugin)
         self.journal.retried(self.tried)
-        self.journal.step((answer, UserMessage(program_remark(self.now(), again.remark), self.now(), "runtime")))
+        await self.journal.step((answer, UserMessage(program_remark(self.now(), again.remark), self.now(), "runtime")))
         stream(Notice("that was not done: the model is asked to do it, or to correct itself"))
         return None
 

@@ -31,3 +31,11 @@ def sorry(error: BaseException) -> str:
     if isinstance(error, NanoclawError):
         return str(error)
     return f"Something went wrong in the program ({type(error).__name__}); the log has more."
+
+
+def logged(error: Exception, conversation: Address) -> str:
+    """Log why a message had no answer. Returns the sentence for who wrote it."""
+    from nanoclaw.core.log import logger
+
+    logger.opt(exception=error).error("answering a message in {} failed", conversation)
+    return sorry(error)

@@ -277,7 +277,7 @@ def test_a_profile_says_whether_it_may_ask(tmp_path: Path, origin: Any) -> None:
         with ScriptedProvider(send(), "Well.") as model:
             async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
                 inbound = Inbound(MAIN, "", "1", UserMessage("send it", program.clock(), origin), role="owner")
-                program.app.transactions.write(lambda tx: tx.deliver(inbound))
+                program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
                 if origin == "job":
                     assert (await program.answer()).startswith("May I send a letter?")
                     await program.say("/yes 1")

@@ -109,7 +109,7 @@ async def test_a_command_waits_for_no_burst_and_is_part_of_none(tmp_path: Path) 
 async def test_what_no_person_wrote_waits_for_no_burst(tmp_path: Path) -> None:
     async with bare(tmp_path, ScriptedProvider("Done."), channel=chat_app()) as program:
         task = Inbound(MAIN, "", "job-1", UserMessage("water the plants", program.clock(), "job"), role="owner")
-        program.app.transactions.write(lambda tx: tx.deliver(task))
+        program.app.transactions.write_now(lambda tx: tx.deliver(task))
         assert await program.answer() == "Done."
         assert passed() == 0
 

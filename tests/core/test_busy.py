@@ -42,7 +42,7 @@ class Gate:
 def leave(program: Program, *texts: str) -> None:
     """Accept messages and begin nothing, as a process does that ends at once."""
     said = [Inbound(MAIN, "me", f"m{number}", UserMessage(text, program.clock())) for number, text in enumerate(texts)]
-    program.app.transactions.write(lambda tx: [inbox.put(tx.db, one, tx.now) for one in said])
+    program.app.transactions.write_now(lambda tx: [inbox.put(tx.db, one, tx.now) for one in said])
 
 
 def said(program: Program) -> list[str]:

@@ -494,7 +494,7 @@ async def test_a_task_that_outgrows_the_window_goes_on_with_its_own_short_prompt
         model.script += [*(call("look", {"name": name}) for name in names), "I saw them all."]
         task = UserMessage("Look at all of them.", NOON, "job")
         inbound = Inbound(Address("job", "1"), "", "1", task, role="owner")
-        program.app.transactions.write(lambda tx: tx.deliver(inbound))
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
         assert await program.answer() == "I saw them all."
     assert model.asked("summary")
     assert not any("Dry and exact." in request.system.text for request in model.requests)

@@ -66,10 +66,10 @@ class Office:
         self.clock = HandClock(NOON)
         self.loop = asyncio.Runner()
         self.store = Store(root / "state.db")
-        self.outbox = Outbox(self.store, self.clock, lambda: 1.0)
+        transactions = Transactions(self.store, self.clock)
+        self.outbox = Outbox(transactions, lambda: 1.0)
         self.channel = Platform(hints)
         self.flags = LookedAt(self.store, self.clock)
-        transactions = Transactions(self.store, self.clock)
         channels = Channels([self.channel], self.clock)
         self.delivery = Delivery(self.outbox, channels, self.flags, transactions, self.root, self)
 

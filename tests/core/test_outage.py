@@ -19,7 +19,7 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.store.outbox import Outbox, counts
 from nanoclaw.core.store.tx import Transactions
-from tests.program import NOON, FakeChannel
+from tests.program import NOON, AtOnce, FakeChannel
 from tests.virtual_time import passed, virtual_time
 
 DAY = 86_400.0
@@ -61,8 +61,9 @@ class Post:
 
     def __init__(self, root: Path) -> None:
         self.store = Store(root / "state.db")
+        self.store.committer = AtOnce()
         self.transactions = Transactions(self.store, clock)
-        self.outbox = Outbox(self.store, clock, lambda: 1.0)
+        self.outbox = Outbox(self.transactions, lambda: 1.0)
         self.chat, self.mail = Platform(), Platform("mail")
         self.mine = [Address("mail", "me"), chat(1)]
         self.channels = Channels([self.chat, self.mail], clock)
@@ -77,7 +78,7 @@ class Post:
             self.delivery.wake(channel)
 
     def send(self, address: Address, text: str, at: datetime | None = None) -> None:
-        self.transactions.write(lambda tx: tx.send(Outbound(address, text, at=at)))
+        self.transactions.write_now(lambda tx: tx.send(Outbound(address, text, at=at)))
 
     def states(self) -> dict[str, int]:
         return counts(self.store)

@@ -93,6 +93,6 @@ async def test_no_job_tells_it_but_the_owners_next_answer_does(tmp_path: Path) -
     model = Noticing([Notice(spare, stays="owner")], "Watered.", "Hi.")
     async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms], seconds=20) as program:
         task = Inbound(ME, "", "job-1", UserMessage("water the plants", program.clock(), "job"), role="owner")
-        program.app.transactions.write(lambda tx: tx.deliver(task))
+        program.app.transactions.write_now(lambda tx: tx.deliver(task))
         assert (await room.sent.get()).text == "Watered."
         assert await asked(program, room, ME, "me") == f"Hi.\n\n({spare})"

@@ -16,7 +16,7 @@ WHY = "A reminder came due."
 
 
 def send(program: Program, outbound: Outbound = NEWS, remark: str = WHY) -> None:
-    program.app.transactions.write(lambda tx: tx.send(outbound, remark))
+    program.app.transactions.write_now(lambda tx: tx.send(outbound, remark))
 
 
 def told(history: tuple[Message, ...]) -> list[str]:

@@ -101,7 +101,7 @@ def deliver(origin: Any, profile: Profile | None = None) -> Callable[[Program], 
     async def way(program: Program) -> None:
         message = UserMessage("go", program.clock(), origin)
         inbound = Inbound(Address(origin, "1"), "", f"{origin}-1", message, role="owner")
-        program.app.transactions.write(lambda tx: tx.deliver(inbound, profile))
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, profile))
 
     return way
 
@@ -311,7 +311,7 @@ async def test_a_call_is_refused_that_its_profile_is_not_open_to(
     with ScriptedProvider(call("look"), call("mine"), "Done.") as model:
         async with bare(tmp_path, model, plugins=[Recorder], tools=tools) as program:
             inbound = Inbound(MAIN, "", "1", UserMessage("go", NOON, "person"), role="owner")
-            program.app.transactions.write(lambda tx: tx.deliver(inbound, profile))
+            program.app.transactions.write_now(lambda tx: tx.deliver(inbound, profile))
             await program.answer()
             shown = [message for message in program.history if isinstance(message, ToolResult)]
             assert {result.name for result in shown if not result.is_error} == allowed
@@ -330,7 +330,7 @@ async def test_a_rehearsal_tells_what_it_would_do_and_does_nothing(tmp_path: Pat
     with ScriptedProvider(call("send", {"text": "x"}), "I would.") as model:
         async with bare(tmp_path, model, tools=tools) as program:
             inbound = Inbound(MAIN, "", "1", UserMessage("go", NOON, "job"), role="owner")
-            program.app.transactions.write(lambda tx: tx.deliver(inbound, PROFILES["rehearsal"]))
+            program.app.transactions.write_now(lambda tx: tx.deliver(inbound, PROFILES["rehearsal"]))
             assert await program.answer() == "I would."
             (result,) = [message for message in model.requests[1].history if isinstance(message, ToolResult)]
             assert not result.is_error and "rehearsal" in result.text

@@ -17,6 +17,7 @@ from nanoclaw.core.build import build
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.tx import Transactions
 from tests.journeys.command import SECONDS, Home, Running, remind
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 from tests.program import config_of
@@ -45,7 +46,7 @@ def start(home: Home) -> Iterator[Start]:
 def pending(home: Home) -> list[str]:
     store = Store(home.root / "state.db", read_only=True)
     try:
-        return [row.outbound.text for row in Outbox(store, lambda: datetime.now(UTC)).pending("terminal")]
+        return [row.outbound.text for row in Outbox(Transactions(store, lambda: datetime.now(UTC))).pending("terminal")]
     finally:
         store.close()
 
@@ -160,7 +161,7 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
 
     async def send() -> None:
         app = build(config_of(home.root))
-        app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "Water the plants.")))
+        app.transactions.write_now(lambda tx: tx.send(Outbound(MAIN, "Water the plants.")))
         await app.aclose()
 
     asyncio.run(send())

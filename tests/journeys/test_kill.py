@@ -153,7 +153,7 @@ async def test_a_step_that_could_not_be_saved_stays_in_the_history_as_broken_off
         """Rings."""
         return "rang"
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         monkeypatch.undo()
         raise StoreError("the disk is full")
 
@@ -178,7 +178,7 @@ async def test_the_reply_to_a_command_that_cannot_be_saved_is_shown_all_the_same
         async def _slow(self, said: Said) -> str:
             return "It took time."
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StoreError("the disk is full")
 
     async with running(tmp_path, extra=[Slow]) as program:

@@ -284,7 +284,7 @@ def test_linking_by_a_mail_with_the_code(one: Journey) -> None:
 def new_link(home: Home) -> str:
     async def make() -> str:
         app = build(config_of(home.root, **home.environment))
-        code = app.transactions.write(lambda tx: app.public("access").accounts.new_link(tx, "email"))
+        code = app.transactions.write_now(lambda tx: app.public("access").accounts.new_link(tx, "email"))
         await app.aclose()
         return str(code)
 

@@ -29,7 +29,7 @@ def remind(home: Home, text: str, due: datetime) -> None:
     home.root.mkdir(exist_ok=True)
     store = Store(home.root / "state.db", beside=True)
     job = Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "me", due)
-    Transactions(store, now).write(lambda tx: insert(tx, job))
+    Transactions(store, now).write_now(lambda tx: insert(tx, job))
     store.close()
 
 

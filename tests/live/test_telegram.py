@@ -402,7 +402,7 @@ async def test_a_reminder_that_was_due_while_nothing_ran_comes_late_and_once(one
             "owner",
             due,
         )
-        Transactions(store, now).write(lambda tx: insert(tx, job))
+        Transactions(store, now).write_now(lambda tx: insert(tx, job))
     await one.start()
     assert "call Ben" in (await one.server.next(one.anna, SECONDS)).text
     await one.end()

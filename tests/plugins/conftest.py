@@ -53,7 +53,7 @@ class Hands:
         turn = app.runner._turn(0, inbound, MAIN, app.sessions.of(MAIN))
         result = await app.call_runner.call(ToolCall("1", name, arguments), turn)
         for change in turn.begun_changes:
-            app.transactions.write(change)
+            app.transactions.write_now(change)
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
             name,

@@ -58,11 +58,11 @@ async def _account(program: Program) -> None:
         sql = "INSERT INTO people (channel, sender, role, name, at) VALUES ('letters', 'bob', 'guest', 'Bob', '')"
         tx.execute(sql)
 
-    program.app.transactions.write(change)
+    program.app.transactions.write_now(change)
 
 
 async def _code(program: Program) -> None:
-    code = program.app.transactions.write(lambda tx: program.public("access").accounts.new_link(tx, "letters"))
+    code = program.app.transactions.write_now(lambda tx: program.public("access").accounts.new_link(tx, "letters"))
     (program.root / "code").write_text(code)
 
 

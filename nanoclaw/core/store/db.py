@@ -1,12 +1,23 @@
-"""state.db: one SQLite file with one owner, opened through its migrations."""
+"""state.db: one SQLite file with one owner, opened through its migrations.
+
+COMMIT leaves the event loop. It waits for the disk (synchronous = FULL), a hundred milliseconds on a slow one, and on
+the loop every other chat would wait with it. So what a message's way writes is collected: all changes that come while a
+COMMIT runs in its thread are the next transaction (`Transactions.write`), which waits for the disk once, however many
+chats they are of. There is one connection that writes, so that changes follow each other and each sees all before it.
+While its COMMIT runs, queries see through a second connection what is on disk: the state that everybody was told of.
+What is rare, or happens while the program starts or ends, is written on the loop (`Transactions.open`), and waits for a
+COMMIT under way.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.atomic_write import drafted
@@ -47,6 +58,10 @@ class Store:
         a damaged one.
         """
         self.path = path
+        self._committing: Commit | None = None
+        self.committer: Executor = ThreadPoolExecutor(1, "commit")
+        """Calls every `commit`."""
+        self._beside: sqlite3.Connection | None = None
         self._lock = None if read_only else own_if_free(path) if beside else own(path)
         try:
             if self._lock:
@@ -63,44 +78,103 @@ class Store:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it or nothing, on disk when the block ends; inside another one it is a part of that. Raises
         StoreError, for example when the disk is full."""
+        self.wait()
         if self.db.in_transaction:
             yield self.db
             return
         try:
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.db
-            except BaseException:
-                if self.db.in_transaction:  # a full disk has rolled it back already
-                    self.db.execute("ROLLBACK")
-                raise
+            self.begin()
+            yield self.db
             self.db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-            raise StoreError(
-                f"this step could not be saved in {self.path}: {_reason(self.path, error)}. "
-                "What was saved before is whole, and what commands did stays done."
-            ) from error
+        except BaseException as error:
+            self.roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise self.unsaved(error) from error
+            raise
+
+    def begin(self, *, is_synced: bool = True) -> None:
+        """Begin a transaction. One that is not synced is safe from a kill at once, and from a power cut with the next
+        one that is."""
+        self.db.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+        self.db.execute("BEGIN IMMEDIATE")
+
+    def roll_back(self) -> None:
+        if self.db.in_transaction:  # a full disk has rolled it back already
+            self.db.execute("ROLLBACK")
+
+    def unsaved(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"this step could not be saved in {self.path}: {_reason(self.path, error)}. "
+            "What was saved before is whole, and what commands did stays done."
+        )
+
+    def commit(self) -> Commit:
+        """The COMMIT of the open transaction, for the `committer` to call. Until it has ended, queries see the state
+        before it."""
+        self._committing = Commit(self.db)
+        return self._committing
+
+    def wait(self) -> None:
+        """Wait for a COMMIT under way, however it ends."""
+        if self._committing:
+            self._committing.wait()
 
     def rows(self, sql: str, *values: object) -> list[Any]:
         """The rows of a query. Raises StoreError when the file is damaged."""
         try:
-            return self.db.execute(sql, values).fetchall()
+            return self._readable.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read {self.path}: {_reason(self.path, error)}. {_advice(error)}") from error
         except UnicodeDecodeError as error:  # in what SQLite says of a damaged list of tables
             damage = sqlite3.DatabaseError("its list of tables is damaged")
             raise StoreError(f"cannot read {self.path}: {damage}. {_advice(damage)}") from error
 
+    @property
+    def _readable(self) -> sqlite3.Connection:
+        if self._committing is None or self._committing.is_over:
+            return self.db
+        if self._beside is None:
+            self._beside = sqlite3.connect(_READ_ONLY.format(self.path.absolute().as_uri()), uri=True)
+        return self._beside
+
     def copies(self) -> list[Path]:
         """Its whole copies: the daily ones, and those kept before migrations."""
         return all_copies(self.path)
 
     def close(self) -> None:
+        self.committer.shutdown()
+        if self._beside:
+            self._beside.close()
         self.db.close()
         if self._lock:
             self._lock.close()
+
+
+class Commit:
+    """A COMMIT that a thread carries out."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._over = db, Event()
+        self._error: Exception | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except Exception as error:
+            self._error = error
+            if self._db.in_transaction:  # a full disk has rolled it back already
+                self._db.execute("ROLLBACK")
+        finally:
+            self._over.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def wait(self) -> Exception | None:
+        """The reason why it failed, if it did."""
+        self._over.wait()
+        return self._error
 
 
 def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connection:
@@ -111,9 +185,8 @@ def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connecti
             return _connect_to_read(path)
         if not is_owner:
             _check_format(path, format_in_header(path))
-        db = sqlite3.connect(path, isolation_level=None)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # a thread commits
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA user_version")  # the first look opens the journal, for which there may be no room
     except (sqlite3.Error, OSError) as error:
@@ -147,7 +220,7 @@ def _make(path: Path) -> None:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _reason(path: Path, error: sqlite3.Error | OSError) -> str:
+def _reason(path: Path, error: Exception) -> str:
     """The trouble in words; SQLite calls a full disk an input or output error."""
     try:
         room = os.statvfs(path.parent)

@@ -23,7 +23,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.store import codec
 
 if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transactions
+    from nanoclaw.core.store.tx import Transaction, Transactions
 
 BROKEN_OFF = (
     "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
@@ -88,11 +88,14 @@ class Inbox:
             if outbound:
                 tx.send(outbound, inbox=rows[0])
 
-    def tell(self, row: int, outbound: Outbound) -> None:
+    async def tell(self, row: int, outbound: Outbound) -> None:
         """Say something once about a message that waits; it goes on waiting."""
-        with self._transactions.open() as tx:
+
+        def said(tx: Transaction) -> None:
             if not tx.execute("SELECT 1 FROM outbox WHERE inbox = ? AND text = ?", row, outbound.text):
                 tx.send(outbound, inbox=row)
+
+        await self._transactions.write(said)
 
     def waiting(self) -> list[tuple[int, Inbound]]:
         """Accepted but not begun, in order: what an earlier process left."""

@@ -21,7 +21,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store import audit, codec, history, usage
-from nanoclaw.core.store.inbox import end
+from nanoclaw.core.store.inbox import end as close_rows
 from nanoclaw.core.store.tx import Transaction
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class TurnJournal:
-    """Writes down one turn. What a method was given is on disk when it returns."""
+    """Writes down one turn. What a method was given is on disk when it returns, but for `later` and `called`."""
 
     def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
         self.session, self.id, self.inbox, self._origin = session, id_, inbox, origin
@@ -51,23 +51,28 @@ class TurnJournal:
         """Make a change part of the next transaction."""
         self._later.append(change)
 
-    def write(self, change: Callable[[Transaction], T], call: str) -> T:
+    async def write(self, change: Callable[[Transaction], T], call: str) -> T:
         """Make a change in one transaction with the mark that a call took effect."""
-        with self._transaction() as tx:
+
+        def marked(tx: Transaction) -> T:
             result = change(tx)
             sql = (
                 "UPDATE turns SET took_effect = json_insert(CASE WHEN json_type(took_effect, '$.done') = 'array'"
                 " THEN took_effect ELSE '{\"atomic\": [], \"done\": []}' END, '$.done[#]', ?) WHERE id = ?"
             )
             tx.db.execute(sql, (call, self.id))
-        return result
+            return result
 
-    def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
+        return await self._write(marked)
+
+    async def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
         """Take messages into the turn that came while it ran."""
-        with self._transaction() as tx:
+
+        def taken(tx: Transaction) -> None:
             take_up(tx.db, self.id, inbox)
-            self.session.insert(tx.db, self.id, messages)
-        self.session.add(messages)
+            self.session.insert(tx, self.id, messages)
+
+        await self._write(taken)
 
     def hold(self, told: Outbound | None) -> None:
         """Leave the turn open for another time, as its model cannot be reached; the person is told of it once."""
@@ -84,19 +89,27 @@ class TurnJournal:
             pass
         self.session.end_turn()
 
-    def acting(self, answer: AssistantMessage, effects: Sequence[Effect] = (), atomic: Sequence[str] = ()) -> None:
+    async def acting(
+        self, answer: AssistantMessage, effects: Sequence[Effect] = (), atomic: Sequence[str] = ()
+    ) -> None:
         """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
         in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write."""
-        with self._transaction() as tx:
+
+        def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer)
             self._note_marks(tx.db, atomic)
             self._begun = audit.insert(tx.db, *self._line(), self.session.clean_effects(effects))
 
-    def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
+        await self._write(noted)
+
+    async def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
         """Note which of these calls have ended while others of the answer still run or wait."""
-        with self._transaction() as tx:
+
+        def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in results if not result.images))
             audit.settle(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
+
+        await self._write(noted)
 
     def _note_running(self, db: sqlite3.Connection, *messages: Message) -> None:
         running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
@@ -106,19 +119,20 @@ class TurnJournal:
         marks = {"atomic": list(atomic), "done": [], **({"paused": True} if paused else {})} if atomic else []
         db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (json.dumps(marks), self.id))
 
-    def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
+    async def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
         """Add an assistant message together with all its results. `effects` are those that began, as they ended, and
         then what they brought about besides."""
-        messages, effects = self.session.clean(messages), self.session.clean_effects(effects)
-        count = len(self._begun)
-        with self._transaction() as tx:
-            self.session.insert(tx.db, self.id, messages)
-            if effects:
-                audit.settle(tx.db, self._begun, effects[:count])
-                audit.insert(tx.db, *self._line(), effects[count:])
+
+        def taken(tx: Transaction) -> None:
+            said, changed, count = self.session.clean(messages), self.session.clean_effects(effects), len(self._begun)
+            self.session.insert(tx, self.id, said)
+            if changed:
+                audit.settle(tx.db, self._begun, changed[:count])
+                audit.insert(tx.db, *self._line(), changed[count:])
             tx.db.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", (self.id,))
+
+        await self._write(taken)
         self._begun = []
-        self.session.add(messages)
 
     def retried(self, plugins: Sequence[str]) -> None:
         """Note with the next step which plugins had the model answer anew."""
@@ -147,33 +161,57 @@ class TurnJournal:
         answer = codec.first_of(rows[0][0])
         return answer if isinstance(answer, AssistantMessage) else None
 
-    def end(
+    async def end(
         self,
         ended: Ended,
         final: Sequence[Message],
         model: str,
         also: Iterable[int] = (),
         hooks: Callable[[Ended, Transaction], Ended] = lambda ended, tx: ended,
-    ) -> Ended:
+        then: Callable[[Ended, Transaction], object] = lambda ended, tx: None,
+    ) -> None:
         """End the turn: the final answer, its outbox row, the end of the inbox rows (`also` of others that it speaks
-        of) and what the plugins' `hooks` make of it are one transaction. Returns what went out."""
-        session, final = self.session, self.session.clean(final)
+        of) and what the plugins' `hooks` make of it are one transaction; `then` is its last part."""
+        end_in = self._ending(ended, final, model, also, hooks)
+        await self._write(lambda tx: then(end_in(tx), tx))
+
+    def end_now(
+        self,
+        ended: Ended,
+        final: Sequence[Message],
+        hooks: Callable[[Ended, Transaction], Ended],
+        then: Callable[[Ended, Transaction], object],
+    ) -> None:
+        """End a turn with a text by the program, before anything else runs."""
         with self._transaction() as tx:
-            ended = hooks(ended, tx)
-            if ended.outbound:
-                ended = ended._replace(outbound=_cleaned(session, ended.outbound))
-            session.insert(tx.db, self.id, final)
+            then(self._ending(ended, final, "", (), hooks)(tx), tx)
+
+    def _ending(
+        self,
+        ended: Ended,
+        final: Sequence[Message],
+        model: str,
+        also: Iterable[int],
+        hooks: Callable[[Ended, Transaction], Ended],
+    ) -> Callable[[Transaction], Ended]:
+        def end_in(tx: Transaction) -> Ended:
+            session, last = self.session, hooks(ended, tx)
+            said = session.clean(final)
+            if last.outbound:
+                last = last._replace(outbound=_cleaned(session, last.outbound))
+            session.insert(tx, self.id, said)
             tx.db.execute(
                 "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ? WHERE id = ?",
-                (tx.now.isoformat(), ended.reason, model, self.id),
+                (tx.now.isoformat(), last.reason, model, self.id),
             )
-            end(tx.db, (self.inbox, *also), tx.now)
-            if ended.outbound and (ended.outbound.text.strip() or ended.outbound.files):
-                tx.send(ended.outbound, inbox=self.inbox)
-            tx.after(lambda: session.add(final))
+            close_rows(tx.db, (self.inbox, *also), tx.now)
+            if last.outbound and (last.outbound.text.strip() or last.outbound.files):
+                tx.send(last.outbound, inbox=self.inbox)
             session.tell_untold(tx, f"told/{self.id}")
-        session.end_turn()
-        return ended
+            tx.after(session.end_turn)
+            return last
+
+        return end_in
 
     def effects(self) -> list[Effect]:
         """Effects of the turn so far, with what has only begun."""
@@ -183,18 +221,33 @@ class TurnJournal:
         """Columns that all lines of the audit log share."""
         return self.session.key, self.id, self.session.transactions.clock()
 
+    async def _write(self, change: Callable[[Transaction], T]) -> T:
+        """Make a change in one transaction with what was left for it."""
+
+        def whole(tx: Transaction) -> T:
+            self._write_rest(tx)
+            return change(tx)
+
+        return await self.session.transactions.write(whole)
+
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
-        """One of the store's, with the requests that were made and the changes that were asked for since the last."""
-        session, changes = self.session, list(self._later)
-        with session.transactions.open() as tx:
-            if self._calls:
-                usage.record(tx.db, self._calls, tx.now, session=session.id, turn=self.id, origin=self._origin)
-            for change in changes:
-                change(tx)
+        """One of the store's, with the changes that were asked for and the requests that were made since the last."""
+        with self.session.transactions.open() as tx:
+            self._write_rest(tx)
             yield tx
-        self._calls.clear()
-        del self._later[: len(changes)]
+
+    def _write_rest(self, tx: Transaction) -> None:
+        changes, calls = self._later, self._calls
+        self._later, self._calls = [], []
+        tx.on_rollback(lambda: self._take_back(changes, calls))
+        for change in changes:
+            change(tx)
+        if calls:
+            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id, origin=self._origin)
+
+    def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
+        self._later, self._calls = changes + self._later, calls + self._calls
 
 
 def _cleaned(session: Session, outbound: Outbound) -> Outbound:

@@ -7,10 +7,13 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import Store
+
+if TYPE_CHECKING:
+    from nanoclaw.core.store.tx import Transactions
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
@@ -36,9 +39,10 @@ def _around_one() -> float:
 
 
 class Outbox:
-    def __init__(self, store: Store, clock: Callable[[], datetime], jitter: Callable[[], float] = _around_one) -> None:
+    def __init__(self, transactions: Transactions, jitter: Callable[[], float] = _around_one) -> None:
         """`jitter` returns a factor around 1 for each pause, so that many rows don't come due together."""
-        self._store, self._clock, self._jitter = store, clock, jitter
+        self._transactions, self._store, self._jitter = transactions, transactions.store, jitter
+        self._clock = transactions.clock
 
     def chats(self, channel: str) -> list[Address]:
         """Chats that something waits for, by the oldest of it."""
@@ -82,46 +86,41 @@ class Outbox:
         found = self._store.rows(sql, *values) if platform_id else []
         return str(found[0][0]) if found else ""
 
-    def partly(self, row: Row, sent: Sequence[str]) -> Row:
+    async def partly(self, row: Row, sent: Sequence[str]) -> Row:
         """Note what went out of a row of several parts; its attempts begin anew."""
-        with self._store.transaction() as db:
-            db.execute("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", (json.dumps(list(sent)), row.id))
+        await self._note("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", json.dumps(list(sent)), row.id)
         return row._replace(sent=tuple(sent), attempts=0)
 
-    def delivered(self, row: Row, platform_id: str) -> None:
+    async def delivered(self, row: Row, platform_id: str) -> None:
         """`platform_id` is that of each part, with spaces between."""
-        with self._store.transaction() as db:
-            db.execute("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", (platform_id, row.id))
+        await self._note("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", platform_id, row.id)
 
-    def try_again(self, row: Row, error: str) -> bool:
+    async def try_again(self, row: Row, error: str) -> bool:
         """Note a failed attempt and when the next one is due; False where it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
-        self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
+        await self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
         return not last
 
-    def postpone(self, row: Row, error: str, until: datetime) -> None:
+    async def postpone(self, row: Row, error: str, until: datetime) -> None:
         """Note why a row waits. It was no attempt: the platform has not judged it."""
-        with self._store.transaction() as db:
-            sql = "UPDATE outbox SET due = ?, error = ? WHERE id = ?"
-            db.execute(sql, (until.isoformat(), _whole(error), row.id))
+        await self._note("UPDATE outbox SET due = ?, error = ? WHERE id = ?", until.isoformat(), _whole(error), row.id)
 
-    def hasten(self, channel: str) -> None:
+    async def hasten(self, channel: str) -> None:
         """Make all that waits due now, as the channel is back."""
         sql = "UPDATE outbox SET due = ? WHERE channel = ? AND state = 'pending'"
-        with self._store.transaction() as db:
-            db.execute(sql, (self._clock().isoformat(), channel))
+        await self._note(sql, self._clock().isoformat(), channel)
 
-    def give_up(self, row: Row, error: str) -> None:
+    async def give_up(self, row: Row, error: str) -> None:
         """Trying again cannot help."""
-        self._failed(row, error, self._clock(), is_last=True)
+        await self._failed(row, error, self._clock(), is_last=True)
 
-    def _failed(self, row: Row, error: str, due: datetime, *, is_last: bool) -> None:
-        with self._store.transaction() as db:
-            db.execute(
-                "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?",
-                (due.isoformat(), _whole(error), "failed" if is_last else "pending", row.id),
-            )
+    async def _failed(self, row: Row, error: str, due: datetime, *, is_last: bool) -> None:
+        sql = "UPDATE outbox SET attempts = attempts + 1, due = ?, error = ?, state = ? WHERE id = ?"
+        await self._note(sql, due.isoformat(), _whole(error), "failed" if is_last else "pending", row.id)
+
+    async def _note(self, sql: str, *values: object) -> None:
+        await self._transactions.write(lambda tx: tx.execute(sql, *values))
 
 
 _COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at"

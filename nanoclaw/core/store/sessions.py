@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, Outbound, UserMessage
 from nanoclaw.core.metadata import program_remark
+from nanoclaw.core.plugin import Tx
 from nanoclaw.core.provider import HistoryMemo
 from nanoclaw.core.store import codec, history, outbox, usage
 from nanoclaw.core.store.db import Store
@@ -36,14 +37,15 @@ class Homes(Protocol):
 class Session:
     """One conversation's newest context. `history` is what the model will be sent, in order."""
 
-    def __init__(self, transactions: Transactions, id_: int, key: str) -> None:
-        self.transactions, self.id, self.key = transactions, id_, key
+    def __init__(self, transactions: Transactions, id_: int, key: str, numbers: TurnNumbers) -> None:
+        self.transactions, self.id, self.key, self._numbers = transactions, id_, key, numbers
         self.context: int
         self.model: str
         ((self.context, self.model),) = self._store.rows("SELECT context, model FROM sessions WHERE id = ?", id_)
         self.memo = HistoryMemo()
         self._is_loaded = False
         self._history: list[Message] = []
+        self._last = 0  # number of its newest message in the store
         self._snapshot_text: str | None = None
         self.forgot = 0
         """Counts how often something was forgotten."""
@@ -78,17 +80,18 @@ class Session:
         self._is_loaded, self.memo = False, HistoryMemo()
         self._history, self._snapshot_text = [], None
 
-    def add(self, messages: Sequence[Message]) -> None:
-        """Take up what is in the store now."""
-        if self._is_loaded:
+    def _add(self, messages: Sequence[Message], last: int) -> None:
+        """Take up what is in the store now, unless it was read there meanwhile."""
+        if self._is_loaded and last > self._last:
             self._history.extend(messages)
+            self._last = last
 
     def forget(self, clean: Clean, is_here: bool) -> None:
         """Take up what the store no longer has, and store none of it again until the turn ends."""
         self.forgot += 1
-        self.reload()
         if self.is_in_turn:
             self._forgetting.append((clean, is_here))
+        self.reload()
 
     def reload(self) -> None:
         """Take up what another hand changed in the store."""
@@ -97,9 +100,10 @@ class Session:
     def placed(self) -> list[Placed]:
         """The history, read anew, with the place of each message."""
         shown = history.shown(self._store, self.id, self.context)
-        ((snapshot_text,),) = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
-        self._snapshot_text = snapshot_text  # as JSON; the column is called memory
+        found = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
+        self._snapshot_text = found[0][0] if found else None  # as JSON; none where its own row is being written
         self._history, self._is_loaded = [placed.message for placed in shown], True
+        self._last = shown[-1].id if shown else 0
         return shown
 
     def whole(self) -> list[Message]:
@@ -136,11 +140,10 @@ class Session:
         sql = "INSERT INTO compactions (session, context, at, kind, upto, summary) VALUES (?, ?, ?, ?, ?, ?)"
         db.execute(sql, (self.id, self.context, self._clock().isoformat(), kind, upto, summary))
 
-    def reset(self) -> None:
+    def reset(self, tx: Tx) -> None:
         """Start a new context; what was said stays in the store."""
-        with self.transactions.open() as tx:
-            tx.db.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", (self.id,))
-            tx.after(self._begin_context)
+        tx.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", self.id)
+        tx.after(self._begin_context)
 
     def _begin_context(self) -> None:
         self.context += 1
@@ -161,7 +164,7 @@ class Session:
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
-    def begin_turn(
+    async def begin_turn(
         self,
         id_: int,
         inbox: Sequence[int],
@@ -170,27 +173,29 @@ class Session:
         snapshot: str = "",
         changes: Sequence[Callable[[Transaction], object]] = (),
     ) -> TurnJournal:
-        """Note that the inbox rows are running and make their messages part of the history, in one transaction."""
+        """Note that the inbox rows are running and make their messages part of the history, in one transaction. After
+        a power cut this may not have been: then they are messages that wait, as nothing was done yet."""
         self._forgetting.clear()
-        with self.transactions.open() as tx:
+
+        def begin(tx: Transaction) -> None:
             sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
             tx.db.execute(sql, (id_, self.id, inbox[0], tx.now.isoformat(), manifest))
             take_up(tx.db, id_, inbox)
             self.tell_untold(tx, f"before/{id_}")
-            self.insert(tx.db, id_, messages)
+            self.insert(tx, id_, messages)
             if snapshot:
                 self.keep_snapshot(snapshot)
             for change in changes:
                 change(tx)
-        self.add(messages)
-        self.is_in_turn = True
+            tx.after(lambda: setattr(self, "is_in_turn", True))
+
+        await self.transactions.write(begin, is_synced=False)
         return TurnJournal(self, id_, inbox[0], origin_of(messages))
 
     def reopen_turn(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
         """Take up a turn that did not end. Calls that were under way become part of the history, as broken off; those
         of a paused turn wait there for an answer."""
         self._forgetting.clear()
-        messages: list[Message] = []
         if not cut.waits_for_owner:
             with self.transactions.open() as tx:
                 sql = "SELECT running, took_effect FROM turns WHERE id = ?"
@@ -198,8 +203,7 @@ class Session:
                 messages = unfinished(running, tx.now, took_effect)
                 sql = "UPDATE turns SET running = '[]', took_effect = '[]', resumed = resumed + ? WHERE id = ?"
                 tx.db.execute(sql, (after_crash, cut.id))
-                self.insert(tx.db, cut.id, messages)
-        self.add(messages)
+                self.insert(tx, cut.id, messages)
         self.is_in_turn = True
         return TurnJournal(self, cut.id, cut.inbox, cut.inbound.message.origin)
 
@@ -226,13 +230,16 @@ class Session:
             for effect in effects
         ]
 
-    def insert(self, db: sqlite3.Connection, turn: int, messages: Sequence[Message]) -> None:
+    def insert(self, tx: Transaction, turn: int, messages: Sequence[Message]) -> None:
+        """Make messages part of the history once they are on disk."""
         for message in messages:
             for image in () if isinstance(message, AssistantMessage) else message.images:
                 sql = "INSERT OR IGNORE INTO images (sha256, mime, data) VALUES (?, ?, ?)"
-                db.execute(sql, (image.sha256, image.mime, image.data))
+                tx.db.execute(sql, (image.sha256, image.mime, image.data))
         sql = "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?)"
-        db.executemany(sql, [(self.id, self.context, turn, codec.dump(message)) for message in messages])
+        tx.db.executemany(sql, [(self.id, self.context, turn, codec.dump(message)) for message in messages])
+        last = tx.db.execute("SELECT coalesce(max(id), 0) FROM messages").fetchone()[0]
+        tx.after(lambda: self._add(messages, last))
 
     # --- what is said by itself --------------------------------------------------------------------------------------
 
@@ -241,20 +248,31 @@ class Session:
         now = tx.now.isoformat()
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
         row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key, now)).fetchone()[0]
-        sql = "INSERT INTO turns (session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, 'told')"
-        turn = tx.db.execute(sql, (self.id, row, now, now)).lastrowid
-        assert turn is not None
+        turn = self._numbers.next()
+        sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
+        tx.db.execute(sql, (turn, self.id, row, now, now))
         messages: list[Message] = []
         for remark, text in said:
             about = f"{remark or SENT} Sent to the person as follows:"
             messages += [UserMessage(program_remark(tx.now, about), tx.now, "runtime"), AssistantMessage(text, tx.now)]
-        self.insert(tx.db, turn, messages)
-        tx.after(lambda: self.add(messages))
+        self.insert(tx, turn, messages)
 
     def tell_untold(self, tx: Transaction, key: str) -> None:
         """Put what was sent while a turn ran here into the history."""
         if untold := outbox.take_untold(tx.db, self.key):
             self.tell(tx, key, untold)
+
+
+class TurnNumbers:
+    """Gives each turn a number before it is in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._last = store, 0
+
+    def next(self) -> int:
+        newest = self._store.rows("SELECT coalesce(max(id), 0) FROM turns")[0][0]
+        self._last = max(self._last, newest) + 1
+        return self._last
 
 
 class Sessions:
@@ -264,8 +282,7 @@ class Sessions:
         self.transactions, self._homes = transactions, homes
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
-        rows = transactions.store.rows("SELECT coalesce(max(id), 0) FROM turns")
-        self._last_turn: int = rows[0][0]
+        self._numbers = TurnNumbers(transactions.store)
         transactions.histories = self
 
     @property
@@ -274,9 +291,7 @@ class Sessions:
 
     def next_turn(self) -> int:
         """The number of a turn that is about to begin."""
-        newest = self.transactions.store.rows("SELECT coalesce(max(id), 0) FROM turns")[0][0]
-        self._last_turn = max(self._last_turn, newest) + 1
-        return self._last_turn
+        return self._numbers.next()
 
     def conversation(self, address: Address) -> Address:
         """The conversation that an address is part of."""
@@ -290,7 +305,7 @@ class Sessions:
                 with self.transactions.open() as tx:
                     found = tx.db.execute("INSERT INTO sessions (key) VALUES (?) RETURNING id", (key,)).fetchall()
                     tx.on_rollback(lambda: self._open.pop(key, None))
-            self._open[key] = Session(self.transactions, found[0][0], key)
+            self._open[key] = Session(self.transactions, found[0][0], key, self._numbers)
         self._used.pop(key, None)
         self._used[key] = self.transactions.clock()
         self._unload_unused()
@@ -313,27 +328,23 @@ class Sessions:
         else:
             session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
 
-    def take_back(self, session: Session, turn: int) -> None:
+    def take_back(self, tx: Transaction, session: Session, turn: int) -> None:
         """Take the question of a turn that was given up out of the history: the next one goes without it."""
-        self.transactions.write(lambda tx: tx.execute("DELETE FROM messages WHERE turn = ?", turn))
-        session.reload()
+        tx.execute("DELETE FROM messages WHERE turn = ?", turn)
+        tx.after(session.reload)
 
-    def drop(self, session: Session, turn: int) -> None:
+    def drop(self, tx: Transaction, session: Session, turn: int) -> None:
         """Keep nothing of a turn that has ended but what it cost, nor of a conversation that was nothing else."""
-
-        def change(tx: Transaction) -> None:
-            tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
-            tx.execute("DELETE FROM messages WHERE turn = ?", turn)
-            rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
-            tx.execute("DELETE FROM turns WHERE id = ?", turn)
-            for (row,) in rows:
-                tx.execute("UPDATE outbox SET inbox = NULL WHERE inbox = ?", row)  # what it sent stays
-                tx.execute("DELETE FROM inbox WHERE id = ?", row)
-            if not tx.execute("SELECT 1 FROM turns WHERE session = ?", session.id):
-                tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
-            tx.after(lambda: (self._open.pop(session.key, None), self._used.pop(session.key, None)))
-
-        self.transactions.write(change)
+        tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
+        tx.execute("DELETE FROM messages WHERE turn = ?", turn)
+        rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
+        tx.execute("DELETE FROM turns WHERE id = ?", turn)
+        for (row,) in rows:
+            tx.execute("UPDATE outbox SET inbox = NULL WHERE inbox = ?", row)  # what it sent stays
+            tx.execute("DELETE FROM inbox WHERE id = ?", row)
+        if not tx.execute("SELECT 1 FROM turns WHERE session = ?", session.id):
+            tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
+        tx.after(lambda: (self._open.pop(session.key, None), self._used.pop(session.key, None)))
 
     def forget(self, clean: Clean, conversation: Address | None) -> None:
         """Let all conversations forget what was taken out of the store; `conversation` is where it was asked for."""

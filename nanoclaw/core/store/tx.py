@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core import profiles
 from nanoclaw.core.messages import Inbound, Outbound
 from nanoclaw.core.plugin import Profile
 from nanoclaw.core.store import inbox, outbox
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.db import Commit, Store
 
 T = TypeVar("T")
 
@@ -100,6 +101,22 @@ class Listener(Protocol):
     def committed(self, tx: Transaction) -> None: ...
 
 
+class _Wanted(NamedTuple):
+    """A change that is to be made, and who waits for it."""
+
+    change: Callable[[Transaction], Any]
+    done: asyncio.Future[Any]
+    is_synced: bool
+
+
+class _Made(NamedTuple):
+    """A change that is part of a transaction whose COMMIT runs, and who waits for it."""
+
+    tx: Transaction
+    result: Any
+    done: asyncio.Future[Any]
+
+
 class Transactions:
     """Makes every transaction of the store. `listener` takes up what they bring about."""
 
@@ -108,6 +125,9 @@ class Transactions:
         self.listener: Listener | None = None
         self.histories: Histories | None = None
         self._open: Transaction | None = None
+        self._waiting: list[_Wanted] = []
+        self._committing: tuple[list[_Made], Commit] | None = None
+        self._is_telling = False
 
     @contextmanager
     def open(self) -> Iterator[Transaction]:
@@ -117,6 +137,7 @@ class Transactions:
             with self._open.part():
                 yield self._open
             return
+        self._end_commit()
         tx: Transaction | None = None
         try:
             with self.store.transaction() as db:
@@ -128,11 +149,110 @@ class Transactions:
             raise
         finally:
             self._open = None
+            self._begin_commit()
+        self._finish(tx)
+
+    def _finish(self, tx: Transaction) -> None:
         tx.finish()
         if self.listener and (tx.delivered or tx.sent):
             self.listener.committed(tx)
 
-    def write(self, change: Callable[[Transaction], T]) -> T:
-        """The result of a change that is on disk."""
+    def write_now(self, change: Callable[[Transaction], T]) -> T:
+        """The result of a change that is on disk. All chats wait for it."""
         with self.open() as tx:
             return change(tx)
+
+    async def write(self, change: Callable[[Transaction], T], *, is_synced: bool = True) -> T:
+        """The result of a change that is on disk; nobody else waits for it. What comes while a COMMIT runs shares the
+        next. One that is not synced outlives the process; a power cut may take it, with nothing that came before.
+        Raises StoreError. Who is cancelled meanwhile hears of it at the next thing to wait for."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Wanted(change, done, is_synced))
+        self._begin_commit()
+        return await _unbroken(done)
+
+    def _begin_commit(self) -> None:
+        """Make all waiting changes, each whole or not at all, and have them committed together."""
+        if self._committing or self._open or self._is_telling or not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        made: list[_Made] = []
+        try:
+            self.store.begin(is_synced=any(one.is_synced for one in waiting))
+            for one in waiting:
+                self._make(one.change, one.done, made)
+            if not made:
+                self.store.roll_back()
+                return
+            commit = self.store.commit()
+        except sqlite3.Error as error:
+            self.store.roll_back()
+            for kept in made:
+                kept.tx.undo()
+            for one in waiting:
+                if not one.done.done():
+                    one.done.set_exception(self.store.unsaved(error))
+            return
+        self._committing = (made, commit)
+        loop, running = asyncio.get_running_loop(), self.store.committer.submit(commit)
+        if commit.is_over:
+            self._go_on(commit)
+        else:
+            running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._go_on, commit))
+
+    def _make(self, change: Callable[[Transaction], Any], done: asyncio.Future[Any], made: list[_Made]) -> None:
+        """Raises sqlite3.Error where the whole transaction is lost."""
+        tx = self._open = Transaction(self.store.db, self.clock(), self.histories)
+        try:
+            with tx.part():
+                result = change(tx)
+            made.append(_Made(tx, result, done))
+        except Exception as error:
+            if not self.store.db.in_transaction:
+                raise error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError(str(error)) from error
+            done.set_exception(self.store.unsaved(error) if isinstance(error, sqlite3.Error) else error)
+        finally:
+            self._open = None
+
+    def _go_on(self, commit: Commit) -> None:
+        """Take up the end of a COMMIT, unless somebody has waited for it."""
+        if self._committing and self._committing[1] is commit:
+            self._end_commit()
+            self._begin_commit()
+
+    def _end_commit(self) -> None:
+        """Wait for the COMMIT under way, and let all who wait for it go on."""
+        if self._committing is None:
+            return
+        made, commit = self._committing
+        error = commit.wait()
+        self._committing, self._is_telling = None, True  # what is written from here on comes after all of this
+        for tx, result, done in made:
+            if error:
+                tx.undo()
+                done.set_exception(self.store.unsaved(error))
+            else:
+                self._finish(tx)
+                done.set_result(result)
+        self._is_telling = False
+
+
+async def _unbroken(done: asyncio.Future[T]) -> T:
+    """Wait to the end: what is being written can't be taken back. A cancellation comes again after it."""
+    was_cancelled = False
+    while not done.done():
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            was_cancelled = True
+    task = asyncio.current_task()
+    if was_cancelled and task:
+        asyncio.get_running_loop().call_soon(_cancel_again, task)
+    return done.result()
+
+
+def _cancel_again(task: asyncio.Task[object]) -> None:
+    """Unless that was taken back meanwhile, as by a time limit whose work has ended."""
+    if task.cancelling():
+        task.uncancel()
+        task.cancel()

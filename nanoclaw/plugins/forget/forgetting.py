@@ -196,7 +196,7 @@ class Forgetter:
     def undo(self, tx: Tx | None = None) -> str:
         """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
         if tx is None:
-            return str(self._core.transactions.write(self.undo))
+            return str(self._core.transactions.write_now(self.undo))
         kept = self._undo_file.newest()
         if not kept:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
@@ -225,7 +225,7 @@ class Forgetter:
         schedule = self._host.get("schedule")
         for row in rows if schedule else ():
             with suppress(ScheduleError):
-                self._core.transactions.write(partial(schedule.remove, id_=row))
+                self._core.transactions.write_now(partial(schedule.remove, id_=row))
                 removed.append(row)
         return removed
 

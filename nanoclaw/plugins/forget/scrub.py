@@ -40,7 +40,7 @@ def scrub(core: Any, words: Words, running: str = "") -> list[Cell]:
     db: sqlite3.Connection = core.store.db
     cells = list(_changes(db, words, _turns(db, words, running), marks_of(core.plugins)))
     if cells:
-        core.transactions.write(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
+        core.transactions.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
     _drop_bytes(core.store)
     return cells
 

@@ -109,7 +109,7 @@ class Media(Plugin):
         for cut in found.cuts:
             self._host.show(inbound.address, Notice(cut))
         if found.images and (blind := self._blind(turn)):
-            self._tell_blind(inbound, turn, blind)
+            await self._tell_blind(inbound, turn, blind)
         spoken = (one.words for one in resolved)
         text = "\n\n".join(part for part in (*found.texts, *spoken, draft.message.text) if part)
         hint = [] if is_guests or not files else [SEND_BACK]
@@ -126,14 +126,14 @@ class Media(Plugin):
             return ""
         return "" if provider.supports_vision else str(provider.model)
 
-    def _tell_blind(self, inbound: Inbound, turn: Turn, model: str) -> None:
+    async def _tell_blind(self, inbound: Inbound, turn: Turn, model: str) -> None:
         """In a chat app the owner reads it once; guests and groups are not told."""
         said, core = f"{model} cannot see images: it is told their names only", self._host.get("core")
         self._host.show(inbound.address, Notice(said))
         is_silent = turn.role != "owner" or core.channels.shows_notices(inbound.address)
         if not is_silent and (inbound.address, model) not in self._told_blind:
             self._told_blind.add((inbound.address, model))
-            self._write(inbound, f"{said}.")
+            await self._write(inbound, f"{said}.")
 
     def _transcriber(self) -> Callable[[Path], Awaitable[str]] | None:
         name, models = self._settings.transcription, self._host.get("core").models
@@ -148,13 +148,13 @@ class Media(Plugin):
             for problem in problems:
                 self._host.show(inbound.address, Notice(problem, is_failure=True))
             return
-        self._write(inbound, "\n".join(f"{problem.rstrip('.')}." for problem in problems))
+        await self._write(inbound, "\n".join(f"{problem.rstrip('.')}." for problem in problems))
 
-    def _write(self, inbound: Inbound, said: str) -> None:
+    async def _write(self, inbound: Inbound, said: str) -> None:
         core = self._host.get("core")
         sql = "SELECT id FROM inbox WHERE channel = ? AND external_id = ?"
         for (row,) in self._host.read(sql, inbound.address.channel, inbound.external_id):
-            core.inbox.tell(row, Outbound(inbound.address, said))
+            await core.inbox.tell(row, Outbound(inbound.address, said))
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 

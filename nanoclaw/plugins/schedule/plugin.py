@@ -166,7 +166,7 @@ class Schedule(Plugin):
         from nanoclaw.plugins.schedule import tasks
 
         if turn.address.channel == REHEARSAL:
-            self._rehearsals.end(ended, turn)
+            self._rehearsals.end(ended, turn, tx)
         elif found := self._jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
             touched = any(call.name in tools and tools[call.name].reach == "outside" for call in turn.calls)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
-from nanoclaw.core.plugin import Ended, Host, Said, Turn
+from nanoclaw.core.plugin import Ended, Host, Said, Turn, Tx
 from nanoclaw.plugins.schedule.commands import number
 from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job
@@ -64,8 +64,8 @@ class Rehearsals:
         finally:
             del self._waiting[id_]
 
-    def end(self, ended: Ended, turn: Turn) -> None:
-        """Hand the outcome of a rehearsed turn to whoever waits for it."""
+    def end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        """Hand the outcome of a rehearsed turn to whoever waits for it, once nothing of it is left."""
         waiting = self._waiting.get(turn.external_id)
         if waiting is None or waiting.done():
             return
@@ -75,7 +75,8 @@ class Rehearsals:
         requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
         core = self._host.get("core")
         cost = core.models.cost_in_words(core.model_name(), turn.usage)
-        waiting.set_result(Rehearsed(ended, refused, requests, cost))
+        rehearsed = Rehearsed(ended, refused, requests, cost)
+        tx.after(lambda: None if waiting.done() else waiting.set_result(rehearsed))
 
 
 def _shown(call: ToolCall) -> str:

@@ -170,7 +170,7 @@ class FileVersions:
         self._write(tx, partial(self._log.put_back, lines=forgotten.get("lines", ())))
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
-        return change(tx) if tx else self._core.transactions.write(change)
+        return change(tx) if tx else self._core.transactions.write_now(change)
 
     # --- a yes of the person -----------------------------------------------------------------------------------------
 

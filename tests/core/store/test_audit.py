@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,24 +38,27 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def turn(store: Store) -> TurnJournal:
     row = accept(store, inbound("go", "go"))
     assert row
-    return Sessions(Transactions(store, lambda: NOON)).of(MAIN).begin_turn(1, [row], [UserMessage("go", NOON)])
+    session = Sessions(Transactions(store, lambda: NOON)).of(MAIN)
+    return asyncio.run(session.begin_turn(1, [row], [UserMessage("go", NOON)]))
 
 
-def test_an_effect_is_on_disk_before_it_is_done_and_has_its_outcome_after_it(turn: TurnJournal, store: Store) -> None:
-    turn.acting(ASKED, [WROTE])
+async def test_an_effect_is_on_disk_before_it_is_done_and_has_its_outcome_after_it(
+    turn: TurnJournal, store: Store
+) -> None:
+    await turn.acting(ASKED, [WROTE])
     (begun,) = of_turn(store, turn.id)
     assert begun == WROTE._replace(id=begun.id, at=NOON, turn=turn.id)
-    turn.step([ASKED, RESULT], [WROTE._replace(state="done", before="", after="ab")])
+    await turn.step([ASKED, RESULT], [WROTE._replace(state="done", before="", after="ab")])
     assert of_turn(store, turn.id) == [begun._replace(state="done", before="", after="ab")]
 
 
-def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: Store) -> None:
+async def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: Store) -> None:
     ran, lost = (
         Effect("exec", "command", "rm x", "ran `rm x`"),
         Effect("exec", "loss", "MEMORY.md", "took lines", "done"),
     )
-    turn.acting(ASKED, [ran, WROTE])
-    turn.step([ASKED, RESULT], [ran._replace(state="done"), WROTE._replace(state="failed"), lost])
+    await turn.acting(ASKED, [ran, WROTE])
+    await turn.step([ASKED, RESULT], [ran._replace(state="done"), WROTE._replace(state="failed"), lost])
     assert [(effect.kind, effect.state) for effect in of_turn(store, turn.id)] == [
         ("command", "done"),
         ("file", "failed"),
@@ -62,15 +66,15 @@ def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, store: St
     ]
 
 
-def test_a_turn_that_is_left_in_between_leaves_its_effects_begun(turn: TurnJournal, store: Store) -> None:
-    turn.acting(ASKED, [WROTE])
-    turn.end(Ended("failed", None), (), "")
+async def test_a_turn_that_is_left_in_between_leaves_its_effects_begun(turn: TurnJournal, store: Store) -> None:
+    await turn.acting(ASKED, [WROTE])
+    await turn.end(Ended("failed", None), (), "")
     assert [effect.state for effect in of_turn(store, turn.id)] == ["begun"]
 
 
-def test_a_call_that_took_effect_is_known_to_have(turn: TurnJournal, store: Store) -> None:
-    turn.acting(ASKED, [WROTE], ["1"])
-    turn.write(lambda tx: tx.execute("UPDATE sessions SET model = 'x'"), "1")
+async def test_a_call_that_took_effect_is_known_to_have(turn: TurnJournal, store: Store) -> None:
+    await turn.acting(ASKED, [WROTE], ["1"])
+    await turn.write(lambda tx: tx.execute("UPDATE sessions SET model = 'x'"), "1")
     ((took_effect,),) = store.rows("SELECT took_effect FROM turns")
     assert json.loads(took_effect) == {"atomic": ["1"], "done": ["1"]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -56,15 +57,19 @@ def held(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def filled(path: Path, messages: int = 200) -> None:
     """A store with a conversation in it, closed."""
+    asyncio.run(_filled(path, messages))
+
+
+async def _filled(path: Path, messages: int = 200) -> None:
     store = Store(path)
     transactions = Transactions(store, lambda: NOW)
-    row = transactions.write(lambda tx: tx.deliver(Inbound(MAIN, "me", "1", UserMessage("hi", NOW), role="owner")))
+    row = transactions.write_now(lambda tx: tx.deliver(Inbound(MAIN, "me", "1", UserMessage("hi", NOW), role="owner")))
     assert row
     sessions = Sessions(transactions)
-    turn = sessions.of(MAIN).begin_turn(sessions.next_turn(), [row], [UserMessage("hi", NOW)])
+    turn = await sessions.of(MAIN).begin_turn(sessions.next_turn(), [row], [UserMessage("hi", NOW)])
     for number in range(messages):
         call = ToolCall(f"c{number}", "exec", "{}")
-        turn.step(
+        await turn.step(
             [AssistantMessage("x" * 300, NOW, (call,)), ToolResult(call.id, "exec", f"{number} " + "y" * 300, NOW)]
         )
     store.close()
@@ -214,7 +219,9 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
     assert [message.text for message in history(store)] == ["hi", "Hello."]
     assert Sessions(Transactions(store, lambda: NOW)).of(MAIN).model == "ollama/x"
     assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
-    assert [row.outbound.text for row in Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")] == ["Hello."]
+    assert [row.outbound.text for row in Outbox(Transactions(store, lambda: NOW), lambda: 1.0).pending("terminal")] == [
+        "Hello."
+    ]
     assert store.rows("PRAGMA user_version") == [(newest_format(),)]
     assert store.rows("PRAGMA foreign_key_check") == []
     store.close()
@@ -297,7 +304,7 @@ for number in range(10_000):
     message = UserMessage(f"{number} " + "x" * 5000, now)
     try:
         inbound = Inbound(Address("terminal", "main"), "me", str(number), message)
-        transactions.write(lambda tx: tx.deliver(inbound))
+        transactions.write_now(lambda tx: tx.deliver(inbound))
     except StoreError as error:
         print(number, error)
         break

@@ -10,6 +10,7 @@ import pytest
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox, failures, insert
+from nanoclaw.core.store.tx import Transactions
 from tests.program import HandClock
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -22,72 +23,72 @@ def add(store: Store, outbound: Outbound) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.0, 1.2])
-def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_then_has_failed(
+async def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_then_has_failed(
     tmp_path: Path, factor: float
 ) -> None:
     store = Store(tmp_path / "state.db")
     clock = HandClock(NOW)
-    outbox = Outbox(store, clock, lambda: factor)
+    outbox = Outbox(Transactions(store, clock), lambda: factor)
     add(store, Outbound(MAIN, "hello"))
     pauses = []
     while rows := outbox.pending("terminal"):
         pauses.append((rows[0].due - clock.now).total_seconds())
         clock.now = rows[0].due
-        outbox.try_again(rows[0], "down")
+        await outbox.try_again(rows[0], "down")
     assert pauses == pytest.approx([0, 5 * factor, 25 * factor, 120 * factor, 600 * factor])
     assert store.db.execute("SELECT state, attempts, error FROM outbox").fetchall() == [("failed", 5, "down")]
     store.close()
 
 
-def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> None:
+async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     rows = [Outbound(Address("terminal", f"chat {number % 2}"), f"text {number} 🎉") for number in range(6)]
     rows.append(Outbound(MAIN, "with files", ("/a b.png", "ü.txt"), "m-1"))
     for row in rows:
         add(store, row)
     add(store, Outbound(Address("telegram", "1"), "elsewhere"))
-    outbox.try_again(outbox.pending("terminal")[0], "down")
+    await outbox.try_again(outbox.pending("terminal")[0], "down")
     store.close()
     store = Store(tmp_path / "state.db")
-    pending = Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
+    pending = Outbox(Transactions(store, lambda: NOW), lambda: 1.0).pending("terminal")
     assert [row.outbound._replace(key="") for row in pending] == rows
     assert len({row.outbound.key for row in pending}) == len(rows)
     assert pending[0].due == NOW + timedelta(seconds=5)
     store.close()
 
 
-def test_a_delivered_row_is_never_sent_again(tmp_path: Path) -> None:
+async def test_a_delivered_row_is_never_sent_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     add(store, Outbound(MAIN, "hello"))
-    outbox.delivered(outbox.pending("terminal")[0], "platform-7")
+    await outbox.delivered(outbox.pending("terminal")[0], "platform-7")
     assert outbox.pending("terminal") == []
     assert store.db.execute("SELECT state, platform_id FROM outbox").fetchall() == [("delivered", "platform-7")]
     store.close()
 
 
-def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(tmp_path: Path) -> None:
+async def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     add(store, Outbound(MAIN, "half \ud83d smile"))
     row = outbox.pending("terminal")[0]
     assert row.outbound.text == "half ? smile"
-    outbox.try_again(row, "no file a\udcffb")
+    await outbox.try_again(row, "no file a\udcffb")
     store.close()
 
 
-def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
+async def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     group = Address("chat", "-5/topic/anna")
     for address, text in ((group, "long"), (Address("chat", "-55"), "elsewhere"), (group, "pending"), (group, "newer")):
         add(store, Outbound(address, text))
     rows = outbox.pending("chat")
-    outbox.delivered(rows[0], "11 12")
-    outbox.delivered(rows[1], "11")
-    outbox.partly(rows[2], ["13"])
-    outbox.delivered(rows[3], "1")
+    await outbox.delivered(rows[0], "11 12")
+    await outbox.delivered(rows[1], "11")
+    await outbox.partly(rows[2], ["13"])
+    await outbox.delivered(rows[3], "1")
     found = {id_: outbox.sent_text(Address("chat", "-5//bob"), id_) for id_ in ("11", "12", "13", "1", "2", "", "%")}
     assert found == {"11": "long", "12": "long", "13": "pending", "1": "newer", "2": "", "": "", "%": ""}
     assert outbox.sent_text(Address("chat", "-55"), "11") == "elsewhere"
@@ -95,23 +96,23 @@ def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
     store.close()
 
 
-def test_to_wait_as_the_platform_asked_is_no_attempt(tmp_path: Path) -> None:
+async def test_to_wait_as_the_platform_asked_is_no_attempt(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     add(store, Outbound(MAIN, "hello"))
-    outbox.postpone(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=30))
+    await outbox.postpone(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=30))
     (row,) = outbox.pending("terminal")
     assert (row.due, row.attempts) == (NOW + timedelta(seconds=30), 0)
-    outbox.hasten("terminal")
+    await outbox.hasten("terminal")
     assert outbox.pending("terminal")[0].due == NOW
     store.close()
 
 
-def test_what_is_given_up_is_listed_with_its_reason(tmp_path: Path) -> None:
+async def test_what_is_given_up_is_listed_with_its_reason(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
-    outbox = Outbox(store, lambda: NOW, lambda: 1.0)
+    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     add(store, Outbound(MAIN, "hello"))
-    outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
+    await outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
     assert outbox.pending("terminal") == []
     assert failures(store) == [("terminal:main", "hello", "there is no such chat")]
     store.close()

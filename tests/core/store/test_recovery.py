@@ -61,7 +61,7 @@ def used(path: Path) -> int:
         transactions = Transactions(store, lambda: NOW)
         Inbox(transactions).waiting()
         Inbox(transactions).open_turns()
-        Outbox(store, lambda: NOW, lambda: 1.0).pending("terminal")
+        Outbox(Transactions(store, lambda: NOW)).pending("terminal")
         session = Sessions(transactions).of(MAIN)
         session.use_model("ollama/x")
         assert store.rows("PRAGMA integrity_check") == [("ok",)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,13 +72,13 @@ def accept(store: Store, message: Inbound) -> int | None:
         return put(db, message, NOW)
 
 
-def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:
+async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    turn = sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
-    turn.step(EVERY_KIND[2:5])
-    turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
+    turn = await sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
+    await turn.step(EVERY_KIND[2:5])
+    await turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
     store.close()
 
     store = Store(tmp_path / "state.db")
@@ -87,12 +88,12 @@ def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -
     store.close()
 
 
-def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
+async def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     for number in range(3):
         row = accept(store, inbound(external_id=str(number)))
         assert row
-        sessions(store).of(MAIN).begin_turn(number + 1, [row], [UserMessage("see", NOW, images=(CAT, CAT))])
+        await sessions(store).of(MAIN).begin_turn(number + 1, [row], [UserMessage("see", NOW, images=(CAT, CAT))])
     assert store.db.execute("SELECT count(*) FROM images").fetchone() == (1,)
     assert all(
         message.images == (CAT, CAT) for message in sessions(store).of(MAIN).history if isinstance(message, UserMessage)
@@ -110,7 +111,7 @@ def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_c
     store = Store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
     assert (session.snapshot_text, session.model) == ("facts", "openai/gpt-5")
-    session.reset()
+    session.transactions.write_now(session.reset)
     store.close()
 
     store = Store(tmp_path / "state.db")
@@ -128,7 +129,7 @@ class Torn:
 
 
 @pytest.mark.parametrize("step", ["begin_turn", "step", "end"])
-def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
+async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
     store = Store(tmp_path / "state.db")
     inbox = inbox_of(store)
     row = accept(store, inbound())
@@ -136,18 +137,16 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None
     session = sessions(store).of(MAIN)
     answer = AssistantMessage("half", NOW)
     bad: list[Message] = [answer, Torn()]  # type: ignore[list-item]
-    doing: Callable[[], object]
+    doing: Coroutine[Any, Any, object]
     if step == "begin_turn":
-        doing = lambda: session.begin_turn(1, [row], bad)  # noqa: E731
+        doing = session.begin_turn(1, [row], bad)
     else:
-        turn = session.begin_turn(1, [row], [UserMessage("hi", NOW)])
-        if step == "step":
-            doing = lambda: turn.step(bad)  # noqa: E731
-        else:
-            doing = lambda: turn.end(Ended("answered", Outbound(MAIN, "x")), bad, "")  # noqa: E731
+        turn = await session.begin_turn(1, [row], [UserMessage("hi", NOW)])
+        ended = Ended("answered", Outbound(MAIN, "x"))
+        doing = turn.step(bad) if step == "step" else turn.end(ended, bad, "")
     before = list(session.history)
     with pytest.raises(Exception):  # noqa: B017 - whatever it is
-        doing()
+        await doing
     assert session.history == before
     assert whole_history(store, "terminal:main") == before
     assert store.db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
@@ -155,11 +154,11 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None
     store.close()
 
 
-def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
+    await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
     for body in ("{", "[]", "1", '{"text": "x"}', '{"text": "x", "at": "never", "kind": "user"}', "null"):
         store.db.execute("UPDATE messages SET body = ? WHERE id = 1", (body,))
         assert [message.text for message in sessions(store).of(MAIN).history] == ["there"]
@@ -167,11 +166,11 @@ def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) ->
     store.close()
 
 
-def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: Path) -> None:
+async def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW, images=(CAT,))])
+    await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW, images=(CAT,))])
     store.db.execute("DELETE FROM images")
     assert sessions(store).of(MAIN).history == []
     store.close()
@@ -205,29 +204,28 @@ def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after
     store.close()
 
 
-def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Path) -> None:
+async def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     inbox = inbox_of(store)
     row = accept(store, inbound("clean up"))
     assert row
-    sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("clean up", NOW)]).acting(
-        AssistantMessage("", NOW, tuple(CALLS))
-    )
+    turn = await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("clean up", NOW)])
+    await turn.acting(AssistantMessage("", NOW, tuple(CALLS)))
     (cut,) = inbox.open_turns()
     assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
     assert cut.calls[0] == "exec ls"
     assert set(cut.tools) == {call.name for call in CALLS}
     journal = sessions(store).of(MAIN).reopen_turn(cut)
-    journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "")
+    await journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "")
     assert inbox.open_turns() == []
     store.close()
 
 
-def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> None:
+async def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
+    await sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
     store.close()
     with sqlite3.connect(tmp_path / "state.db") as db:
         bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]

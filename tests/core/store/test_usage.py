@@ -99,25 +99,25 @@ def begun(store: Store) -> tuple[Session, int]:
     return Sessions(Transactions(store, HandClock())).of(MAIN), row
 
 
-def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
+async def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn(1, [row], [UserMessage("hi", NOON)])
+    turn = await session.begin_turn(1, [row], [UserMessage("hi", NOON)])
     turn.called(Call("a/b", Usage(10, 1)))
     assert store.rows("SELECT count(*) FROM usage") == [(0,)]
-    turn.acting(AssistantMessage("", NOON))
-    turn.step(())
+    await turn.acting(AssistantMessage("", NOON))
+    await turn.step(())
     assert store.rows("SELECT turn, origin, input_tokens FROM usage") == [(1, "person", 10)]
 
 
-def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
+async def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
     session, row = begun(store)
-    turn = session.begin_turn(1, [row], [UserMessage("hi", NOON, "job")])
+    turn = await session.begin_turn(1, [row], [UserMessage("hi", NOON, "job")])
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):
-        turn.end(Ended("answered", None, "hello"), (), "a/b")
+        await turn.end(Ended("answered", None, "hello"), (), "a/b")
     store.db.execute("PRAGMA query_only = OFF")
-    turn.end(Ended("answered", None, "hello"), (), "a/b")
+    await turn.end(Ended("answered", None, "hello"), (), "a/b")
     assert store.rows("SELECT origin, input_tokens FROM usage") == [("job", 10)]
 
 

@@ -78,10 +78,10 @@ class Chat:
         return next(one for one in self.home.app.plugins if one.name == "schedule")
 
     def new_link(self) -> str:
-        return str(self.home.app.transactions.write(lambda tx: self.accounts.new_link(tx, "telegram")))
+        return str(self.home.app.transactions.write_now(lambda tx: self.accounts.new_link(tx, "telegram")))
 
     def remove(self, sender: str) -> None:
-        self.home.app.transactions.write(lambda tx: self.accounts.remove(tx, "telegram", sender))
+        self.home.app.transactions.write_now(lambda tx: self.accounts.remove(tx, "telegram", sender))
 
     @property
     def accounts(self) -> Any:
@@ -90,7 +90,7 @@ class Chat:
     def link(self, sender: str) -> None:
         code, place = self.new_link(), Address("telegram", sender)
         linked = partial(self.accounts.try_code, may_link=True)
-        assert self.home.app.transactions.write(lambda tx: linked(tx, code, place, sender, "")) == "linked"
+        assert self.home.app.transactions.write_now(lambda tx: linked(tx, code, place, sender, "")) == "linked"
 
     @property
     def rows(self) -> int:

@@ -62,18 +62,18 @@ def clean(text: str, is_here: bool) -> str:
     return WORDS.without_any(text, closely=is_here)
 
 
-def begin(store: Home, text: str, address: Address = MAIN) -> TurnJournal:
+async def begin(store: Home, text: str, address: Address = MAIN) -> TurnJournal:
     count = store.rows("SELECT count(*) FROM inbox")[0][0]
     message = Inbound(address, "me", str(count), UserMessage(text, NOW), role="owner")
-    row = store.transactions.write(lambda tx: tx.deliver(message))
+    row = store.transactions.write_now(lambda tx: tx.deliver(message))
     assert row
-    return store.sessions.of(address).begin_turn(store.sessions.next_turn(), [row], [UserMessage(text, NOW)])
+    return await store.sessions.of(address).begin_turn(store.sessions.next_turn(), [row], [UserMessage(text, NOW)])
 
 
-def note_it(turn: TurnJournal) -> None:
+async def note_it(turn: TurnJournal) -> None:
     call = ToolCall("c1", "memory_add", json.dumps({"text": LINE}))
-    turn.acting(AssistantMessage("", NOW, (call,)))
-    turn.step(
+    await turn.acting(AssistantMessage("", NOW, (call,)))
+    await turn.step(
         [
             AssistantMessage("I note it.", NOW, (call,), opaque=json.dumps({"thought": LINE})),
             ToolResult("c1", "memory_add", f"Noted: {LINE}", NOW),
@@ -81,22 +81,22 @@ def note_it(turn: TurnJournal) -> None:
     )
 
 
-def end(turn: TurnJournal, text: str, address: Address = MAIN) -> None:
+async def end(turn: TurnJournal, text: str, address: Address = MAIN) -> None:
     ended = Ended("answered", Outbound(address, text), text)
-    turn.end(ended, [AssistantMessage(text, NOW)], "m")
+    await turn.end(ended, [AssistantMessage(text, NOW)], "m")
 
 
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
-def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: Path) -> None:
-    turn = begin(store, "Do remember: my parrot, it is called Zebulon")
-    note_it(turn)
-    end(turn, "Zebulon is a fine name.")
+async def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: Path) -> None:
+    turn = await begin(store, "Do remember: my parrot, it is called Zebulon")
+    await note_it(turn)
+    await end(turn, "Zebulon is a fine name.")
     for number in range(300):
-        turn = begin(store, f"{number} {LINE} " + "x" * 300)
-        end(turn, "ok")
+        turn = await begin(store, f"{number} {LINE} " + "x" * 300)
+        await end(turn, "ok")
     store.db.execute("UPDATE sessions SET memory = ?", (json.dumps({"shown": [f"a {LINE}", "b"]}),))
     store.sessions.of(WORK)
     store.db.execute("DELETE FROM outbox WHERE id > 5")
@@ -110,53 +110,53 @@ def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: Path) -
     assert len(store.sessions.of(MAIN).history) == 4 + 600
 
 
-def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(store: Home, tmp_path: Path) -> None:
-    turn = begin(store, "forget the name of my parrot")
+async def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_words(store: Home, tmp_path: Path) -> None:
+    turn = await begin(store, "forget the name of my parrot")
     call = ToolCall("c1", "memory_forget", json.dumps({"query": "Zebulon", "numbers": [1]}))
-    turn.acting(AssistantMessage("", NOW, (call,)))
+    await turn.acting(AssistantMessage("", NOW, (call,)))
     scrub.scrub(store, WORDS, "memory_forget")
     store.sessions.forget(clean, MAIN)
-    turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])
-    end(turn, "I forgot that Zebulon is your parrot.")
+    await turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])
+    await end(turn, "I forgot that Zebulon is your parrot.")
     assert b"ebulo" not in bytes_of(tmp_path)
     (sent,) = store.rows("SELECT text FROM outbox")
     assert sent == ("I forgot that [forgotten] is your [forgotten].",)
     assert "Zebulon" not in repr(store.sessions.of(MAIN).history)
 
 
-def test_after_that_turn_the_words_may_be_said_again(store: Home) -> None:
-    turn = begin(store, "forget it")
+async def test_after_that_turn_the_words_may_be_said_again(store: Home) -> None:
+    turn = await begin(store, "forget it")
     store.sessions.forget(clean, MAIN)
-    end(turn, "Done")
-    end(begin(store, LINE), LINE)
+    await end(turn, "Done")
+    await end(await begin(store, LINE), LINE)
     assert LINE in repr(store.sessions.of(MAIN).history[-1])
 
 
-def test_a_turn_in_another_chat_forgets_as_well(store: Home, tmp_path: Path) -> None:
-    other = begin(store, "what do you know?", WORK)
-    end(begin(store, "x"), "y")
+async def test_a_turn_in_another_chat_forgets_as_well(store: Home, tmp_path: Path) -> None:
+    other = await begin(store, "what do you know?", WORK)
+    await end(await begin(store, "x"), "y")
     store.sessions.forget(clean, MAIN)
-    end(other, f"{LINE} And the parrot eats nuts.", WORK)
+    await end(other, f"{LINE} And the parrot eats nuts.", WORK)
     assert store.rows("SELECT text FROM outbox ORDER BY id DESC LIMIT 1") == [
         ("[forgotten]. And the parrot eats nuts.",)
     ]
 
 
-def test_it_can_be_put_back(store: Home) -> None:
-    turn = begin(store, LINE)
-    note_it(turn)
-    end(turn, LINE)
+async def test_it_can_be_put_back(store: Home) -> None:
+    turn = await begin(store, LINE)
+    await note_it(turn)
+    await end(turn, LINE)
     before = list(store.db.iterdump())
     history: list[Message] = list(store.sessions.of(MAIN).history)
     cells = scrub.scrub(store, WORDS)
-    assert store.transactions.write(lambda tx: scrub.restore(tx, cells)) == len(cells)
+    assert store.transactions.write_now(lambda tx: scrub.restore(tx, cells)) == len(cells)
     store.sessions.reload()
     assert list(store.db.iterdump()) == before
     assert store.sessions.of(MAIN).history == history
 
 
-def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
-    end(begin(store, "done terminal main"), "new")
+async def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
+    await end(await begin(store, "done terminal main"), "new")
     scrub.scrub(store, words_of((), ["done", "terminal", "main", "new", "delivered", "answered"]))
     assert store.rows("SELECT key FROM sessions") == [("terminal:main",)]
     assert store.rows("SELECT channel, chat, state FROM inbox") == [("terminal", "main", "done")]
@@ -164,8 +164,8 @@ def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
     assert store.rows("SELECT reason FROM turns") == [("answered",)]
 
 
-def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path: Path) -> None:
-    end(begin(store, LINE), "ok")
+async def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path: Path) -> None:
+    await end(await begin(store, LINE), "ok")
     copy, broken = tmp_path / "state.db.v1", tmp_path / "state.db.v0"
     with sqlite3.connect(copy) as target:
         store.db.backup(target)
@@ -179,23 +179,23 @@ def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path: Path)
     target.close()
 
 
-def test_mentions_counts_messages_of_ended_turns_only(store: Home) -> None:
-    end(begin(store, "zebra"), "a zebra")
-    begin(store, "forget zebra")
+async def test_mentions_counts_messages_of_ended_turns_only(store: Home) -> None:
+    await end(await begin(store, "zebra"), "a zebra")
+    await begin(store, "forget zebra")
     assert scrub.mentions(store.rows, lambda body: "zebra" in body) == 2
 
 
-def test_nothing_found_changes_nothing(store: Home) -> None:
-    end(begin(store, "hello"), "hi")
+async def test_nothing_found_changes_nothing(store: Home) -> None:
+    await end(await begin(store, "hello"), "hi")
     before = list(store.db.iterdump())
     assert scrub.scrub(store, WORDS) == []
     assert list(store.db.iterdump()) == before
 
 
-def test_what_was_deleted_long_ago_is_gone_as_well(store: Home, tmp_path: Path) -> None:
+async def test_what_was_deleted_long_ago_is_gone_as_well(store: Home, tmp_path: Path) -> None:
     store.db.execute("PRAGMA secure_delete = OFF")
     for number in range(50):
-        end(begin(store, f"{number} {LINE}"), "x" * 300)
+        await end(await begin(store, f"{number} {LINE}"), "x" * 300)
     store.db.execute("DELETE FROM messages")
     store.db.execute("UPDATE inbox SET body = '{}'")
     store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -372,4 +372,4 @@ def link(home: Program, address: Address) -> None:
         assert accounts.try_code(tx, code, address, address.chat, "", may_link=True) == "linked"
         accounts.meet(tx, address, address.chat)
 
-    home.app.transactions.write(change)
+    home.app.transactions.write_now(change)

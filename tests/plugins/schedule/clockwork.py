@@ -49,15 +49,15 @@ class Clockwork:
 
     def add(self, made: Job) -> Job:
         """Put a job into the store, also one that nobody could ask for."""
-        return self.program.app.transactions.write(lambda tx: jobs.insert(tx, made))
+        return self.program.app.transactions.write_now(lambda tx: jobs.insert(tx, made))
 
     def ask_for(self, when: str, text: str, target: Address = MAIN, **asked: Any) -> Job:
         """Ask the job service for a job."""
         request = JobRequest(when, text, **asked)
-        return self.program.app.transactions.write(lambda tx: self.service.add(tx, request, target, "owner"))[0]
+        return self.program.app.transactions.write_now(lambda tx: self.service.add(tx, request, target, "owner"))[0]
 
     def remove(self, number: int) -> str:
-        return self.program.app.transactions.write(lambda tx: self.service.remove(tx, number))
+        return self.program.app.transactions.write_now(lambda tx: self.service.remove(tx, number))
 
     def sent(self) -> list[str]:
         channel = self.program.channel

@@ -370,7 +370,7 @@ async def test_jobs_of_somebody_who_is_not_let_in_any_more_are_removed_together(
         home = Clockwork(program)
         for text, creator in (("one", "chat:7"), ("two", "owner"), ("three", "chat:7")):
             home.add(job(text, NOON + timedelta(days=1), creator=creator))
-        assert program.app.transactions.write(lambda tx: home.service.remove_all_of(tx, "chat:7")) == 2
+        assert program.app.transactions.write_now(lambda tx: home.service.remove_all_of(tx, "chat:7")) == 2
         assert [one.text for one in home.jobs.all()] == ["two"]
 
 
