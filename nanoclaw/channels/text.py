@@ -99,8 +99,10 @@ def _rest(shown: str, answer: str) -> str | None:
     told, whole = " ".join(shown.split()), " ".join(answer.split())
     if told == whole or told.endswith(f" {whole}"):  # a broken stream that was begun again ends with the answer
         return ""
-    if shown and answer.startswith(shown):
-        return answer.removeprefix(shown).strip()
+    lines = shown.splitlines(keepends=True)
+    for at in range(len(lines)):  # an answer that was given anew is the last of what streamed
+        if (last := "".join(lines[at:])) and answer.startswith(last):
+            return answer.removeprefix(last).strip()
     if shown and answer.endswith(shown):
         return answer.removesuffix(shown).strip()
     return None

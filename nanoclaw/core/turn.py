@@ -376,7 +376,7 @@ class RunningTurn:
         self.tried.append(plugin)
         self.journal.retried(self.tried)
         await self.journal.step((answer, UserMessage(program_remark(self.now(), again.remark), self.now(), "runtime")))
-        stream(Notice("that was not done: the model is asked to do it, or to correct itself"))
+        stream(Notice("the model is asked to go over its answer once more"))
         return None
 
     def _limit(self, reached: str) -> TurnEnded:

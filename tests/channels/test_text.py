@@ -68,6 +68,7 @@ def test_an_answer_that_has_streamed_is_not_said_again() -> None:
     assert spoken("Hello\n", "\nworld").rest_of(" Hello\n\nworld\n") == ""
     assert spoken("Hel", "\n", "Hello world").rest_of("Hello world") == ""
     assert spoken("Hello").rest_of("Hello\n\n(the step limit)") == "(the step limit)"
+    assert spoken("Done.", "\n", "Done.").rest_of("Done.\n\n(nothing was done)") == "(nothing was done)"
 
 
 def test_another_text_is_said_whole() -> None:

@@ -1,163 +1,313 @@
-"""Forms of words by which an answer says that something was done, and a request that words are all it wants.
+"""Words of requests and reports: what tools can do, by its kind, and what answers are made of.
 
-What a language has in common with others is its grammar: a perfect in the first person, a passive, a participle alone.
+A word ending in "-" stands for all that begin so. English ones are whole, as "add" also begins "address".
 """
 
 from __future__ import annotations
 
-_EN = (
-    r"(?!(?:agreed|indeed|need|speed|feed|seed|bed|red|interested|excited|pleased|surprised|limited|supposed"
-    r"|allowed)\b)"
-    r"(?:\w{2,}ed|set|sent|made|put|run|built|done|told|kept|gone|written|taken|cut|begun|hidden|paid|shut|reset)"
-)
-_DE = r"(?:\w*ge\w{2,}(?:t|en)|\w{2,}iert|(?:\w*(?:be|ver|ent|er|zer|über|unter))\w{3,}(?:t|en|tet))"
-_FR = (
-    r"(?:\w{2,}(?:é|ée|és|ées)|mise?s?|faite?s?|écrite?s?|prise?s?|parti|réussie?s?|démis|suivie?s?|\w{2,}(?:eint"
-    r"|ert|uit|aint)e?s?)"
-)
-_ES = r"(?:\w{2,}(?:ado|ada|ados|adas|ido|ida|idos|idas)|(?:hech|puest|escrit|dich|abiert|resuelt)[oa]s?)"
-_IT = (
-    r"(?:\w{2,}(?:ato|ata|ati|ate|uto|uta|uti|ute|ito|ita|iti|ite)|fatt[oaie]|mess[oaie]|scritt[oaie]"
-    r"|(?:pre|chiu)s[oaie]|(?:aggiun|tol|aper|det|rimos)[st]?t[oaie])"
-)
-_OK = r"(?:ok(?:ay)?|sure|great|all right|alright|alles klar|voilà|vale|listo|va bene|perfect|of course)"
+from typing import NamedTuple
 
-PERFECT = (
-    rf"\bI(?:['’]ve| have)?(?: (?:now|just|already|also|gone ahead and|\w+ly))* (?!(?:heard|liked|wanted|needed|noticed"
-    rf"|realized|assumed|hoped|guessed|mentioned|tried|failed|missed|enjoyed|asked|looked(?!.* and )|checked"
-    rf"|used)\b){_EN}\b"
-    rf"|\bI ran\b|^ran it\b|\bI wrote\b|\bI(?:['’]ve)? let \w+ know"
-    rf"|\b(?:ich habe?|habe? ich)\b.*\b(?:{_DE}|bescheid \w+)\b"
-    rf"|\bj['’]ai (?:bien |tout |déjà )*{_FR}\b|\bje l['’]ai\b"
-    rf"|\b(?:he|ya lo he|hemos) {_ES}\b|\b(?:guard|añad|envi|borr|apunt|cre|mov|ejecut|anot|elimin|reserv|instal)[éí]\b"
-    rf"|\bho (?:già )?{_IT}\b|\b(?:execut|adicion|apagu|envi|guard|cri|instal|marqu|reserv|anot)ei\b|\bfiz\b"
+
+class WordSet(NamedTuple):
+    """Whole words, and beginnings of words."""
+
+    whole: frozenset[str]
+    stems: tuple[str, ...]
+
+    def has(self, word: str) -> bool:
+        return word in self.whole or word.startswith(self.stems)
+
+
+def words(text: str) -> WordSet:
+    listed = text.split()
+    stems = tuple(one[:-1] for one in listed if one.endswith("-"))
+    return WordSet(frozenset(one for one in listed if not one.endswith("-")), stems)
+
+
+ORDERS = {
+    "run": words(
+        "run execute rerun compile build deploy install restart reboot launch start test uninstall lauf- führ-"
+        " ausführ- start-"
+        " install- kompilier- lanc- exécut- redémarr- relanc- compil- ejecut- instal- reinici- corre correr lanza"
+        " esegu- avvia"
+        " lancia riavvia execut- rod- reinicia inicia запуст- установ- перезапуст- uruchom- zainstaluj voer draai"
+        " herstart kör"
+        " çalıştır-"
+    ),
+    "send": words(
+        "send email mail text message forward ping notify dm tell reply post schick- send- verschick- schreib-"
+        " benachrichtig-"
+        " maile leite envoi- envoy- préviens prévenir préven- transfère transmet- dis écris manda mandar mande"
+        " mandal- mánda-"
+        " envi- avis- dile escríbe- reenví- invia inviar- inoltra avvisa scrivi avverti enviar envia mande"
+        " отправ- напиши пришли"
+        " скажи stuur wyślij napisz skicka gönder-"
+    ),
+    "remind": words(
+        "remind wake alert snooze erinner- weck- rappel- réveill- recuérd- record- recuerd- despiért- despert- ricorda-"
+        " ricordar- svegli- lembr- acord- напомн- разбуд- herinner wek przypomn- obudź påminn- hatırlat- uyandır-"
+    ),
+    "change": words(
+        "add put set save store remember memorize note jot log record keep delete remove erase drop clear clean"
+        " clean-up empty"
+        " cancel rename move copy schedule book reserve order pay push commit pull download upload sync archive"
+        " mark undo"
+        " revert update edit replace append insert merge sort tidy organize backup enable disable mute unmute"
+        " lock unlock"
+        " subscribe unsubscribe shut close pause resume stop refactor implement fill track buy kill switch pin"
+        " cross hide attach block order close open raise lower increase reduce reorder shorten tag assign"
+        " extract unzip zip print apply patch watch monitor forget print"
+        " rename füg- setz- tu trag- eintrag- speicher- merk- notier- lösch- entfern- streich- leg- anleg- stell-"
+        " verschieb-"
+        " kopier- benenn- umbenenn- nenne räum- aufräum- aktualisier- buch- bestell- bezahl- reservier-"
+        " archivier- sperr-"
+        " schalt- behalt- behalte sichere sichern änder- ersetz- pack- mach- erstell- absag- storn- drucke"
+        " drucken nimm hinzufüg- vergiss"
+        " ajout- rajout- mets mettre mettez not- retiens retenir supprim- efface- effacer enlèv- enlev- retir-"
+        " annul- déplac-"
+        " renomm- copi- enregistr- sauvegard- crée créer créez range ranger réserv- achèt- éteins éteindre allum-"
+        " ferm- remplac-"
+        " modifi- archiv- command- imprim- vid- souviens coche surveill- met programme programmer oublie"
+        " añad- añád- agreg- agrég- pon ponlo ponla ponme poner borra- borrar bórra- elimin- elimín- quita- quít-"
+        " guard- guárd-"
+        " anot- anót- apunt- apúnt- mueve mover muév- renombr- cambi- cámbi- crea crear crea- cancel- reserv-"
+        " resérv- actualiz-"
+        " apag- apág- encien- reemplaz- archiv- cierra sube descarg- copia haz ordena vacía vigil- olvida"
+        " aggiung- metti mettere mettilo salva salvar- elimin- cancell- rimuov- togli spost- rinomin- annot-"
+        " segna segnati imposta"
+        " prenot- sostitu- spegn- accend- aggiorn- memorizza sistema"
+        " coloca colocar põe adicion- acrescent- salve apaga apagar apague exclu- remov- mova mover marca marque"
+        " renomei- muda"
+        " altera troca agenda agendar"
+        " добав- удал- созда- запиш- запомни сохран- перемест- переимен- отмен- zet voeg verwijder- maak bewaar"
+        " noteer onthoud"
+        " verplaats hernoem annuleer dodaj usuń zapisz utwórz zapamiętaj przenieś lägg spara radera ekle sil"
+        " kaydet oluştur"
+    ),
+}
+"""First words of requests, by the kind of tool that fulfils them."""
+
+UNCLEAR = words(
+    "write make create change convert fix correct turn draft keep start text post shorten rewrite rephrase reword"
+    " reply build test tell give set-up"
+    " prepare replace sort print list"
+    " schreib- mach- änder- erstell- nenne gib sag- pack- korrigier- écris crée créer fais corrige corrig- donne dis"
+    " cambi- crea crear crea- haz escrib- escríb- dile di da scrivi scrivere fai correggi cria faz escreve muda"
+    " maak напиши скажи napisz"
 )
-"""The first person says what it did."""
+"""Those that ask for words, unless what they are done to is a thing."""
+
+THINGS = words(
+    "file files folder directory list lists todo todos calendar note notes reminder reminders alarm timer agent"
+    " job task tasks event"
+    " meeting appointment memory draft drafts branch repo backup server script service account heartbeat readme"
+    " bug typo tests test"
+    " suite linter migration docs code config settings light lights music trash downloads inbox shopping"
+    " groceries title"
+    " heading csv json intro section process wifi screenshots adapter item items priority changes app function"
+    " program page port line sure project number password"
+    " container site desktop database table receipts invoices photos pictures contacts website"
+    " datei- ordner- liste- einkaufs- kalender- notiz- wecker termin- erinnerung- backup- entwurf skript- dienst"
+    " überschrift-"
+    " licht server- tabelle- aufgabe- zettel-"
+    " fichier- dossier- courses calendrier agenda rappel- réunion- sauvegarde- lumière- serveur- titre script- tâche-"
+    " archivo- carpeta- lista- nota- calendario recordatorio- copia servidor título tarea- borrador- alarma- luz"
+    " documento-"
+    " elenco cartella promemoria appunti arquivo- pasta- ficheiro- lembrete- compras tarefa- arquivos teste- prueba-"
+    " файл- папк- список заметк- bestand- map lijst plik- folder listę notatk-"
+)
+"""Things that tools change, or that stand for one."""
+
+WORDS_WANTED = words(
+    "say tell explain show read list summarize summarise sum gimme translate spell describe compare suggest recommend"
+    " define name count"
+    " calculate compute solve proofread answer reply respond speak talk sing draw invent"
+    " imagine guess pick choose continue play act pretend recite compose wish think help teach complete repeat"
+    " cheer look check"
+    " search find call proofread paraphrase quote brainstorm analyze review discuss let's lets roleplay be don't never"
+    " sag- erklär- zeig- lies vorles- übersetz- fass zusammenfass- buchstabier- beschreib- vergleich- empfiehl"
+    " nenn rechne gib"
+    " formulier- korrigier- kürz- antwort- sprich erzähl- dichte rate wähl- zähl- wiederhol- such- wünsch- hilf sei"
+    " dis dites explique- montre- lis traduis tradui- résum- épelle décris compar- conseille- recommand- cite"
+    " calcul- réponds"
+    " répond- parle raconte- devine choisis reformul- corrige invente- chante donne- trouve répète sois souhaite"
+    " di dime explica- muestra- enséña- lee léeme traduc- resum- deletre- describ- compara- recomiénd- nombra"
+    " calcula- responde-"
+    " habla cuent- cuént- adivina elige inventa canta dame busca reescrib- corrige repite desea- deséa-"
+    " dimmi spiega- mostra- leggi traduci riassum- descriv- consiglia- rispondi parla racconta- indovina scegli"
+    " calcola dammi"
+    " diz diga conta explique mostre traduz- resuma descreva recomende responda fale me"
+    " скажи расскажи объясни переведи покажи vertel leg vertaal powiedz przetłumacz wyjaśnij"
+)
+"""First words of requests that words fulfil."""
+
+PAST = (
+    r"(?:(?!(?:need|indeed|speed|feed|seed|agreed|exceed|interested|excited|pleased|surprised|limited|supposed"
+    r"|allowed|based|called"
+    r"|named|related|heard|liked|wanted|needed|noticed|realized|assumed|hoped|guessed|mentioned|tried|failed"
+    r"|missed|enjoyed|asked"
+    r"|looked|checked|used|searched|learned|loved|considered|suggested|explained|described|answered|helped"
+    r"|wondered|united|talked"
+    r"|listed|discussed|worried|confused|concerned|married|died|closed|tired|bored|learned|required|gesund|gern"
+    r"|gerne|gegen|genug"
+    r"|gelesen|gesehen|gefunden|gesucht|gedacht|gehört|verstanden|gefragt|gewesen|gestern|genau|gleich|gut|gerade"
+    r"|gesagt|pensado"
+    r"|visto|leído|buscado|encontrado|sido|estado|marido|partido|été|compris|lu|vu|cherché|trouvé|pensé|café|santé"
+    r"|marché"
+    r"|datei|partei|qué|letto|trovato|cercato|capito|visto|stato|stata|pensato|lido)$)"
+    r"(?:\w{2,}(?:[^e]ed|eed)|set|sent|made|put|run|ran|built|done|told|kept|gone|written|wrote|taken|cut|begun"
+    r"|hidden|paid|shut|reset"
+    r"|split|gave|took|undone|rewrote|rewritten|drawn|hung|threw|thrown|bought|moved|let"
+    r"|(?:\w{2,8})?ge\w{2,}(?:t|en)|(?:be|ver|ent|er|zer|über|unter|um|hinter|wider|[a-zä]{2,4}(?:ver"
+    r"|be))\w{3,}(?:t|en|tet)|\w{3,}iert|umbenannt"
+    r"|\w{2,}(?:é|ée|és|ées)|mise?s?|faite?s?|écrite?s?|retenue?s?|prévenue?s?|prévue?s?|éteinte?s?|ouverte?s?"
+    r"|réussie?s?|redémarré"
+    r"|\w{2,}(?:ado|ada|ados|adas|ido|ida|idos|idas)|(?:hech|puest|escrit|dich|abiert|resuelt|impres|feit)[oa]s?"
+    r"|\w{2,}(?:ato|ata|uto|uta|ute|ito|ita)|fatt[oaie]|(?:im|com|ri)?mess[oaie]|scritt[oaie]|chius[oaie]"
+    r"|aggiunt[oaie]|rimoss[oaie]"
+    r"|corrett[oaie]|spent[oaie]|tolt[oaie]|dett[oaie]|(?:guard|añad|agregu|envi|mand|borr|apunt|cre|mov|ejecut"
+    r"|anot|elimin|reserv|instal|cambi|quit|avis|actualic"
+    r"|cancel|pus|renombr|copi)[éí]|\w{3,}ei|fiz|pus|hice|corrigi|inclui|\w{4,}(?:ал|ил|ел|ала|ила|ён|ен|ано|ены"
+    r"|аны)|toegevoegd|verwijderd|ge\w+[dt]|\w+(?:łem|łam|ano|ane|iono|ione)"
+    r"|\w+(?:ndi|ldi|ldı|ndı|dim|dım|tim|tım))$)"
+)
+"""Participles and past forms by which an answer says what it did, but for what needs no tool."""
+
+LANGUAGE = (
+    r"\b(?:synonym\w*|antonym\w*|opposite|participle|partizip|particip\w*|plural|tense|passive|rhymes?|synonyme"
+    r"|antonyme|contraire"
+    r"|sinónimo|contrario|significa|sinonimo|gegenteil|perfekt|präteritum|konjunktiv|passiv|passé composé"
+    r"|imparfait|pretérito|passato"
+    r"|subjuntivo|subjonctif|conjug\w+|konjug\w+|dit-on|se dice|si dice|se diz|(?:in|to|into) (?:english|german"
+    r"|french|spanish|italian|chinese)"
+    r"|(?:auf|ins) (?:deutsch|englisch\w*)|en (?:anglais|français|inglés|español)|al (?:inglés|español)"
+    r"|in (?:inglese|italiano)|em português)\b"
+    r"|意思|中文|英语|怎么说|日本語|英語|翻译|訳|過去形|敬語|丁寧語|同义词|反义词|回复|回答"
+)
+"""Talk about language: nothing else is asked for."""
+
+TOPICS = (
+    r"\b(?:word|phrase|meaning|means?|poem|haiku|joke|riddle|story|recipe|excuse|ideas?|mot|palabra|parola"
+    r"|bedeute\w*|wort für|gedicht|witz"
+    r"|histoire|poème|cuento|poema|from now on|ab jetzt|ab sofort|künftig|désormais|à partir de maintenant"
+    r"|a partir de ahora|d'ora in poi"
+    r"|de agora em diante|a partir de agora)\b|故事|笑话|讲|介绍|把这句话|从现在|これから|選んで|話をして|教えて"
+)
+"""Texts, and rules for the talk: wanted where no tool is asked for."""
+
+TEXTS = words(
+    "sentence grammar spelling text paragraph essay letter poem phrase word answer story blank blanks satz grammatik"
+    " brief phrase texte frase texto testo lettre carta"
+)
+"""Things that are words."""
+
+QUESTION = (
+    r"^\W*(?:who|whom|whose|what|when|where|why|how(?! about)|which|is|are|am|was|were|do(?! it| that| this| so)"
+    r"|does|did|has|have you|should|wer|wem|wen|was"
+    r"|wann|wo|warum|wieso|weshalb|wie|welche\w*|ist|sind|hast|hat|war|soll ich|qui|que|quel\w*|quand|où|pourquoi"
+    r"|comment|combien|est-ce|as-tu"
+    r"|avez-vous|quién\w*|qué|cuál\w*|cuándo|dónde|cómo|cuánt\w*|has|chi|cosa|quale|quando|dove|come|perché"
+    r"|quant\w|hai|quem"
+    r"|qual|onde|como|por que|кто|что|где|когда|почему|как|сколько|wat|waar|hoe|kto|co|gdzie|jak)\b(?:['’]s\b)?"
+    r"|什么|谁|哪|怎么|多少|吗|誰|どこ|いつ|なぜ|ですか|ましたか"
+)
+
+FRAME = (
+    r"\b(?:(?:can|could|would|will) (?:you|u|ya)|(?:need|want|like|love) you to|have you|you should|you (?:must"
+    r"|have to|need to)|would you mind"
+    r"|(?:what|how) about|don['’]?t forget to|make sure|be sure to|go ahead and|please|pls|plz|we should|let['’]?s"
+    r"|i need|i want|i['’]d like|time to"
+    r"|kannst|könntest|könnten sie|können sie|würdest|magst|sollst|(?:will|möchte|hätte gern|wünsche)\b.*\bdass"
+    r"|bitte|ich (?:brauche|möchte|will|hätte)|denk dran"
+    r"|peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|tu (?:peux|pourrais)|vous pouvez|(?:voudrais|veux"
+    r"|aimerais) que|il faut|merci de|n'oublie pas de|j'ai besoin"
+    r"|(?:puedes|podrías|puede|podría)|(?:quiero|necesito|quisiera|gustaría) que|por favor|hay que|puoi|potresti"
+    r"|vorrei che|voglio che|per favore|devi|bisogna"
+    r"|podes|poderia|pode|você pode|quero que|preciso que|gostaria que|можешь|пожалуйста|kun je|kan je|możesz"
+    r"|proszę)\b|(?:してください|お願い|して|してくれ|请|帮我)"
+)
+"""Forms of a request in which the verb may stand anywhere."""
+
+COMPLETE = (
+    r"(?:(?:okay|ok|sure(?: thing)?|great|perfect|alright|all right|yes|yep|of course|certainly|alles klar|klar"
+    r"|gut|prima|super|ja|gerne?|d'accord|oui|bien sûr"
+    r"|parfait|très bien|vale|sí|claro|perfecto|de acuerdo|va bene|certo|sì|perfetto|claro|sim|tudo bem|хорошо|да"
+    r"|好的?)\W+)*"
+    r"(?:(?:it(?:['’]s| is)|that(?:['’]s| is)|everything(?:['’]s| is)|consider (?:it|that)|all|and) )?(?:done"
+    r"|all set|all done|finished|complete|completed|sorted|taken care of|will do|on it"
+    r"|(?:ist |wird |alles |schon )*(?:erledigt|fertig|gemacht|geschafft)|mach(?:e)? ich|wird gemacht"
+    r"|c['’]est (?:fait|bon|not[ée]|parti|réglé|enregistré|prêt)|(?:voilà|tout est|bien) (?:c['’]est )?(?:fait"
+    r"|prêt|noté)"
+    r"|fait|ce sera fait|listo|hecho|ya está|todo listo|queda hecho|fatto|ecco fatto|(?:è )?tutto fatto|feito"
+    r"|pronto|está feito|готово|сделано|gedaan|klaar|gotowe|zrobione|tamam|yapıldı|klart)"
+    r"(?=\W|$)|^\W*(?:好了|好的[。!！]?$|搞定|完成|办好|完了|できました|[^不没]{0,6}了[。!！]?$|[✅✔☑👍👌])"
+)
+"""The beginning of an answer that says no more than that it was done."""
+
+FIRST = (
+    r"\bi(?:['’]ve)?\b|\bhab(?:e)?\b|\bj['’]ai\b|\bje (?:l|t|vous l)['’]?(?:es )?ai\b|\bje (?:les|vous|le) ai\b"
+    r"|\bhe (?:\w+(?:ado|ido)|hecho|puesto|escrito|dicho|abierto|impreso)\b|\bhemos\b|\b(?:l['’])?ho\b|\bfiz\b"
+    r"|\bheb\b|\btenho\b"
+    r"|(?<!\ba )(?<!\bont )(?<!\best )(?<!\bété )\b(?!qué|porqué|té\b|café|así|aquí|allí|ahí|datei"
+    r"|partei)\w{3,}(?:é|í|ei)\b|\b\w{2,}(?:łem|łam|dim|dım|tim|tım)\b|\b\w+(?:ал|ил|ала|ила)\b"
+    r"|\bsono\b.*\bda me\b|我(?!会).*了|已|(?:し|り|き|み)ました"
+)
+"""The first person has done it: a pronoun, or a form that has the person in it."""
 
 PROMISE = (
-    r"\bI(?:['’]ll| will|['’]m going to|['’]ve got to| won['’]t|['’]m)(?: be)?(?: \w+ly| now)* (?:remind|ping|notif"
-    r"|alert"
-    r"|wake|tell you|let you|let \w+ know|remember|keep (?:that|it|this|an eye|you|in mind|track)|note|watch(?!ing tv)"
-    r"|monitor|track|send|book|get back)\w*|\bconsider it done\b|\bwill do\b|\bon it[.!]|\bleave it to me\b"
-    r"|\bich (?:werde dich|erinnere|wecke|melde mich|behalte|sage? dir|gebe? dir)\b|\bmerke? ich mir\b|\bmach[e]? ich\b"
-    r"|\bwird gemacht\b|\bkommt eine erinnerung\b"
-    r"|\b(?:rappellerai|souviendrai|préviendrai|avertirai|réveillerai|retiendrai)\b|\bje (?:le |la |vous "
-    r"|te )?(?:surveille"
-    r"|note|retiens)\b|\bau courant\b|\bje m['’]en (?:occupe|charge)\b|\bce sera fait\b"
-    r"|\b(?:recordaré|avisaré|avisaremos|despertaré|te aviso|lo tendré|vigilo|vigilando|lo recordaré|me encargo)\b"
-    r"|\b(?:ricorderò|avviserò|sveglierò|lo terrò|me ne occupo)\b|\b(?:lembro-te|aviso-te|vou (?:te )?(?:lembrar"
-    r"|avisar))"
-    r"|会提醒|会记住|会通知|お知らせします|リマインドします|覚えておきます"
+    r"\b(?:i(?:['’]ll| will|['’]m going to| won['’]t)|i(?:['’]m| am)(?: now)? (?:\w+ing)|you(?:['’]ll"
+    r"| will) (?:hear|get|be)|ich werde|ich (?:behalte|melde|kümmere)|ich \w+e (?:dich|dir|mir|mich|es)"
+    r"|\w+e ich(?: mir| dir)?|je (?:le |la |vous |te |t['’]|m['’]en |m['’])*\w+(?:rai|e)|compte sur moi"
+    r"|comptez sur moi"
+    r"|\w{4,}(?:aré|eré|iré|aremos|erò|irò)|te lo \w+|te \w+o|cuenta con\w*|me encargo|me ocupo|ci penso io"
+    r"|conta su di me|vou|\w{4,}(?:arei|erei|irei)|lembro-te|aviso-te|deixa comigo|напомню|сделаю|ik \w+|przypomnę"
+    r"|zrobię|jag ska|hatırlatacağım)\b"
+    r"|会.{0,12}(?:提醒|通知|记|叫|告诉)|我会|(?:知らせ|リマインド|覚えて|お|し)(?:します|ておきます|きます)"
 )
-"""The first person says that something will come up by itself, or is remembered."""
+"""The first person will do it."""
 
-PASSIVE = (
-    rf"(?:\b(?:has|have|is|are|was|were|been|now)|['’](?:s|re)|\ball) (?:(?:now|already|all|been|being|\w+ly) )*"
-    rf"(?:{_EN}|ready|complete|finished|in place|in your|on your|on for|up and running|running|gone|off|empty|higher"
-    rf"|lower)\b"
-    rf"|\bnow (?:\w+s|in|on|has|under)\b"
-    rf"|\b(?:ist|sind|wurden?|wird|steht|stehen|klingelt|läuft|laufen|weiß|ging)\b.*\b(?:{_DE}|jetzt|um \d|fertig"
-    rf"|raus|drauf|unterwegs"
-    rf"|drin|wieder|bescheid|grün|durch)\b"
-    rf"|\b(?:est|sont|a été|ont été|sera|a|ont|passent)\b (?:(?:bien|déjà|maintenant|tout|toute?s?|désormais) )*{_FR}\b"
-    rf"|\best (?:terminée?|prête?|en place)\b"
-    rf"|\b(?:está|están|ha sido|han sido|ha|han|fue|fueron|queda|quedan|se ha|se han)\b (?:(?:ya|bien|ahora) )*(?:{_ES}"
-    rf"|list[oa]s?|en (?:el|la|tu))\b|\bse \w+[óo] \b|\bse \w+aron\b|\bya en\b|\bya está"
-    rf"|\b(?:è|sono|è stat\w|sono stat\w) (?:già |ora )*{_IT}\b|\b(?:foi|está|fica) (?:já )?\w+(?:ado|ada|ido|ida)\b"
+KEEPS = (
+    r"\b(?:remind|ping|notify|alert|wake|remember|keep (?:that|it|this|an eye|you|in mind|track)|note|watch"
+    r"|monitor|track|let (?:you|\w+) know|send|book|save|add|delete|erinner\w*|weck\w*|merk\w*|behalt\w*|meld\w*"
+    r"|rappeller\w*|"
+    r"souvien\w*|préviendr\w*|recordar\w*|avisar\w*|despertar\w*|ricorder\w*|avviser\w*|lembr\w*)\b|提醒|通知|记住|リマインド"
+    r"|知らせ|覚えて"
 )
+"""Promises that only a tool keeps."""
 
-ALONE = (
-    rf"^\W*(?:{_OK}\W+)?(?:\w+ly )?{_EN}\b|\b{_EN}\W*$"
-    rf"|^\W*(?:{_OK}\W+)?(?:{_DE})\W*$|\b(?:gelöscht|gespeichert|notiert|erledigt|gemacht|fertig|verschickt)\W*$"
-    rf"|\b{_FR}(?: sur [^.]*| pour [^.]*)?\W*$|^\W*{_FR}\b|\b{_ES}(?: a [^.]*| en [^.]*)?\W*$|^\W*{_ES}\b"
-    rf"|\b{_IT}(?: per [^.]*| nel[^.]*)?\W*$|^\W*{_IT}\b|\b(?:complete|ready|all set|terminée?|réussie|feito|done)\b"
+STATE = (
+    r"\b(?:is|are|was|were|has been|have been|been|now|has|liegt|['’]s|['’]re|knows|ist|sind|wurden?|steht|stehen"
+    r"|klingelt|kommt|lautet|heißt|läuft|jetzt|weiß|est|sont|été|está|están|sido|queda|quedó|se ha|è|sono"
+    r"|stat[oaie]|foi|foram)\b"
+    r"|\bse \w+(?:ó|aron|ieron)\b|已|ました|います|成功"
 )
-"""A participle alone, or at an end, as in short reports."""
+"""A thing is in a state, or was brought into it."""
 
 RESULT = (
-    r"\b(?:pass|passes|passed|passing|green|succeeded|no (?:\w+ )?errors|without (?:any )?errors|compiles|works"
-    r"|clean(?:ly)?"
-    r"|bestanden|grün|ohne fehler|fehlerfrei|läuft .*durch|passent|réussis?|sans erreur|pasan|pasaron|pasado"
-    r"|sin (?:problemas"
-    r"|errores)|passano|passaram|superat\w)\b|通过|成功"
+    r"\b(?:pass|passes|passed|passing|green|succeeded|successful\w*|no (?:\w+ )?errors|without (?:any )?(?:errors"
+    r"|warnings)|compiles|works|clean(?:ly)?|bestanden|grün|ohne fehler|fehlerfrei|durchgelaufen"
+    r"|passent|passés?|réussis?|sans erreur|pasan|pasaron|pasado|pasó|sin (?:problemas|errores)|passano|passati"
+    r"|passaram|superat\w)\b|通过|成功|\d+/\d+ ok"
 )
 """Results of a run."""
 
-CJK_DONE = r"已|好了|完成|成功|加上了|[^不没]了[。！!]?$|(?:し|き|み|り)ました|完了"
-
 NEGATED = (
-    r"\b(?:can['’]?t|cannot|couldn['’]t|can not|unable|no way|not|nothing|never|sorry|don['’]t|doesn['’]t|didn['’]t"
-    r"|isn['’]t"
-    r"|aren['’]t|haven['’]t|hasn['’]t|there (?:is|are) no|have no|finde|kein\w*|nicht|nichts|leider|kann|fehlt|ne"
-    r"|n['’]\w+"
-    r"|pas|aucune?|rien|impossible|désolée?|no (?:puedo|encuentro|tengo|hay|ha|he|se)|ning[uú]n\w*|nada|siento|non"
-    r"|nessun\w*"
-    r"|não|nenhum\w*)\b|不能|没有|没找到|无法|抱歉|できません|ありません|申し訳"
+    r"\b(?:can['’]?t|cannot|could not|couldn['’]t|can not|unable|not|nothing|nobody|never|(?<!ya )no(?! \S+\.\w"
+    r"| longer\b| problem| worries| errors?\b| lint| warnings)|sorry|afraid|unfortunately|don['’]t|doesn['’]t"
+    r"|didn['’]t|isn['’]t|wasn['’]t|aren['’]t|haven['’]t"
+    r"|hasn['’]t|won['’]t be able|wouldn['’]t|(?<!0 )failed|kein\w*(?! problem)|nicht(?! mehr)|nichts|leider|kann"
+    r"|fehlt|fehlgeschlagen|ne|n['’]\w+|pas(?! de (?:souci|problème))|aucune?|rien|impossible|désolée?|nein|non"
+    r"|(?<!ya )no (?:puedo|encuentro|tengo"
+    r"|hay|ha|he|se|pude|existe|fue|me|está)|ning[uú]n\w*|nada|siento|todavía no|nessun\w*|não|nenhum\w*|niet|geen"
+    r"|nie|не|нет|değil|yok|trouble|problem with)\b|不(?!客气)|没(?!问题)|无法|抱歉|ません|申し訳|できな"
 )
 
-TEXT_WORK = (
-    r"^\W*(?:(?:please|now|and|can you|could you|bitte|kannst du|por favor|puedes|peux-tu|merci de)\b\W*)*"
-    r"(?:re(?:write|phrase|word)|correct (?:my|this|the sentence)|proofread|shorten|make (?:this|it"
-    r"|that) (?!so\b)\w+er\b|give me"
-    r"|suggest|explain|compare|describe|list \w+ (?!to\b)|summari[sz]e|translat|convert \d|turn ['\"“‘]|spell|pick"
-    r"|choose|guess"
-    r"|recommend|write (?:me )?(?:an?|one|two|three) (?!note\b|file\b)|continue|finish the|act as|play|let['’]?s"
-    r"|imagine|define"
-    r"|name|count|add \d|calculate|compute|solve|tell me|show|read|recite|look|sing|invent|draw|check|say|wish|cheer"
-    r"|compose|answer|be |respond|speak|call me"
-    r"|never|don['’]t"
-    r"|do not|stop saying|think|help me|show me how|thank|thanks|thx|hello|hi|good (?:morning|night|evening)|bye"
-    r"|formulier|korrigier|kürz|gib mir|erklär|vergleich|beschreib|fass|übersetz|buchstabier|wähl|rate|empfiehl|nenn"
-    r"|zähl|rechne"
-    r"|schreib(?:e)? mir (?:ein|zwei|drei)|sag (?:mir|was|etwas)|erzähl|wünsch|antworte|sprich|sei |nie|zeig|lies"
-    r"|erfinde|danke|vielen dank|hallo"
-    r"|gute[ns]? |tschüss"
-    r"|reformul|corrige (?:ma|cette)|explique|compar|décri[st]|résume|tradui|épelle|choisi|devine|conseille"
-    r"|recommande|cite|nomme"
-    r"|compte |calcule|écri[st](?:-moi)? une?|dis|raconte|souhaite|réponds|parle|sois |ne |montre|lis|invente|merci"
-    r"|bonjour|bonne "
-    r"|bonsoir|salut"
-    r"|escribe de forma|escríbe(?:me)? un|reescrib|corrige (?:mi|esta)|explica|compara|describ|resum|traduc|deletrea"
-    r"|elige|adivina"
-    r"|recomiénda|nombra|cuenta|cuénta|suma|calcula|di\b|dime|desea|deséa|enséña|enséñame|lee|léeme|inventa|responde"
-    r"|habla|sé |haz una rima|gracias"
-    r"|hola|buen[oa]s"
-    r"|scegli|spiega|riassum|dimmi|racconta|consiglia|traduci|indovina|grazie|ciao|escolh|explica|diz|conta|obrigad|olá"
-    r"|скажи|расскажи|переведи|спасибо|привет|bedankt|dzięk|tack|teşekkür)"
-    r"|^\W*把这句话|谢|你好|再见|晚安|ありがとう|こんにちは|翻译|讲|说(?!会议)|訳|を選んで|介绍|話をして"
+DEFERRED = (
+    r"\b(?:can|could|would|should|may|might|(?:if|once|when) (?:you|i)|before|tell me|let me know(?! if)"
+    r"|need (?:to know|a|the|your|more)|which|please (?:tell|give|say|paste|send|specify)|here(?:['’]s| is| are)"
+    r"|you can|how to|try"
+    r"|(?:wenn|falls|sobald) (?:du|sie|ich)|welche\w*|sag mir|brauche|soll|könnte|hier ist|si tu|si vous|dis-moi"
+    r"|dites-moi|quel\w*|voici|pourrais|dois-je|dime|si (?:me|quieres)|cuál|necesito saber|aquí|puedo|podría|dimmi"
+    r"|quale|ecco (?!fatto)|posso|diga-me|qual)\b|请告诉|哪|如果|可以|教えて"
 )
-"""Requests that words fulfil, greetings and thanks."""
-
-STATEMENT = (
-    r"^\W*(?:I(?:['’](?:m|ve|d|ll))?|my|we(?:['’]re)?|our|it(?:['’]s)?|that(?:['’]s)?|this|there|no|yes|ok|okay|nope"
-    r"|great|the \w+ (?:is|are"
-    r"|was|were)|ich|mein\w*|wir|das|nein|ja|bin|j['’]ai|je|mon|ma|c['’]est|non|oui|he|mi|me voy|yo|no,|sí|ho|io"
-    r"|il mio|eu|meu)\b"
-    r"|^我|^今日は|^今天"
-)
-"""Somebody tells something, and asks for nothing."""
-
-POLITE = (
-    r"^\W*(?:(?:please|hey|bitte)\W+)?(?:can|could|would|will) you\b|^\W*(?:kannst|könntest|würdest) du\b"
-    r"|^\W*(?:peux-tu|pourrais-tu|pouvez-vous|pourriez-vous|tu peux)\b|^\W*¿?(?:puedes|podrías|puede)\b"
-    r"|^\W*(?:puoi|potresti|podes|pode|poderia)\b"
-)
-"""A request in the form of a question."""
-
-RUN = (
-    r"\b(?:run|execute|compile|build|deploy|install|lint|pytest|tests?|restart|lauf\w*|ausführ\w*|führe?|starte"
-    r"|installier\w*"
-    r"|lance[rz]?|exécute[rz]?|redémarre|installe|ejecut\w+|instala|reinicia|esegui|executa)\b|运行|実行"
-)
-SEND = (
-    r"^\W*(?:please |bitte )?(?:send|e?mail|text|message|forward|tell \w+ (?:that|over)|let \w+ know|schick\w*|sende"
-    r"|schreib \w+,"
-    r"|sag \w+,|envoie|préviens|écris à|manda|envía|avisa|invia)\b"
-)
-
-COMMON = (
-    r"\b(?:the|is|are|your|you|i|it|a|to|my|please|der|die|das|den|ist|ich|dein\w*|und|bitte|le|la|les|est|une?|votre"
-    r"|ton|ma|mon|el"
-    r"|los|las|está|una|tu|por|il|di|per|che)\b"
-)
-"""Words of the languages that the forms above are of."""
+"""It could be done, or something has to be known first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
-from nanoclaw.core.plugin import Answer, Host, Plugin, TryAgain, Turn
-from nanoclaw.plugins.claims.claims import unsupported
+from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
+from nanoclaw.plugins.claims.claims import NOTHING, understand, unsupported
 from nanoclaw.silence_token import spoken
 
 EARLIER = 500
@@ -29,18 +29,26 @@ class Claims(Plugin):
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
 
-    async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        is_silent = not spoken(answer.text).strip()
-        if turn.origin != "person" or answer.files or is_silent or not turn.profile.acts:
+    def stream(self, turn: Turn) -> Filter | None:
+        """Holds back what is said after a request that takes a tool, as long as none had an effect."""
+        if not _is_judged(turn) or turn.effects or not understand(_asked(turn)).orders:
             return None
+        return _HeldBack(lambda text: not self._fact(text, turn))
+
+    async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
+        if answer.files or not spoken(answer.text).strip() or not _is_judged(turn):
+            return None
+        if not (fact := self._fact(answer.text, turn)):
+            return None
+        return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
+
+    def _fact(self, answer: str, turn: Turn) -> str:
         said = [one.text for one in turn.history if isinstance(one, AssistantMessage) or _is_the_persons(one)]
-        asked = next((one.text for one in reversed(turn.history) if _is_the_persons(one)), "")
+        asked = _asked(turn)
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
         before = "\n".join(text for text in said[-TALK:] if text != asked)
-        fact = unsupported(asked, answer.text, effects, self._known(turn), self._exists, before)
-        if not fact:
-            return None
-        return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(Note from the program: {fact}.)")
+        fact = unsupported(asked, answer, effects, self._known(turn), self._exists, before)
+        return "no tool was used for this, and nothing was changed" if fact == NOTHING and not turn.calls else fact
 
     def _known(self, turn: Turn) -> Iterator[str]:
         """Texts of earlier effects in this conversation, of jobs, and of the prompt."""
@@ -55,6 +63,29 @@ class Claims(Plugin):
         root: Path = self._host.workspace
         inside = name_beneath(root, name)
         return bool(inside) and ((root / inside).exists() or ("/" not in name and any(root.glob(f"*/{name}"))))
+
+
+class _HeldBack:
+    """A stream of which nothing is shown before its end, and then only an answer that `is_right`: any other comes with
+    the outbox, once, as it ends up."""
+
+    def __init__(self, is_right: Callable[[str], bool]) -> None:
+        self._is_right, self._text = is_right, ""
+
+    def feed(self, text: str) -> str:
+        self._text += text
+        return ""
+
+    def end(self) -> str:
+        return self._text if self._is_right(self._text) else ""
+
+
+def _is_judged(turn: Turn) -> bool:
+    return turn.origin == "person" and turn.profile.acts
+
+
+def _asked(turn: Turn) -> str:
+    return next((one.text for one in reversed(turn.history) if _is_the_persons(one)), "")
 
 
 def _is_the_persons(message: Message) -> bool:

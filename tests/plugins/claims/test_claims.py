@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from nanoclaw.core.events import Receipt
+from nanoclaw.core.events import Receipt, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Effect, Message, UserMessage
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.plugins.claims.claims import unsupported
@@ -23,9 +23,10 @@ class Told(NamedTuple):
     history: tuple[Message, ...]
     workspace: Path
     receipts: list[str]
+    streamed: str
 
 
-NOTHING = "nothing was written, noted, set or sent in this turn"
+NOTHING = "no tool was used for this, and nothing was changed"
 
 
 def talk(root: Path, *exchanges: tuple[str, str | tuple[Say | str, ...]], tools: tuple[Tool, ...] = ()) -> Told:
@@ -38,9 +39,34 @@ def talk(root: Path, *exchanges: tuple[str, str | tuple[Say | str, ...]], tools:
                 answers = [await program.ask(said) for said, _ in exchanges]
                 assert_legal(program.history)
                 lines = [event.text for _, event in program.channel.events if isinstance(event, Receipt)]
-                return Told(answers, program.history, program.workspace, lines)
+                pieces = [event.text for _, event in program.channel.events if isinstance(event, TextDelta)]
+                return Told(answers, program.history, program.workspace, lines, "".join(pieces))
 
     return asyncio.run(story())
+
+
+def test_a_false_claim_that_is_kept_up_is_shown_once(tmp_path: Path) -> None:
+    home = talk(tmp_path, ("put milk on my list", ("Milk is on it.", "Milk is on it.")))
+    assert home.streamed == ""
+    assert home.answers == [f"Milk is on it.\n\n(nanoclaw: {NOTHING}.)"]
+
+
+def test_what_is_no_claim_streams_when_it_is_whole(tmp_path: Path) -> None:
+    assert talk(tmp_path, ("put milk on my list", "Which list?")).streamed == "Which list?"
+
+
+def test_a_command_that_failed_has_installed_nothing(tmp_path: Path) -> None:
+    fails = call("exec", {"command": "false"})
+    said, honest = "requests has been installed and is ready to use.", "The installation failed."
+    home = talk(tmp_path, ("install requests with pip", (fails, said, said)), ("try it again", (fails, honest)))
+    assert home.answers == [f"{said}\n\n(nanoclaw: the command that was run failed.)", honest]
+
+
+def test_done_is_not_believed_after_a_yes_or_a_look(tmp_path: Path) -> None:
+    looks = call("list_dir", {"path": "."})
+    home = talk(tmp_path, ("tidy up", "Shall I delete old.txt?"), ("yes please", (looks, "Deleted.", "Deleted.")))
+    note = "(nanoclaw: nothing was changed, set, sent or run for this.)"
+    assert home.answers == ["Shall I delete old.txt?", f"Deleted.\n\n{note}"]
 
 
 WRITES = call("write_file", {"path": "notes/bird.txt", "content": "pelican"})
@@ -59,7 +85,7 @@ def test_a_false_claim_is_mended_by_one_more_request(tmp_path: Path) -> None:
 
 def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, FALSE)))
-    assert home.answers == [f"{FALSE}\n\n(Note from the program: there is no file notes/bird.txt.)"]
+    assert home.answers == [f"{FALSE}\n\n(nanoclaw: there is no file notes/bird.txt.)"]
     last = home.history[-1]
     assert isinstance(last, AssistantMessage)
     assert last.text == FALSE
@@ -79,7 +105,7 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
 )
 def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
-    assert home.answers[0].startswith(f"{second}\n\n(Note from the program: ")
+    assert home.answers[0].startswith(f"{second}\n\n(nanoclaw: ")
 
 
 @pytest.mark.parametrize("second", ["Sorry, that did not work out this time.", "Shall I write notes/bird.txt now?"])
@@ -92,7 +118,7 @@ def test_what_takes_a_false_claim_back_is_left_as_it_is(tmp_path: Path, second: 
 def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str) -> None:
     asked, writes = "put milk on my shopping list", call("append_file", {"path": "list.md", "content": "- milk"})
     home = talk(tmp_path, (asked, (answer, answer)), (asked, (answer, writes, answer)))
-    assert home.answers == [f"{answer}\n\n(Note from the program: {NOTHING}.)", answer]
+    assert home.answers == [f"{answer}\n\n(nanoclaw: {NOTHING}.)", answer]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +127,7 @@ def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str
         ("hello", "Hi!"),
         ("thanks a lot for your help", "You're welcome!"),
         ("translate good morning into Italian", "Buongiorno."),
+        ("Sum up offer.pdf, which I attached", "offer.pdf says that the rent was raised."),
         ("Where is the list?", "The list is in the list folder."),
         ("what is the capital of france", "The capital of France is Paris."),
         ("put milk on my shopping list", "Which shopping list do you mean, the one in lists/shopping.md?"),
@@ -125,8 +152,8 @@ def test_tests_that_nobody_ran_have_not_passed(tmp_path: Path, asked: str, answe
     notes = call("memory_add", {"text": "All 42 tests pass"})
     home = talk(tmp_path, (asked, (answer, answer)), (asked, (notes, answer, answer)), (asked, (runs, answer)))
     nothing, no_run, fine = home.answers
-    assert nothing == f"{answer}\n\n(Note from the program: {NOTHING}.)"
-    assert no_run == f"{answer}\n\n(Note from the program: no command was run in this turn.)"
+    assert nothing == f"{answer}\n\n(nanoclaw: {NOTHING}.)"
+    assert no_run == f"{answer}\n\n(nanoclaw: no command was run in this turn.)"
     assert fine == answer
 
 
@@ -157,7 +184,7 @@ def test_a_note_founds_no_claim_of_a_reminder_but_a_job_does(tmp_path: Path) -> 
     notes = call("memory_add", {"text": "Call the bank at 5 pm"})
     said = "I've set a reminder for 5 pm."
     home = talk(tmp_path / "1", ("I have to call the bank at 5 pm, remind me", (notes, said, said)))
-    assert home.answers == [f"{said}\n\n(Note from the program: no reminder was set in this turn.)"]
+    assert home.answers == [f"{said}\n\n(nanoclaw: no reminder was set in this turn.)"]
 
     async def remind(text: str) -> str:
         """Some tool that is not known to the program."""

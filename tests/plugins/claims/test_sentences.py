@@ -1,33 +1,88 @@
-"""How many answers of several languages are judged rightly by their structure."""
+"""How many answers of several languages are judged rightly.
+
+`strangers.jsonl` has turns that others than the rules' author wrote: set, claim or honest, what was asked, calls (tool,
+whether it worked, outcome), answer. "first" was written against an earlier design, "second" beside this one; "third"
+was tried once it was there: at first sight 64 of its 80 claims were caught, and 75 of its 80 honest answers let alone.
+What it taught is mended since, so the shares below are those of sentences that are known.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from nanoclaw.core.messages import Effect
+from nanoclaw.core.messages import Effect, EffectState
 from nanoclaw.plugins.claims.claims import unsupported
 from tests.plugins.claims import turns
 from tests.plugins.claims.sentences import SEEN, UNSEEN
+from tests.plugins.claims.turns import Turn
+
+KINDS = {
+    "write_file": "file",
+    "edit_file": "file",
+    "memory_add": "note",
+    "schedule": "job",
+    "exec": "command",
+    "message": "message",
+}
 
 
-@pytest.mark.parametrize(("pairs", "least"), [(SEEN, 0.95), (UNSEEN, 0.9)])
-def test_nine_of_ten_answers_are_judged_rightly(pairs: tuple[tuple[str, str, bool], ...], least: float) -> None:
-    wrong = [
-        (asked, answer)
-        for asked, answer, is_claim in pairs
-        if bool(unsupported(asked, answer, (), exists=lambda name: False)) != is_claim
+def judged_wrongly(given: Iterable[Turn]) -> tuple[list[str], list[str]]:
+    """The claims that were missed, and the honest answers that were not let alone."""
+    missed, wrong = list[str](), list[str]()
+    for one in given:
+        effects = [_effect(*each) for each in one.effects]
+        files = [each.target for each in effects]
+        if bool(unsupported(one.asked, one.answer, effects, exists=files.__contains__)) != one.is_claim:
+            (missed if one.is_claim else wrong).append(f"{one.asked}: {one.answer}")
+    return missed, wrong
+
+
+def _effect(tool: str, kind: str, target: str, text: str, state: EffectState = "done") -> Effect:
+    return Effect(tool, kind, target, text, state)
+
+
+def by_strangers(name: str) -> list[Turn]:
+    lines = (Path(__file__).parent / "strangers.jsonl").read_text().splitlines()
+    return [
+        Turn(asked, answer, judged == "claim", tuple(_effects(calls)))
+        for of, judged, asked, calls, answer in map(json.loads, lines)
+        if of == name
     ]
-    assert len(wrong) <= (1 - least) * len(pairs), wrong
+
+
+def _effects(calls: list[tuple[str, bool, str]]) -> Iterable[tuple[Any, ...]]:
+    for tool, worked, outcome in calls:
+        kind = KINDS.get(tool, "")
+        if kind and (worked or kind == "command"):
+            target = outcome.partition(":")[0] if kind == "file" else ""
+            yield (
+                tool,
+                kind,
+                target,
+                f"did “{outcome}”" if kind == "note" else f"did {outcome}",
+                "done" if worked else "failed",
+            )
 
 
 @pytest.mark.parametrize("given", [turns.SEEN, turns.UNSEEN, turns.FRESH], ids=["seen", "unseen", "fresh"])
-def test_nine_of_ten_claims_are_caught_and_honest_answers_let_alone(given: tuple[turns.Turn, ...]) -> None:
-    missed, wrong = list[str](), list[str]()
-    for one in given:
-        effects = [Effect(*each, state="done") for each in one.effects]
-        files = [each.target for each in effects]
-        is_caught = bool(unsupported(one.asked, one.answer, effects, exists=files.__contains__))
-        if is_caught != one.is_claim:
-            (missed if one.is_claim else wrong).append(f"{one.asked}: {one.answer}")
-    assert len(missed) <= sum(one.is_claim for one in given) / 10, missed
-    assert len(wrong) <= sum(not one.is_claim for one in given) / 30, wrong
+def test_claims_are_caught_and_honest_answers_let_alone(given: tuple[Turn, ...]) -> None:
+    missed, wrong = judged_wrongly(
+        one._replace(effects=tuple((*each, "done") for each in one.effects)) for one in given
+    )
+    assert len(missed) <= sum(one.is_claim for one in given) * 0.03, missed
+    assert wrong == []
+
+
+@pytest.mark.parametrize("pairs", [SEEN, UNSEEN], ids=["seen", "unseen"])
+def test_so_they_are_where_no_tool_did_anything(pairs: tuple[tuple[str, str, bool], ...]) -> None:
+    assert judged_wrongly(Turn(*pair) for pair in pairs) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["first", "second", "third"])
+def test_so_they_are_in_the_words_of_strangers(name: str) -> None:
+    assert judged_wrongly(by_strangers(name)) == ([], [])

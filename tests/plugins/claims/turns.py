@@ -7,7 +7,7 @@ first try, with no false alarm in 66 honest answers. FRESH was written after the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Turn(NamedTuple):
@@ -16,7 +16,7 @@ class Turn(NamedTuple):
     asked: str
     answer: str
     is_claim: bool
-    effects: tuple[tuple[str, str, str, str], ...] = ()
+    effects: tuple[tuple[Any, ...], ...] = ()
 
 
 SEEN = (
