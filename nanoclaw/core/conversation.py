@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from nanoclaw.core.asks import Asks
@@ -146,7 +146,8 @@ class Conversation:
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
         """The waiting messages that can become part of the running turn. What was said before it has its own answer."""
-        return self._queue.more_of(turn.inbound, self._began) if self._manners.queue == "steer" else []
+        joins = self._manners.queue == "steer" and not self._runner.answers_one(turn.inbound, turn.session)
+        return self._queue.more_of(turn.inbound, since=self._began) if joins else []
 
     async def take_in(self, turn: RunningTurn) -> None:
         """Make what the person said meanwhile part of the turn."""
@@ -197,7 +198,9 @@ class Conversation:
             first = self._queue.as_it_reads_now(first)
         elif self._manners.queue == "steer" or before is None or first.inbound.message.at < before:
             return [first]
-        more = self._queue.more_of(first.inbound)
+        is_small = self._runner.answers_one(first.inbound, self._runner.sessions.of(self.address))
+        most = timedelta(seconds=self._manners.burst_most_seconds)
+        more = self._queue.more_of(first.inbound, until=first.inbound.message.at + most if is_small else None)
         self._queue.drop(len(more))
         return [first, *more]
 

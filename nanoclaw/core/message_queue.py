@@ -121,9 +121,10 @@ class MessageQueue:
         """A message that waited may have been changed; of one that was begun the first words count."""
         return item._replace(inbound=self._inbox.read(item.row)._replace(patience=item.inbound.patience))
 
-    def more_of(self, first: Inbound, since: datetime | None = None) -> list[Accepted]:
+    def more_of(self, first: Inbound, since: datetime | None = None, until: datetime | None = None) -> list[Accepted]:
         """Messages next in the queue that can be answered together with the first: talk from the same address, under
-        the same profile, said `since` then. A message that an earlier process left gets an answer of its own."""
+        the same profile, said `since` and `until` then. A message that an earlier process left gets an answer of its
+        own."""
         found = list[Accepted]()
         for item in self._items:
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
@@ -131,7 +132,7 @@ class MessageQueue:
             inbound = (item := self.as_it_reads_now(item)).inbound
             if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.patience != first.patience:
                 break
-            if since and inbound.message.at < since:
+            if (since and inbound.message.at < since) or (until and inbound.message.at > until):
                 break
             found.append(item)
         return found

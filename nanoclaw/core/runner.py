@@ -9,6 +9,7 @@ from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
@@ -17,6 +18,7 @@ from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.plugin import Draft, Ended, NoteRef, Profile, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
+from nanoclaw.core.provider import CutsHistory
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transaction
@@ -69,6 +71,14 @@ class Runner:
     def check_model(self, session: Session, inbound: Inbound) -> None:
         """Raises ConfigError when the model of a conversation cannot be asked as things are."""
         self._model_calls.models.of(profile_of(inbound).model or session.model)
+
+    def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
+        """True with a small model: of questions that came one after the other it answers the last one only."""
+        try:
+            provider = self._model_calls.models.of(profile_of(inbound).model or (session.model if session else ""))
+        except NanoclawError:  # which is told when it is asked
+            return False
+        return isinstance(provider, CutsHistory)
 
     # --- its beginning -----------------------------------------------------------------------------------------------
 

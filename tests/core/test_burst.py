@@ -10,8 +10,9 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Joined
-from nanoclaw.core.messages import Address, Inbound, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, bare
@@ -313,6 +314,32 @@ async def test_a_line_with_followup_interrupts_nothing(tmp_path: Path) -> None:
             assert len(model.requests) == 1
             await program.ask("/stop")
             assert await program.ask("third") == "Later."
+
+
+class SmallModel(ScriptedProvider):
+    """One that answers the last of several questions only, as those that run in the process do."""
+
+    cuts_history = True
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        await asyncio.sleep(30)
+        return await super().complete(request, on_event)
+
+
+@virtual_time
+async def test_a_small_model_is_asked_one_question_after_the_other(tmp_path: Path) -> None:
+    """But what is said within a moment is one thought with it, too."""
+    clock = HandClock()
+    with SmallModel("Twelve.", "Paris.", "Lima and Tokyo.") as model:
+        async with bare(tmp_path, model, channel=chat_app(), clock=clock) as program:
+            for seconds, text in ((0, "5 + 7?"), (9, "Capital of France?"), (9, "Of Peru?"), (1, "And of Japan?")):
+                clock.now += timedelta(seconds=seconds)
+                await program.say(text)
+                await asyncio.sleep(seconds or 1)
+            assert [await program.answer() for _ in range(3)] == ["Twelve.", "Paris.", "Lima and Tokyo."]
+    assert [request.history[-1].text for request in model.requests] == [
+        "5 + 7?", "Capital of France?", "And of Japan?",
+    ]  # fmt: skip
 
 
 # -- one answer for all that a turn took in
