@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from stat import S_ISDIR
 from typing import Any
 
 from nanoclaw.core.store import db
+from nanoclaw.core.store.tx import Transaction
 
 
 def without_file_syncs() -> None:
@@ -25,13 +25,15 @@ def without_folder_syncs() -> None:
 
 def without_store_syncs() -> None:
     """The store says "committed" before the disk does."""
-    open_ = db.Store.__init__
+    begin = db.Store.begin
 
-    def hasty(self: db.Store, path: Path, **how: Any) -> None:
-        open_(self, path, **how)
+    def hasty(self: db.Store, **how: Any) -> None:
+        begin(self, **how)
+        self.db.execute("COMMIT")
         self.db.execute("PRAGMA synchronous = OFF")
+        self.db.execute("BEGIN IMMEDIATE")
 
-    db.Store.__init__ = hasty  # type: ignore[method-assign]
+    db.Store.begin = hasty  # type: ignore[method-assign]
 
 
 def without_transactions() -> None:
@@ -39,10 +41,20 @@ def without_transactions() -> None:
 
     @contextmanager
     def transaction(self: db.Store) -> Iterator[sqlite3.Connection]:
-        with nullcontext(self.db) as connection:
-            yield connection
+        yield self.db
+
+    def part(self: Transaction) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def begin(self: db.Store, **how: Any) -> None:
+        pass
+
+    def commit(self: db.Commit) -> None:
+        self._over.set()
 
     db.Store.transaction = transaction  # type: ignore[method-assign]
+    db.Store.begin, db.Commit.__call__ = begin, commit  # type: ignore[method-assign]
+    Transaction.part = part  # type: ignore[method-assign, assignment]
 
 
 SABOTAGES: dict[str, Callable[[], None]] = {

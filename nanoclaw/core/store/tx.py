@@ -153,9 +153,9 @@ class Transactions:
         self._finish(tx)
 
     def _finish(self, tx: Transaction) -> None:
+        if (listener := self.listener) and (tx.delivered or tx.sent):
+            tx.after(lambda: listener.committed(tx))
         tx.finish()
-        if self.listener and (tx.delivered or tx.sent):
-            self.listener.committed(tx)
 
     def write_now(self, change: Callable[[Transaction], T]) -> T:
         """The result of a change that is on disk. All chats wait for it."""

@@ -119,10 +119,10 @@ async def test_where_two_questions_are_open_a_bare_word_is_told_to_name_one(
 
 
 async def test_a_bare_word_goes_elsewhere_once_something_was_said_and_a_quote_still_answers(tmp_path: Path) -> None:
-    async with gate(tmp_path, "Shall I water the plants?", "Watered.", "Which one?") as here:
+    async with gate(tmp_path, "Tea or coffee?", "Which of them?", "Which one?") as here:
         task, _ = await here.ask()
-        assert await here.home.ask("hello") == "Shall I water the plants?"
-        assert await here.home.ask("yes") == "Watered."
+        assert await here.home.ask("hello") == "Tea or coffee?"
+        assert await here.home.ask("yes") == "Which of them?"
         await here.home.say("yes", quoted="message-2")
         assert await here.home.answer() == "Which one?"
         assert not task.done()

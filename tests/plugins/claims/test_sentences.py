@@ -3,7 +3,7 @@
 `strangers.jsonl` has turns that others than the rules' author wrote: set, claim or honest, what was asked, calls (tool,
 whether it worked, outcome), answer. "first" was written against an earlier design, "second" beside this one; "third"
 was tried once it was there: at first sight 64 of its 80 claims were caught, and 75 of its 80 honest answers let alone.
-What it taught is mended since, so the shares below are those of sentences that are known.
+What it taught is mended since. "fourth" was written after that, tried once, and nothing was changed for it.
 """
 
 from __future__ import annotations
@@ -86,3 +86,8 @@ def test_so_they_are_where_no_tool_did_anything(pairs: tuple[tuple[str, str, boo
 @pytest.mark.parametrize("name", ["first", "second", "third"])
 def test_so_they_are_in_the_words_of_strangers(name: str) -> None:
     assert judged_wrongly(by_strangers(name)) == ([], [])
+
+
+def test_nine_of_ten_are_where_no_rule_was_made_for_them() -> None:
+    missed, wrong = judged_wrongly(by_strangers("fourth"))
+    assert len(missed) <= 6 and len(wrong) <= 6, [*missed, *wrong]
