@@ -226,11 +226,10 @@ class _TerminalChat:
         is_first = not (config.home / "state.db").exists()
         _check_settings(config, options.model)
         model, lack = await _model(config, options.model)
-        if lack and self._relay is None:
-            raise ConfigError(lack)
         async with program(config, model, forced=bool(options.model)) as app:
             if self._relay is None:
-                hello = greeting(model, urgent(app), config.workspace_path if is_first else None)
+                told = [*filter(None, [lack]), *urgent(app)]
+                hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
                 self._relay = self._sit_down(hello, commands_of(app))
             else:
                 app.inherits = True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.command import Home
+from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, says
 
 DEAD = "http://127.0.0.1:9/v1"
@@ -29,6 +29,23 @@ def test_a_note_is_kept_without_any_model(tmp_path: Path) -> None:
     assert "Noted in memory/" in home.run("-m", "/note The plumber came").out
     assert "The plumber came" in home.run("-m", "/search plumber").out
     assert "add name" in home.run("-m", "hello", check=2).err
+
+
+def test_a_terminal_starts_without_any_model_and_says_how_to_get_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", {"OPENAI_API_KEY": ""})
+    home.root.mkdir()
+    (home.root / "config.toml").write_text(f'[model]\napi_base = "{DEAD}"\n')  # none is chosen, and none is looked for
+    chat = Running(home)
+    try:
+        assert "· no model ·" in chat.expect("has model.api_base but no model.name")
+        chat.say("hello")
+        chat.expect("no model is configured, and none runs on this machine.")
+        chat.say("Remind me in 20 minutes to take the pizza out")
+        chat.expect("a reminder, is set: ")
+        chat.say("/exit")
+        assert chat.ended() == 0
+    finally:
+        chat.close()
 
 
 def test_commands_work_without_a_key(bare: Home) -> None:
