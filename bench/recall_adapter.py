@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
+from nanoclaw.core.app import App
+from nanoclaw.core.build import build
+from nanoclaw.core.config import load
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.index import Index
+from nanoclaw.plugins.memory.plugin import TALK, Memory
 from nanoclaw.plugins.memory.recall import recall
+from nanoclaw.providers.scripted import ScriptedProvider
+
+Found = list[tuple[str, int, int, str]]
 
 _indexes: dict[str, Index] = {}
+_programs: dict[str, tuple[App, Memory]] = {}
 _folder = tempfile.TemporaryDirectory()
+_now = datetime.now(UTC)
 
 
-def ranked(
-    workspace: str, query: str, history: Sequence[Mapping[str, str]], now: str, budget: int, careful: bool = False
-) -> list[tuple[str, int, int, str]]:
+def ranked(workspace: str, query: str, history: Sequence[Mapping[str, str]], now: str, budget: int) -> Found:
     """The ranking itself, also where the match is weak."""
     if workspace not in _indexes:
         file = Path(_folder.name) / f"{len(_indexes)}.db"
         _indexes[workspace] = Index(Workspace(Path(workspace)), file)
     talk = [message["content"] for message in history]
-    hits = recall(_indexes[workspace], query, talk, datetime.fromisoformat(now), budget, careful=careful)
+    hits = recall(_indexes[workspace], query, talk, datetime.fromisoformat(now), budget, careful=False)
     return [(hit.file, hit.start, hit.end, hit.text) for hit in hits]
 
 
-def automatic(
-    workspace: str, query: str, history: Sequence[Mapping[str, str]], now: str, budget: int
-) -> list[tuple[str, int, int, str]]:
-    """What comes up by itself: nothing when the match is weak."""
-    return ranked(workspace, query, history, now, budget, careful=True)
+def shown(workspace: str, query: str, history: Sequence[Mapping[str, str]], now: str) -> Found:
+    """The notes that the memory plugin of a program over them tells the model as shipped."""
+    global _now
+    _now = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    if workspace not in _programs:
+        home = Path(_folder.name) / f"home{len(_programs)}"
+        shutil.copytree(workspace, home / "workspace")
+        config = load({"NANOCLAW_HOME": str(home), "TZ": "UTC"})
+        app = build(config, provider=ScriptedProvider(), plugins=["memory"], clock=lambda: _now)
+        (memory,) = (one for one in app.plugins if isinstance(one, Memory))
+        _programs[workspace] = app, memory
+    talk = [message["content"] for message in history][-TALK:]
+    hits = _programs[workspace][1]._recalled(query, talk)
+    return [(hit.file, hit.start, hit.end, hit.text) for hit in hits]

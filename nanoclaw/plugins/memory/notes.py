@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import PurePosixPath
@@ -58,10 +58,6 @@ class MemoryStore:
     def search(self, query: str, limit: int) -> list[Hit]:
         """The entries that match best. Raises nothing."""
         return self._lookup.search(query, limit)
-
-    def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]:
-        """Notes that fit a message, the best first; often none. Raises nothing."""
-        return self._lookup.recall(query, talk, now, budget)
 
     def drop_index(self) -> None:
         """Make the search forget, to the byte, words that the notes no longer have."""

@@ -17,7 +17,7 @@ from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.tools import memory_tools
 
-NOTES, NOTES_CHARACTERS = 5, 1_500
+NOTES, NOTES_CHARACTERS = 12, 1_500
 """The most notes that one message recalls, and their characters."""
 
 TALK = 4
@@ -62,7 +62,7 @@ class Memory(Plugin):
 
     def _section(self, query: str) -> Section:
         facts = self._facts.read()
-        notes = self._recalled(query, (), lambda text: False) if query else []
+        notes = self._recalled(query) if query else []
         parts = [f"What you knew when this conversation began:\n\n{below(facts.text)}"] if facts.text else []
         if notes:
             lines = "\n".join(f"- {_note_line(note)}" for note in notes)
@@ -81,23 +81,23 @@ class Memory(Plugin):
             return text in turn.system or any(text in message.text for message in turn.history)
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
-        notes = [*facts, *self._recalled(draft.message.text, _recent_talk(turn.history), is_told)]
+        begun = not turn.history  # what the context begins with was recalled for this message, and counts
+        recalled = self._recalled(draft.message.text, _recent_talk(turn.history), None if begun else is_told)
+        notes = [*facts, *(hit for hit in recalled if not is_told(one_line(hit.text)))]
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
         return draft._replace(remarks=(*draft.remarks, *remarks), notes=(*draft.notes, *_refs(notes)))
 
-    def _recalled(self, query: str, talk: Sequence[str], is_told: Callable[[str], bool]) -> list[Hit]:
+    def _recalled(
+        self, query: str, talk: Sequence[str] = (), is_told: Callable[[str], bool] | None = None
+    ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
         if not self._is_shown:
             return []
-        found, left = list[Hit](), NOTES_CHARACTERS
-        for hit in self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS * 2):
-            if hit.file == "MEMORY.md" or is_told(one_line(hit.text)):  # MEMORY.md is in the prompt as a whole
-                continue
-            if len(found) == NOTES or len(hit.text) > left:
-                break
-            found.append(hit)
-            left -= len(hit.text)
-        return found
+
+        def is_known(hit: Hit) -> bool:  # MEMORY.md is in the prompt as a whole
+            return hit.file == "MEMORY.md" or (is_told is not None and is_told(one_line(hit.text)))
+
+        return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known)
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""

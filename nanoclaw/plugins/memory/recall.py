@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
 
-from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.plugins.memory.chunks import NoteEntry, clean
+from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.dates import DateRange
 from nanoclaw.plugins.memory.index import Chunk, Index
-from nanoclaw.plugins.memory.notes import Hit, lines_of, read_memory_file
+from nanoclaw.plugins.memory.notes import Hit
+from nanoclaw.plugins.memory.packing import Match, Room, packed, single
 from nanoclaw.plugins.memory.query import Query, analyze
-from nanoclaw.tokenizer import tokens
 
 
 def search(index: Index, query: str, limit: int, now: datetime) -> list[Hit]:
@@ -26,7 +23,7 @@ def search(index: Index, query: str, limit: int, now: datetime) -> list[Hit]:
     if limit <= 0:
         return []
     matches, values = _ranked(index, query, (), now, _FEWEST_CHUNKS, 0, careful=False)
-    return _single(index, matches, values, limit)
+    return single(index, matches, values, limit)
 
 
 def recall(
@@ -37,16 +34,19 @@ def recall(
     budget: int,
     longest: int = 0,
     careful: bool = True,
+    most: int = 0,
+    is_known: Callable[[Hit], bool] = lambda hit: False,
 ) -> list[Hit]:
     """Entries that fit a message, best first, within a budget in characters; nothing for a greeting or small talk.
 
     `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it.
-    Entries of one file share a hit; with `longest` each has its own, cut to so many characters around what matches.
-    Without `careful` a weak match will do, and what only stands near one.
+    Entries of one file share a hit, and its name is paid for; with `longest` each has its own, cut to so many
+    characters around what matches. Without `careful` a weak match will do, and what only stands near one. With `most`
+    there are no more hits than that. Hits that are known are passed over, they cost nothing.
     """
     chunks = max(_FEWEST_CHUNKS, budget // (longest or _SHORTEST))
     matches, values = _ranked(index, query, talk, now, chunks, longest, careful)
-    return _packed(index, matches, values, budget, longest, careful)
+    return packed(index, matches, values, Room(budget, longest, most), careful, is_known)
 
 
 K1, B = 1.2, 0.75  # BM25, as everywhere
@@ -64,29 +64,15 @@ _FEWEST_CHUNKS = 12  # that are scored, however small the budget
 _SHORTEST = 60  # characters of an entry and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
-_NO_ROWS: Set[int] = frozenset()
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
 # and less will do where notes are expected
 _ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 
 
-@dataclass(slots=True)
-class _Match:
-    entry: NoteEntry
-    chunk: Chunk
-    score: float
-    share: float  # of the query's terms that its chunk has
-    is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
-
-    @property
-    def rows(self) -> tuple[int, int]:
-        return self.chunk.row + self.entry.start, self.chunk.row + self.entry.end
-
-
 def _ranked(
     index: Index, text: str, talk: Sequence[str], now: datetime, chunks: int, longest: int, careful: bool
-) -> tuple[list[_Match], Mapping[str, object]]:
+) -> tuple[list[Match], Mapping[str, object]]:
     with index.lock:
         try:
             return _rank(index, text, talk, now, chunks, longest, careful)
@@ -97,7 +83,7 @@ def _ranked(
 
 def _rank(
     index: Index, text: str, talk: Sequence[str], now: datetime, chunks: int, longest: int, careful: bool
-) -> tuple[list[_Match], Mapping[str, object]]:
+) -> tuple[list[Match], Mapping[str, object]]:
     index.refresh()
     if not index.entries:
         return [], {}
@@ -167,9 +153,9 @@ def bm25(entry: NoteEntry, values: Mapping[str, float], average_length: float) -
     return scores
 
 
-def _scored(index: Index, query: Query, candidates: Mapping[int, Set[int]], longest: int) -> tuple[list[_Match], float]:
+def _scored(index: Index, query: Query, candidates: Mapping[int, Set[int]], longest: int) -> tuple[list[Match], float]:
     """The entries with their scores, and the best score of terms alone."""
-    found, owns, most = list[_Match](), list[float](), 0.0
+    found, owns, most = list[Match](), list[float](), 0.0
     chunks = {id: index.chunk(id) for id in candidates}
     shares = _chunk_shares(query, chunks)
     for id, pairs in candidates.items():
@@ -177,7 +163,7 @@ def _scored(index: Index, query: Query, candidates: Mapping[int, Set[int]], long
         scores = _entry_scores(entries, _around(len(entries), pairs), query.values, index.average_length)
         for at, (score, own, is_talk) in scores.items():
             is_close = is_talk or _is_of_the_day(query, entries[at])
-            found.append(_Match(entries[at], chunks[id], score * _worth(entries[at], longest), shares[id], is_close))
+            found.append(Match(entries[at], chunks[id], score * _worth(entries[at], longest), shares[id], is_close))
             owns.append(own)
             most = max(most, score)
     best = max(owns, default=0.0)
@@ -290,7 +276,7 @@ def _date_match(days: DateRange, day: int, matches: bool) -> float:
     return 0.3 * exactness if matches and 0 < day - days.last.toordinal() <= _TOLD_LATER.days else 0.0
 
 
-def _learn(index: Index, query: Query, found: Sequence[_Match]) -> None:
+def _learn(index: Index, query: Query, found: Sequence[Match]) -> None:
     """The rare terms of the best entries tell what the query is about: an entry that has many of them is worth more."""
     best = sorted(found, key=lambda each: each.score, reverse=True)[:_LEARNING]
     said = [dict.fromkeys(each.entry.terms.split()) for each in best]
@@ -312,7 +298,7 @@ def _learn(index: Index, query: Query, found: Sequence[_Match]) -> None:
             each.score += _RELATED * top * share / most
 
 
-def _is_enough(index: Index, query: Query, found: Sequence[_Match], top: float) -> bool:
+def _is_enough(index: Index, query: Query, found: Sequence[Match], top: float) -> bool:
     """Decide whether an entry has what the message is about: enough of its terms in all, and not one of many."""
     dated = bool(query.days) and any(_is_of_the_day(query, each.entry) for each in found)
     if not query.values:
@@ -323,125 +309,10 @@ def _is_enough(index: Index, query: Query, found: Sequence[_Match], top: float) 
     return top * top >= enough * query.worth * index.idf(0)
 
 
-def _has_several(query: Query, match: _Match) -> bool:
+def _has_several(query: Query, match: Match) -> bool:
     return len(query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()) > 1
 
 
-# --- hits ------------------------------------------------------------------------------------------------------------
-
-
-def _single(index: Index, matches: Sequence[_Match], values: Mapping[str, object], limit: int) -> list[Hit]:
-    """Entries that have a term of the query themselves, or are of the day that is all the query says."""
-    texts, seen, hits = _Texts(index), set[str](), list[Hit]()
-    for each in matches:
-        own = f"{each.entry.terms} {each.entry.heading}".split()
-        if each.entry.terms in seen or (values and values.keys().isdisjoint(own)):
-            continue
-        if text := texts.of(each):
-            seen.add(each.entry.terms)
-            hits.append(_hit(each, text))
-            if len(hits) == limit:
-                break
-    return hits
-
-
-def _packed(
-    index: Index, matches: Sequence[_Match], values: Mapping[str, object], budget: int, longest: int, careful: bool
-) -> list[Hit]:
-    """The best entries that fit, those of one file together, so that its name is paid for once. When `careful`, only
-    those close to the point, and the items below them."""
-    texts, seen, left = _Texts(index), set[str](), budget
-    close: dict[str, set[int]] = {}
-    for each in matches if careful else ():
-        if each.is_close:
-            close.setdefault(each.chunk.file, set()).add(each.rows[0])
-    groups: dict[str, list[tuple[_Match, str]]] = {}
-    for each in matches:
-        if left < _LEAST:
-            break
-        if careful and not each.is_close and not texts.is_below(each, close.get(each.chunk.file, _NO_ROWS)):
-            continue
-        key = f"{each.chunk.file}:{each.rows}" if longest else each.chunk.file
-        cost = 1 if key in groups else len(each.chunk.file) + _HEADER
-        room = min(left - cost, longest or left)
-        too_long = each.entry.characters > room
-        if each.entry.terms in seen or (too_long and (room < _LEAST or (seen and not longest))):
-            continue
-        text = texts.of(each)
-        if not text:
-            continue
-        text = _window(text, values, room) if len(text) > room else text
-        seen.add(each.entry.terms)
-        left -= cost + len(text)
-        groups.setdefault(key, []).append((each, text))
-    return [_joined(group) for group in groups.values()]
-
-
-_HEADER, _LEAST = 11, 40  # characters: a file's name costs "[:123-125]" and a line end besides; less is not worth it
-
-
-def _window(text: str, values: Mapping[str, object], room: int) -> str:
-    """So much of a long text, from shortly before the first word that matches."""
-    at = next((match.start() for match in _SPOT.finditer(text) if not values.keys().isdisjoint(tokens(match[0]))), 0)
-    begin = max(0, min(at - room // 4, len(text) - room))
-    cut = text[begin : begin + room - 2]
-    return ("…" if begin else "") + cut + ("…" if begin + len(cut) < len(text) else "")
-
-
-def _joined(group: list[tuple[_Match, str]]) -> Hit:
-    in_order = sorted(group, key=lambda each: each[0].rows)
-    first, last = in_order[0][0].rows[0], in_order[-1][0].rows[1]
-    hit = _hit(group[0][0], "\n".join(text for _, text in in_order))
-    return hit._replace(start=first, end=last)
-
-
-def _hit(match: _Match, text: str) -> Hit:
-    day = date.fromordinal(match.entry.day) if match.entry.day else None
-    return Hit(match.chunk.file, *match.rows, day, match.score, text)
-
-
-class _Texts:
-    """Texts of matches, from the files themselves, each read once."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._files: dict[str, list[str]] = {}
-
-    def of(self, match: _Match) -> str:
-        first, last = match.rows
-        return clean(self._lines(match.chunk.file)[first - 1 : last])
-
-    def is_below(self, match: _Match, entries: Set[int]) -> bool:
-        """Tell whether it is an indented item below one of these, named by their rows in its file."""
-        row = match.rows[0]
-        if not entries or row < min(entries):
-            return False
-        lines = self._lines(match.chunk.file)
-        depth = _depth(lines[row - 1]) if row <= len(lines) else 0
-        while depth and row > 1:
-            row -= 1
-            if lines[row - 1].strip() and _depth(lines[row - 1]) < depth:
-                if row in entries:
-                    return True
-                depth = _depth(lines[row - 1])
-        return False
-
-    def _lines(self, file: str) -> list[str]:
-        if file not in self._files:
-            try:
-                self._files[file] = lines_of(read_memory_file(self._index.workspace, file) or "")
-            except WorkspaceError:
-                self._files[file] = []
-        return self._files[file]
-
-
-def _depth(line: str) -> int:
-    """Columns before its first letter."""
-    wide = line.expandtabs(4)
-    return len(wide) - len(wide.lstrip())
-
-
-_SPOT = re.compile(r"[^\W_]+")
 _TOLD_LATER = timedelta(7)
 _THE_PERSON = frozenset({"user", "me", "i"})
 _TALKING = _THE_PERSON | {"assistant", "ai", "bot", "nanoclaw", "用户", "助手", "我"}

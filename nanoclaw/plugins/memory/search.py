@@ -40,13 +40,24 @@ class NoteSearch:
 
         return self._asked(lambda index: recall.search(index, query, limit, self._clock()))
 
-    def recall(self, query: str, talk: Sequence[str], now: datetime, budget: int) -> list[Hit]:
-        """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none."""
+    def recall(
+        self,
+        query: str,
+        talk: Sequence[str],
+        now: datetime,
+        budget: int,
+        most: int = 0,
+        is_known: Callable[[Hit], bool] = lambda hit: False,
+    ) -> list[Hit]:
+        """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none. At most so many (0
+        for all that fit the budget), without those that are known."""
         if not self._has_notes():
             return []
         from nanoclaw.plugins.memory import recall
 
-        return self._asked(lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE))
+        return self._asked(
+            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known)
+        )
 
     def close(self) -> None:
         """Notes that are not indexed yet are left for the next time."""

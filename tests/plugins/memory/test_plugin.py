@@ -203,3 +203,27 @@ async def test_the_flush_notes_what_is_worth_keeping_before_a_summary(tmp_path: 
     asked = model.requests[12].history[-1]
     assert isinstance(asked, UserMessage)
     assert "memory_add once for each" in asked.text
+
+
+def recalled(request: ModelRequest) -> list[str]:
+    """Texts of all notes that a request shows, those of its system message first."""
+    _, _, listed = request.system.text.partition("Notes that may matter here")
+    lines = [line.removeprefix("- ") for line in listed.split("\n") if line.startswith("- memory/")]
+    return [line.split(": ", 1)[1] for line in [*lines, *told(request)]]
+
+
+async def test_a_message_brings_up_twelve_notes_at_most_within_1500_characters(tmp_path: Path) -> None:
+    model = ScriptedProvider(*["Hm."] * 3)
+    async with running(tmp_path, model, plugins=["memory"]) as here:
+        write(here, "memory/2026-03-01.md", "".join(f"- the heron ate fish number {n}\n" for n in range(40)))
+        long = "".join(f"- okapi {n} {'stood in the reeds and ' * 30}left\n" for n in range(40))
+        write(here, "memory/2026-03-02.md", long)
+        await here.ask("What did the heron eat?")
+        await here.ask("Where did the okapi stand?")
+        await here.ask("And what did the heron eat?")
+    first, second, third = map(recalled, model.requests)
+    assert len(first) == 12
+    assert all("heron" in text for text in first)
+    okapis = second[12:]
+    assert 1_400 < sum(map(len, okapis)) <= 1_500
+    assert len(set(third)) == 24 + len(okapis), "others of the same kind, none twice"

@@ -1,0 +1,163 @@
+"""Hits from ranked entries: texts from the files themselves, as many as there is room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple
+
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.plugins.memory.chunks import NoteEntry, clean
+from nanoclaw.plugins.memory.index import Chunk, Index
+from nanoclaw.plugins.memory.notes import Hit, lines_of, read_memory_file
+from nanoclaw.tokenizer import tokens
+
+
+@dataclass(slots=True)
+class Match:
+    entry: NoteEntry
+    chunk: Chunk
+    score: float
+    share: float  # of the query's terms that its chunk has
+    is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        return self.chunk.row + self.entry.start, self.chunk.row + self.entry.end
+
+
+class Room(NamedTuple):
+    """Characters in all and of each hit, and the number of hits; 0 for no limit.
+
+    With a limit for each, a text costs its characters; without, entries of one file share a hit and pay for its name.
+    """
+
+    characters: int
+    each: int = 0
+    hits: int = 0
+
+
+def single(index: Index, matches: Sequence[Match], values: Mapping[str, object], limit: int) -> list[Hit]:
+    """Entries that have a term of the query themselves, or are of the day that is all the query says."""
+    texts, seen, hits = _Texts(index), set[str](), list[Hit]()
+    for each in matches:
+        own = f"{each.entry.terms} {each.entry.heading}".split()
+        if each.entry.terms in seen or (values and values.keys().isdisjoint(own)):
+            continue
+        if text := texts.of(each):
+            seen.add(each.entry.terms)
+            hits.append(_hit(each, text))
+            if len(hits) == limit:
+                break
+    return hits
+
+
+def packed(
+    index: Index,
+    matches: Sequence[Match],
+    values: Mapping[str, object],
+    room: Room,
+    careful: bool,
+    is_known: Callable[[Hit], bool],
+) -> list[Hit]:
+    """The best entries that fit. When `careful`, only those close to the point, and the items below them."""
+    texts, seen, left = _Texts(index), set[str](), room.characters
+    close: dict[str, set[int]] = {}
+    for each in matches if careful else ():
+        if each.is_close:
+            close.setdefault(each.chunk.file, set()).add(each.rows[0])
+    groups: dict[str, list[tuple[Match, str]]] = {}
+    for each in matches:
+        if left < _LEAST or (room.hits and len(groups) == room.hits):
+            break
+        if careful and not each.is_close and not texts.is_below(each, close.get(each.chunk.file, _NO_ROWS)):
+            continue
+        key = f"{each.chunk.file}:{each.rows}" if room.each else each.chunk.file
+        cost = 0 if room.each else 1 if key in groups else len(each.chunk.file) + _HEADER
+        most = min(left - cost, room.each or left)
+        too_long = each.entry.characters > most
+        if each.entry.terms in seen or (
+            too_long and (most < (_CUT if room.each else _LEAST) or (seen and not room.each))
+        ):
+            continue
+        text = texts.of(each)
+        if not text:
+            continue
+        text = _window(text, values, most) if len(text) > most else text
+        if is_known(_hit(each, text)):
+            continue
+        seen.add(each.entry.terms)
+        left -= cost + len(text)
+        groups.setdefault(key, []).append((each, text))
+    return [_joined(group) for group in groups.values()]
+
+
+_HEADER = 11  # characters that a file's name costs besides: "[:123-125]" and a line end
+_LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
+
+
+def _window(text: str, values: Mapping[str, object], room: int) -> str:
+    """So much of a long text, from shortly before the first word that matches."""
+    at = next((match.start() for match in _SPOT.finditer(text) if not values.keys().isdisjoint(tokens(match[0]))), 0)
+    begin = max(0, min(at - room // 4, len(text) - room))
+    cut = text[begin : begin + room - 2]
+    return ("…" if begin else "") + cut + ("…" if begin + len(cut) < len(text) else "")
+
+
+def _joined(group: list[tuple[Match, str]]) -> Hit:
+    in_order = sorted(group, key=lambda each: each[0].rows)
+    first, last = in_order[0][0].rows[0], in_order[-1][0].rows[1]
+    hit = _hit(group[0][0], "\n".join(text for _, text in in_order))
+    return hit._replace(start=first, end=last)
+
+
+def _hit(match: Match, text: str) -> Hit:
+    day = date.fromordinal(match.entry.day) if match.entry.day else None
+    return Hit(match.chunk.file, *match.rows, day, match.score, text)
+
+
+class _Texts:
+    """Texts of matches, from the files themselves, each read once."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._files: dict[str, list[str]] = {}
+
+    def of(self, match: Match) -> str:
+        first, last = match.rows
+        return clean(self._lines(match.chunk.file)[first - 1 : last])
+
+    def is_below(self, match: Match, entries: Set[int]) -> bool:
+        """Tell whether it is an indented item below one of these, named by their rows in its file."""
+        row = match.rows[0]
+        if not entries or row < min(entries):
+            return False
+        lines = self._lines(match.chunk.file)
+        depth = _depth(lines[row - 1]) if row <= len(lines) else 0
+        while depth and row > 1:
+            row -= 1
+            if lines[row - 1].strip() and _depth(lines[row - 1]) < depth:
+                if row in entries:
+                    return True
+                depth = _depth(lines[row - 1])
+        return False
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._files:
+            try:
+                self._files[file] = lines_of(read_memory_file(self._index.workspace, file) or "")
+            except WorkspaceError:
+                self._files[file] = []
+        return self._files[file]
+
+
+def _depth(line: str) -> int:
+    """Columns before its first letter."""
+    wide = line.expandtabs(4)
+    return len(wide) - len(wide.lstrip())
+
+
+_SPOT = re.compile(r"[^\W_]+")
+_NO_ROWS: Set[int] = frozenset()
