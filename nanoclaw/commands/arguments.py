@@ -111,12 +111,18 @@ def parser() -> _Parser:
     add.add_argument("text", nargs="+")
     add.add_argument("--fact", action="store_true")
     add.add_argument("--replaces", default="", metavar="WORDS", help="words of the fact that this one corrects")
+    add.add_argument("--keep-both", action="store_true", help="also when it contradicts a fact that stands")
     forget = command("memory forget", "take words out of the notes and conversations, for good")
     forget.add_argument("query", nargs="+")
     forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
     forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
-    for name, text in (("undo", "take back the last change of a memory file"), ("log", "the last changes")):
-        command(f"memory {name}", text).set_defaults(action=name)
+    command("memory undo", "take back the last change of a memory file").set_defaults(action="undo")
+    log = command("memory log", "the last changes")
+    log.add_argument(
+        "--diff", dest="action", action="store_const", const="log --diff", default="log", help="with lines"
+    )
+    restore = command("memory restore", "put a memory file back as a change of the log left it, or MEMORY.md of a day")
+    restore.add_argument("version", metavar="NUMBER|DATE")
     memory.set_defaults(actions=", ".join(families["memory"].choices or ()))
 
     sessions = command("sessions", "the conversations that are stored")

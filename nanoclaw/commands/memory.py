@@ -38,13 +38,17 @@ def search(config: Config, options: argparse.Namespace) -> int:
 
 
 def add(config: Config, options: argparse.Namespace) -> int:
-    fact = " --fact" if options.fact else ""
+    fact = (" --fact" if options.fact else "") + (" --keep-both" if options.keep_both else "")
     replaces = f" --replaces {json.dumps(options.replaces)}" if options.replaces else ""
     return carry_out(config, "memory", f"add{fact}{replaces} {' '.join(options.text)}", as_json=False)
 
 
 def change(config: Config, options: argparse.Namespace) -> int:
     return carry_out(config, "memory", options.action, as_json=False)
+
+
+def restore(config: Config, options: argparse.Namespace) -> int:
+    return carry_out(config, "memory", f"restore {options.version}", as_json=False)
 
 
 def forget(config: Config, options: argparse.Namespace) -> int:
@@ -102,4 +106,5 @@ COMMANDS = {
     "memory forget": forget,
     "memory undo": change,
     "memory log": change,
+    "memory restore": restore,
 }

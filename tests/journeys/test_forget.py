@@ -239,7 +239,7 @@ def test_after_what_was_forgotten_came_back_earlier_changes_can_be_undone_too(ho
 def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: ModelServer) -> None:
     server.script(calls("memory_add", {"text": "Likes tea", "kind": "fact"}), says("Noted."))
     home.run("-m", "I like tea")
-    assert "(memory_add)" in home.run("-m", "/memory log").out
+    assert "(memory_add, said by you in terminal:main)" in home.run("-m", "/memory log").out
     assert home.run("-m", "/memory undo").out.startswith("MEMORY.md is as it was before")
     assert "Likes tea" not in Path(home.workspace / "MEMORY.md").read_text()
     assert len(server.asked) == 2

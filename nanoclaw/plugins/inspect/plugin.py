@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import NanoclawError
@@ -101,7 +102,7 @@ class Inspection:
             return why.why_not(text.strip(), question, last, self._search)
         if argument:
             return USAGE
-        return why.why(last, self._core.models.cost_in_words, await self._facts(conversation))
+        return why.why(last, self._core.models.cost_in_words, await self._facts(conversation), self._origin)
 
     def _last(self, conversation: Address) -> Any:
         return self._core.sessions.of(conversation).last_turn()
@@ -110,6 +111,16 @@ class Inspection:
         """The memory section as the conversation's model is shown it."""
         sections = (await self.preview(conversation, "")).snapshot.sections
         return "\n".join(section.text for section in sections if section.id == "memory")
+
+    def _origin(self, file: str, line: int | str) -> str:
+        memory = self._host.get("memory")
+        if memory is None:
+            return ""
+        if isinstance(line, int):
+            with suppress(NanoclawError, IndexError):
+                return str(memory.origins.in_words(file, memory.lines(file)[line - 1]))
+            return ""
+        return str(memory.origins.in_words(file, line))
 
     def _search(self, query: str, limit: int) -> Sequence[FoundNote]:
         memory = self._host.get("memory")

@@ -31,6 +31,17 @@ class FoundNote(Protocol):
     def text(self) -> str: ...
 
 
+MOST_ORIGINS = 5
+"""So many notes are told with who brought them."""
+
+Origins = Callable[[str, int | str], str]
+"""Who brought a line of a memory file, given its number or its text; '' where nobody knows."""
+
+
+def _unknown(file: str, line: int | str) -> str:
+    return ""
+
+
 Search = Callable[[str, int], Sequence[FoundNote]]
 """The best notes for a query, at most so many."""
 
@@ -53,9 +64,9 @@ def past(record: TurnRecord | None) -> PastTurn | None:
     return PastTurn(manifest_of(record.manifest), *record[1:])
 
 
-def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "") -> str:
+def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "", origins: Origins = _unknown) -> str:
     """The origins of the last answer. `cost(model, usage)` puts a price in words; `facts` are the lines of MEMORY.md
-    that the model was shown."""
+    that the model was shown; `origins(file, lines)` says of each who brought it, and when."""
     if last is None:
         return "There is no answer in this conversation yet."
     lines = []
@@ -64,8 +75,13 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "
     lines.append(f"Notes recalled for it: {notes_in_words(new)}" if new else "No notes were recalled for it.")
     if known:
         lines.append(f"Notes shown since an earlier message of this conversation: {notes_in_words(known)}")
+    for note in notes[:MOST_ORIGINS]:
+        if brought := origins(note.file, note.start):
+            lines.append(f"{note.file}:{note.start} is from {brought}")
     if stated := _stated(facts.splitlines(), last.messages):
-        lines.append(f"Facts of MEMORY.md with words of it: {'; '.join(f'“{fact[:80]}”' for fact in stated)}")
+        told = ((fact.strip("-* "), origins("MEMORY.md", fact)) for fact in stated)
+        shown = (f"“{fact[:80]}”{f' ({brought})' if brought else ''}" for fact, brought in told)
+        lines.append(f"Facts of MEMORY.md with words of it: {'; '.join(shown)}")
     calls = [call for message in last.messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
     failed = {message.call_id for message in last.messages if isinstance(message, ToolResult) and message.is_error}
     paths = [_read(call) for call in calls if call.id not in failed]
@@ -137,7 +153,7 @@ def _stated(lines: Sequence[str], messages: Sequence[Message]) -> list[str]:
     shared = [
         (len((asked | answer).intersection(own)), line) for line in lines if (own := set(words(line))) & answer - asked
     ]
-    return [line.strip("-* ") for count, line in sorted(shared, key=lambda one: -one[0])[:3] if count > 1]
+    return [line for count, line in sorted(shared, key=lambda one: -one[0])[:3] if count > 1]
 
 
 def _read(call: ToolCall) -> str:

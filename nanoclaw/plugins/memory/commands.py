@@ -6,23 +6,32 @@ import asyncio
 import json
 import re
 from contextlib import nullcontext
+from datetime import date
+from typing import Any
 
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.notes import Contradiction, Hit, MemoryStore
+from nanoclaw.plugins.memory.origins import Origins
 from nanoclaw.plugins.memory.tools import noted
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
+LOGGED = 20
+"""So many changes are listed."""
+DIFF_LINES = 8
+"""So many lines of one change are shown."""
 
 
-def note(host: Host, store: MemoryStore, said: Said, tx: Tx) -> str:
+def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     if not said.argument:
         return "/note TEXT writes a line into today's note."
     undo = host.get("undo")
     effect = noted("/note", store, said.argument)
     with undo.of(effect, said.conversation, tx) if undo else nullcontext():
         added = store.add_note(said.argument)
+    if added.is_new:
+        origins.add(tx, said.argument, "person", said.conversation)
     text = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
     return f"{text}\n{added.remark}".strip()
 
@@ -35,46 +44,100 @@ async def find(store: MemoryStore, said: Said) -> Reply:
     return Reply(text, {"hits": [as_json(hit) for hit in hits]})
 
 
-def memory(host: Host, store: MemoryStore, said: Said, tx: Tx) -> str:
+def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     """Add to the notes or facts; take back, or list, changes of memory files and what was forgotten."""
     if said.argument.startswith("add "):
-        return _add(host, store, said, tx)
+        return _add(host, store, origins, said, tx)
     undo, forget = host.get("undo"), host.get("forget")
     since = forget.undoable_since if forget else None
+    action, _, rest = said.argument.partition(" ")
     if said.argument == "undo" and (undo or since):
-        last = undo.last(1) if undo else []
+        last = undo.history(1) if undo else []
         if forget and since and not (last and last[0].at and last[0].at > since):
             return str(forget.undo(tx))
         change = undo.undo(tx)
-        return f"{change.target} is as it was before {change.at:%Y-%m-%d %H:%M} ({change.tool})."
-    if said.argument == "log":
-        last = undo.last() if undo else []
-        lines = [f"- {one.at:%Y-%m-%d %H:%M} {one.target}: {one.text} ({one.tool})" for one in last]
+        before = f"{change.at:%Y-%m-%d %H:%M}" if change.at else "that change"
+        return f"{change.target} is as it was before {before} ({change.tool})."
+    if action == "log" and rest in ("", "--diff"):
+        lines = _log(undo, origins, with_diff=rest == "--diff") if undo else []
         if forget and since:
             until = since + forget.undo_for
             lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {until:%H:%M})")
         return "\n".join(lines) or "No change of a memory file is kept."
+    if action == "restore" and undo and rest:
+        return _restore(undo, rest.strip(), tx)
     if said.argument == "allow" and undo:
         undo.allow_shrinking()
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
     return (
-        "/memory add [--fact] TEXT, /memory undo, /memory log, or /memory allow (let the next change take away more "
-        "than half of a file)"
+        "/memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change of the "
+        "log left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), or /memory allow (let "
+        "the next change take away more than half of a file)"
     )
 
 
-_ADD = re.compile(r'add(?P<fact> --fact)?(?: --replaces (?P<replaces>"(?:[^"\\]|\\.)*"))? (?P<text>.*)', re.DOTALL)
+def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
+    """Changes of memory files, numbered for /memory restore, the newest first."""
+    lines = list[str]()
+    for number, change in enumerate(undo.history(LOGGED), 1):
+        origin = origins.of_turn(change.turn) if change.turn and change.kind in ("note", "fact") else None
+        state = ", undone" if change.state == "undone" else ""
+        whose = f", {origin}" if origin else ""
+        what = change.text if change.text.startswith(change.target) else f"{change.target}: {change.text}"
+        lines.append(f"{number}. {change.at:%Y-%m-%d %H:%M} {what} ({change.tool}{whose}{state})")
+        if with_diff:
+            changed = [visible(line) for line in undo.diff(change)]
+            lines += [f"   {line}" for line in changed[:DIFF_LINES]]
+            if len(changed) > DIFF_LINES:
+                lines.append(f"   ({len(changed) - DIFF_LINES} more lines)")
+    return lines
 
 
-def _add(host: Host, store: MemoryStore, said: Said, tx: Tx) -> str:
+def _restore(undo: Any, which: str, tx: Tx) -> str:
+    """Put a memory file back as a change left it, or MEMORY.md as it was at the end of a day."""
+    if which.isascii() and which.isdigit() and len(which) < 5:
+        history = undo.history(1_000)
+        if not 1 <= int(which) <= len(history):
+            return f"/memory log has {len(history)} changes, and no {which}."
+        change = history[int(which) - 1]
+        undo.restore(change, tx=tx)
+        return f"{change.target} is again as it was at {change.at:%Y-%m-%d %H:%M}. /memory undo takes that back."
+    try:
+        day = date.fromisoformat(which)
+    except ValueError:
+        return f"/memory restore takes a number of /memory log, or a date such as 2026-05-03, not {which!r}."
+    changes = [each for each in undo.standing() if each.target == "MEMORY.md"]
+    later = [each for each in changes if each.at.date() > day]
+    if not later:
+        return f"MEMORY.md is as it was on {day}." if changes else "No change of MEMORY.md is kept."
+    undo.restore(later[-1], before=True, tx=tx)
+    return f"MEMORY.md is again as it was at the end of {day}. /memory undo takes that back."
+
+
+_ADD = re.compile(
+    r'add(?P<fact> --fact)?(?P<both> --keep-both)?(?: --replaces (?P<replaces>"(?:[^"\\]|\\.)*"))? (?P<text>.*)',
+    re.DOTALL,
+)
+
+
+def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     match = _ADD.fullmatch(said.argument)
     if match is None:
-        return '/memory add [--fact] [--replaces "WORDS OF THE OLD FACT"] TEXT'
+        return '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] TEXT'
     text, replaces = match["text"], str(json.loads(match["replaces"] or '""'))
-    is_fact = bool(match["fact"] or replaces)
+    is_fact = bool(match["fact"] or match["both"] or replaces)
     undo, effect = host.get("undo"), noted("/memory add", store, text, is_fact=is_fact)
-    with undo.of(effect, said.conversation, tx) if undo else nullcontext():
-        added = store.add_fact(text, replaces) if is_fact else store.add_note(text)
+    try:
+        with undo.of(effect, said.conversation, tx) if undo else nullcontext():
+            keep_both = match["both"] is not None
+            added = store.add_fact(text, replaces, keep_both=keep_both) if is_fact else store.add_note(text)
+    except Contradiction as found:
+        return (
+            f"Not added yet, it contradicts what stands.\n{visible(found.listed)}\n"
+            'Say which holds: --replaces "WORDS OF THE OLD FACT" or --keep-both.'
+        )
+    if added.is_new:
+        origins.add(tx, text, "person", said.conversation)
     where = f"{'Added to' if added.is_new else 'Already in'} {added.file}: {visible(added.line)}"
     return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", added.remark)))
 

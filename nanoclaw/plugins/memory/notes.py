@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,7 @@ from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.origins import Origins
     from nanoclaw.plugins.memory.search import NoteSearch
 
 LARGEST_FILE_BYTES = 5_000_000
@@ -47,12 +48,27 @@ class Added(NamedTuple):
     remark: str = ""
 
 
+class Contradiction(WorkspaceError):
+    """A fact is not written yet: `standing` are lines of MEMORY.md, each with its number, that it contradicts."""
+
+    def __init__(self, standing: Sequence[tuple[int, str]]) -> None:
+        self.standing = standing
+        self.listed = "\n".join(f"MEMORY.md:{number}: {line}" for number, line in standing)
+        words = entry_text(standing[0][1])
+        super().__init__(
+            f"not noted yet: it contradicts what stands.\n{self.listed}\nIf that is no longer true, call again with "
+            f"replaces={words!r}; if both hold, with keep_both=true; if you can't tell, ask the person."
+        )
+
+
 class MemoryStore:
     """Adds, strikes or takes out single lines, so that all others stay as a person typed them, byte for byte. Anybody
     who looks notes up, or needs their files, asks this."""
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], datetime], lookup: NoteSearch) -> None:
-        self.workspace = workspace
+    def __init__(
+        self, workspace: Workspace, clock: Callable[[], datetime], lookup: NoteSearch, origins: Origins | None = None
+    ) -> None:
+        self.workspace, self.origins = workspace, origins
         self._clock, self._lookup = clock, lookup
 
     def search(self, query: str, limit: int) -> list[Hit]:
@@ -120,18 +136,20 @@ class MemoryStore:
         now = self._clock()
         return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text)
 
-    def add_fact(self, text: str, replaces: str = "") -> Added:
+    def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False) -> Added:
         """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
 
-        Raises WorkspaceError that lists the lines when none or several have them.
+        Raises WorkspaceError that lists the lines when none or several have them, and Contradiction where a fact that
+        stays says something else, unless both are to be kept.
         """
-        prefix = f"- {self._clock().date().isoformat()}: "
-        if not replaces.strip():
-            return self._add("MEMORY.md", "", prefix, text)
         entry = _entry(text)
         remark = self._mend("MEMORY.md")
-        number, old = self._current_fact(replaces, entry)
-        added = self._add("MEMORY.md", "", prefix, entry)
+        number, old = self._current_fact(replaces, entry) if replaces.strip() else (0, "")
+        if not keep_both:
+            self._check(entry, besides=number)
+        added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry)
+        if not number:
+            return added._replace(remark=remark)
         struck = _struck(old, self._clock().date())
         self.change_lines("MEMORY.md", {number: (old, struck)})
         return added._replace(struck=struck, remark=remark)
@@ -153,8 +171,7 @@ class MemoryStore:
 
     def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
         """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
-        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
-        facts = [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
+        facts = self._facts(besides)
         wanted = _same(words)
         found = [each for each in facts if wanted and wanted in _same(each[1])]
         whole = [each for each in found if wanted in (_same(each[1]), _same(entry_text(each[1])))]
@@ -163,6 +180,18 @@ class MemoryStore:
         listed = "\n".join(f"{number}: {line}" for number, line in (found or facts)[:10])
         problem = f"{len(found)} facts have {words!r}" if found else f"no current fact has {words[:100]!r}"
         raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
+
+    def _facts(self, besides: str) -> list[tuple[int, str]]:
+        lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
+        return [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
+
+    def _check(self, entry: str, besides: int) -> None:
+        """Raises Contradiction when a fact, but for the line `besides`, cannot be true together with a new one."""
+        from nanoclaw.plugins.memory.contradictions import contradict
+
+        facts = [(number, line) for number, line in self._facts(entry) if number != besides]
+        if standing := [(number, line) for number, line in facts if contradict(plain_entry(line), entry)]:
+            raise Contradiction(standing)
 
     def _add(self, name: str, folder: str, prefix: str, text: str) -> Added:
         entry = _entry(text)
@@ -251,6 +280,19 @@ def is_struck(line: str) -> bool:
 def entry_text(line: str) -> str:
     """Text of an entry without its bullet, date or time."""
     return re.sub(_ENTRY_START, "", line).strip()
+
+
+def plain_entry(line: str) -> str:
+    """The same without what is not shown: a comment at its end."""
+    return re.sub(r"\s*<!--.*$", "", entry_text(line))
+
+
+def dated(file: str, line: str) -> date | None:
+    """The day that an entry bears, or its note's."""
+    match = re.match(r"\s*[-*+]\s+(\d{4}-\d\d-\d\d):", line) or re.match(r"memory/(\d{4}-\d\d-\d\d)\.md$", file)
+    with suppress(ValueError):
+        return date.fromisoformat(match[1]) if match else None
+    return None
 
 
 _NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, UserMessage
+from nanoclaw.core.messages import AssistantMessage, CheckedCall, Message, ModelRequest, ToolResult, UserMessage
 from nanoclaw.core.metadata import below, one_line
 from nanoclaw.core.plugin import Command, Draft, Host, NoteRef, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool
@@ -14,6 +14,7 @@ from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.tools import memory_tools
 
@@ -32,13 +33,16 @@ for what happened.
 
 class Memory(Plugin):
     name = "memory"
+    migrations = MIGRATIONS
+    marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: None) -> None:
         core, workspace = host.get("core"), Workspace(host.workspace)
         self._host = host
         self._index_file: Path = core.home / "index.db"
         self._search = NoteSearch(workspace, self._index_file, host.now)
-        self.public = MemoryStore(workspace, host.now, self._search)
+        self._origins = Origins(host)
+        self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         limit = core.config.context.file_characters
         self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
@@ -48,7 +52,7 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
-        memory = "/memory undo takes the last change of memory back, log lists them"
+        memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one"
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
             Command("search", "find notes and facts: /search plumber", self._find, private=True),
@@ -99,6 +103,13 @@ class Memory(Plugin):
 
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known)
 
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+        """Keep where a note or fact comes from."""
+        if call.name == "memory_add" and not result.is_error:
+            text, sources = str(call.arguments["text"]), turn.outside
+            turn.later(lambda tx: self._origins.add(tx, text, turn.origin, turn.conversation, turn.id, sources))
+        return None
+
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""
         from nanoclaw.plugins.memory.flush import flush
@@ -108,7 +119,7 @@ class Memory(Plugin):
     def _note(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
 
-        return commands.note(self._host, self.public, said, tx)
+        return commands.note(self._host, self.public, self._origins, said, tx)
 
     async def _find(self, said: Said) -> Reply:
         from nanoclaw.plugins.memory import commands
@@ -118,7 +129,7 @@ class Memory(Plugin):
     def _memory(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
 
-        return commands.memory(self._host, self.public, said, tx)
+        return commands.memory(self._host, self.public, self._origins, said, tx)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._index_file.with_name(self._index_file.name + end): "derived" for end in ("", "-wal", "-shm")}

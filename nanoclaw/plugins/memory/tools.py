@@ -31,12 +31,14 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
         text: str,
         kind: Literal["note", "fact"] = "note",
         replaces: Annotated[str, "words of the fact that is no longer true"] = "",
+        keep_both: bool = False,
     ) -> str:
         """Remember something: a note for today, or a fact that stays true."""
         effect = planned({"text": text, "kind": kind, "replaces": replaces})
         undo = host.get("undo")
         with undo.watch(effect, context.report) if undo else nullcontext():
-            added = store.add_fact(text, replaces) if effect.kind == "fact" else store.add_note(text)
+            is_fact = effect.kind == "fact"
+            added = store.add_fact(text, replaces, keep_both=keep_both) if is_fact else store.add_note(text)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
         return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"

@@ -9,6 +9,9 @@ from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.core.store.audit import COLUMNS, INSERT, effect_of, row_of
 
+LOOKED_AT = 1_000
+"""So many changes of files are looked at, the newest ones."""
+
 
 class AuditLog:
     """Lists are newest first."""
@@ -19,11 +22,11 @@ class AuditLog:
     def of(self, conversation: Address, count: int) -> list[Effect]:
         return self._effects("address = ? ORDER BY id DESC LIMIT ?", str(conversation), count)
 
-    def of_files(self, count: int) -> list[Effect]:
-        """Those of files in all conversations that left something to undo."""
-        return self._effects(
-            "before IS NOT NULL AND before <> after AND state IN ('done', 'failed') ORDER BY id DESC LIMIT ?", count
-        )
+    def of_files(self, *, undone: bool = False) -> list[Effect]:
+        """Those of files in all conversations that left something to undo, or with those that were `undone`."""
+        states = "('done', 'failed', 'undone')" if undone else "('done', 'failed')"
+        where = f"before IS NOT NULL AND before <> after AND state IN {states}"
+        return self._effects(f"{where} ORDER BY id DESC LIMIT ?", LOOKED_AT)
 
     def untold(self, conversation: Address) -> list[Effect]:
         """Undone, and the model of the conversation has not been told."""

@@ -17,19 +17,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nanoclaw.atomic_write import reason, replace_in, sync_folder, write_atomically
-from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.undo.audit_log import AuditLog, when
+from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory
 
 T = TypeVar("T")
 
 LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
 ALLOWED_FOR = timedelta(minutes=10)
-LOOKED_AT = 1_000
-"""So many changes of files are looked at for the last one of a memory file."""
 
 
 class FileVersions:
@@ -40,7 +38,8 @@ class FileVersions:
 
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """So long and so much is kept; the oldest goes first."""
-        self._root, self._folder, self._clock, self._log = host.workspace, folder, host.now, AuditLog(host)
+        self.root = host.workspace
+        self._folder, self.clock, self._log = folder, host.now, AuditLog(host)
         self._core = host.get("core")
         self._days, self._most_bytes = days, most_bytes
         self._swept: datetime | None = None
@@ -51,7 +50,7 @@ class FileVersions:
     def read(self, name: str) -> bytes | None:
         """None for what is no plain file with one name, or too large to be kept."""
         try:
-            descriptor = os.open(self._root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
                 if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
@@ -60,13 +59,22 @@ class FileVersions:
             pass
         return None
 
+    def version(self, name: str, sha256_: str | None) -> bytes | None:
+        """A file as it was; b"" when there was none, None when no copy is kept."""
+        if not sha256_:
+            return None if sha256_ is None else b""
+        with suppress(OSError):
+            content = (self._folder / sha256_).read_bytes()
+            return content if sha256(content).hexdigest() == sha256_ else None
+        return self.read(name) if self.state(name) == sha256_ else None
+
     def state(self, name: str) -> str | None:
         """The SHA-256 of a file, '' when there is none, None when it cannot be kept."""
         content = self.read(name)
         if content is not None:
             return sha256(content).hexdigest()
         with suppress(OSError, ValueError):
-            return None if os.path.lexists(self._root / name) else ""
+            return None if os.path.lexists(self.root / name) else ""
         return None
 
     def keep(self, name: str) -> str | None:
@@ -91,8 +99,15 @@ class FileVersions:
         try:
             yield
         finally:
-            after = self.state(effect.target) if before is not None else None
+            after = self._after(effect.target) if before is not None else None
             report(effect._replace(before=None if after is None else before, after=after))
+
+    def _after(self, name: str) -> str | None:
+        """Of a memory file a copy is kept of what became of it, too, so that edits by hand are versions of it."""
+        if is_memory(self.root, name):
+            with suppress(WorkspaceError):
+                return self.keep(name)
+        return self.state(name)
 
     @contextmanager
     def of(self, effect: Effect, conversation: Address | None = None, tx: Tx | None = None) -> Iterator[None]:
@@ -126,17 +141,41 @@ class FileVersions:
             self._put(name, self._content(effect))
         self._write(tx, partial(self._log.mark_undone, effect=effect))
 
-    def last(self, count: int = 10) -> list[Effect]:
-        """Changes of memory files that can be undone, the newest first."""
-        return [effect for effect in self._log.of_files(LOOKED_AT) if is_memory(self._root, effect.target)][:count]
-
     def undo(self, tx: Tx | None = None) -> Effect:
-        """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, when there is none or
-        the file was changed since by another hand."""
-        for effect in self.last(1):
-            self.take_back(effect, tx)
+        """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing,
+        when there is none or its copy is not kept any more."""
+        for effect in self.standing()[:1]:
+            if effect.tool == BY_HAND:
+                self.keep(effect.target)  # what was typed can be brought back
+                self._put(effect.target, self._content(effect))
+                self._write(tx, partial(self._log.add, effect=effect._replace(state="undone")))
+            else:
+                self.take_back(effect, tx)
             return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
+
+    def standing(self) -> list[Effect]:
+        """Changes of memory files that were not undone, the newest first."""
+        return MemoryHistory(self, self._log).standing()
+
+    def history(self, count: int = 10) -> list[Effect]:
+        """The same with those that were undone."""
+        return MemoryHistory(self, self._log).all()[:count]
+
+    def diff(self, effect: Effect) -> list[str]:
+        """The lines that a change took away (“- ”) and brought (“+ ”)."""
+        return MemoryHistory(self, self._log).diff(effect)
+
+    def blame(self, name: str, line: str) -> str:
+        """The change that brought a line of a memory file, in words; '' where no copy tells."""
+        return MemoryHistory(self, self._log).blame(name, line)
+
+    def restore(self, effect: Effect, *, before: bool = False, tx: Tx | None = None) -> None:
+        """Make a memory file what it was right after a change, or right `before` it: a further change."""
+        told = f"{effect.target} is again what it was {'before' if before else 'at'} {when(effect)}"
+        content = self._content(effect if before else effect._replace(before=effect.after))
+        with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
+            self._put(effect.target, content)
 
     def forget(self, has_words: Callable[[str], bool], tx: Tx | None = None) -> dict[str, Any]:
         """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
@@ -151,7 +190,7 @@ class FileVersions:
                     taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
                     copies[path.name] = [others[path.name], taken]
                     path.unlink()
-        for name in {effect.target for effect in self._log.of_files(LOOKED_AT)}:
+        for name in {effect.target for effect in self._log.of_files()}:
             content = self.read(name) or b""
             others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
         hashes = {old: new for old, new in others.items() if old != new}
@@ -177,7 +216,7 @@ class FileVersions:
     def allow_shrinking(self) -> None:
         """The person says yes to one change that takes away more than half of a memory file."""
         self._make_folder()
-        write_atomically(self._folder / "allowed", self._clock().isoformat())
+        write_atomically(self._folder / "allowed", self.clock().isoformat())
 
     def use_allowance(self) -> bool:
         """True when there is a yes that is not used and not old; it is used up."""
@@ -187,13 +226,13 @@ class FileVersions:
             path.unlink()
         except (OSError, ValueError):
             return False
-        return abs(self._clock() - said) <= ALLOWED_FOR
+        return abs(self.clock() - said) <= ALLOWED_FOR
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def _save(self, content: bytes) -> str:
         """Raises OSError."""
-        name, now = sha256(content).hexdigest(), self._clock()
+        name, now = sha256(content).hexdigest(), self.clock()
         path = self._folder / name
         if not path.exists():
             self._make_folder()
@@ -219,10 +258,10 @@ class FileVersions:
 
     def _put(self, name: str, content: bytes | None) -> None:
         folder, _, file = name.rpartition("/")
-        place = self._root / folder
+        place = self.root / folder
         try:
             place.mkdir(parents=True, exist_ok=True)
-            if os.path.realpath(place) != str(Path(os.path.realpath(self._root), folder)):
+            if os.path.realpath(place) != str(Path(os.path.realpath(self.root), folder)):
                 raise WorkspaceError(f"{name} is not put back: it leads through a link that was not there before.")
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -256,13 +295,6 @@ class FileVersions:
             return [Path(entry.path) for entry in os.scandir(self._folder) if re.fullmatch(r"[0-9a-f]{64}", entry.name)]
         except FileNotFoundError:
             return []
-
-
-def is_memory(root: Path, path: str) -> bool:
-    """True for a path to MEMORY.md or to a daily note."""
-    name = name_beneath(root, path)
-    folder, _, file = name.rpartition("/")
-    return name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md"))
 
 
 def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:

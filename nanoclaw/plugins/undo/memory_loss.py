@@ -8,7 +8,8 @@ from pathlib import Path
 from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.messages import CheckedCall, Effect
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.undo.file_versions import LARGEST_BYTES, FileVersions, is_memory
+from nanoclaw.plugins.undo.file_versions import LARGEST_BYTES, FileVersions
+from nanoclaw.plugins.undo.memory_history import is_memory
 
 SMALL = 200
 """Bytes; a memory file with less may shrink freely."""

@@ -118,7 +118,7 @@ def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts
     ):
         hands(name, **arguments)
         states.append(facts.read_bytes())
-    first, *_, last = undo.last()
+    first, *_, last = undo.history()
     assert (last.target, last.text, last.tool) == ("MEMORY.md", "noted “x”", "memory_add")
     assert first.tool == "write_file"
     for state in reversed(states[:-1]):
@@ -134,12 +134,42 @@ def test_a_new_note_is_taken_away_again(hands: Hands, undo: FileVersions) -> Non
     assert not (hands.root / "memory/2026-05-03.md").exists()
 
 
-def test_what_another_hand_changed_since_is_not_overwritten(hands: Hands, facts: Path, undo: FileVersions) -> None:
+def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, facts: Path, undo: FileVersions) -> None:
     hands("memory_add", text="x", kind="fact")
     facts.write_text("by hand")
     with pytest.raises(WorkspaceError, match="changed since by another hand"):
-        undo.undo()
+        undo.take_back(hands.effects[0])
     assert facts.read_text() == "by hand"
+
+
+def test_edits_by_hand_are_versions_that_are_undone_in_their_turn_and_can_be_brought_back(
+    hands: Hands, facts: Path, undo: FileVersions
+) -> None:
+    before = facts.read_text()
+    hands("memory_add", text="x", kind="fact")
+    noted = facts.read_text()
+    facts.write_text(noted + "- typed\n")
+    hands("memory_add", text="y", kind="fact")
+    facts.write_text(facts.read_text() + "- typed later\n")
+    whole = facts.read_text()
+    assert [change.tool for change in undo.history()] == ["by hand", "memory_add", "by hand", "memory_add"]
+    assert undo.blame("MEMORY.md", "- typed") == "2026-05-03 23:30, another hand"
+    assert undo.blame("MEMORY.md", "- 2026-05-03: x") == "2026-05-03 23:30, memory_add"
+    assert [undo.diff(change) for change in undo.history()] == [
+        ["+ - typed later"],
+        ["+ - 2026-05-03: y"],
+        ["+ - typed"],
+        ["+ - 2026-05-03: x"],
+    ]
+    for expected in (f"{noted}- typed\n- 2026-05-03: y\n", f"{noted}- typed\n", noted, before):
+        undo.undo()
+        assert facts.read_text() == expected
+    assert {change.state for change in undo.history()} == {"undone"}
+    (latest,) = (change for change in undo.history() if undo.diff(change) == ["+ - typed later"])
+    undo.restore(latest)
+    assert facts.read_text() == whole
+    undo.undo()
+    assert facts.read_text() == before
 
 
 def test_odd_bytes_come_back_as_they_were(hands: Hands, undo: FileVersions) -> None:
@@ -155,7 +185,7 @@ def test_what_fails_or_changes_nothing_is_no_change(hands: Hands, facts: Path, u
     hands("write_file", path="MEMORY.md", content=FACTS)
     hands("write_file", path="other.md", content="x")
     hands.error("write_file", path="../MEMORY.md", content="x")
-    assert undo.last() == []
+    assert undo.history() == []
 
 
 def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands: Hands, undo: FileVersions) -> None:
@@ -229,8 +259,8 @@ def test_a_change_whose_copy_is_dropped_or_damaged_is_not_undone(
     hands: Hands, facts: Path, undo: FileVersions, tmp_path: Path
 ) -> None:
     hands("memory_add", text="x", kind="fact")
-    (copy,) = (tmp_path / "undo").iterdir()
-    copy.write_text("damaged")
+    for copy in (tmp_path / "undo").iterdir():
+        copy.write_text("damaged")
     with pytest.raises(WorkspaceError, match=r"its copy of 2026-05-03 23:30 is not kept any more \(30 days, 200 MB\)"):
         undo.undo()
     assert facts.read_text().startswith(FACTS)

@@ -1,0 +1,108 @@
+"""Facts keep who said them, none stands beside one that it contradicts, and each version of them can be had again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.plugins.memory.contradictions import contradict
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.plugins.memory.fact_pairs import CONTRADICTING, HARMLESS
+from tests.program import HandClock, results, running, tools_plugin
+
+
+@pytest.mark.parametrize("half", [0, 1], ids=["seen", "put away"])
+def test_contradicting_facts_are_told_from_others(half: int) -> None:
+    for pairs, expected in ((CONTRADICTING[half::2], True), (HARMLESS[half::2], False)):
+        right = [pair for pair in pairs if contradict(*pair) is contradict(*reversed(pair)) is expected]
+        assert len(right) >= 0.9 * len(pairs), set(pairs) - set(right)
+
+
+async def test_the_model_is_shown_what_a_new_fact_contradicts_and_replaces_it_or_keeps_both(tmp_path: Path) -> None:
+    first = {"text": "Anna's birthday is 3 May", "kind": "fact"}
+    second = {"text": "Anna's birthday is 5 May", "kind": "fact"}
+    model = ScriptedProvider(
+        call("memory_add", first),
+        "Noted.",
+        call("memory_add", second),
+        call("memory_add", {**second, "replaces": "Anna's birthday is 3 May"}),
+        "Corrected.",
+        call("memory_add", {"text": "Anna's birthday: 5 June", "kind": "fact", "keep_both": True}),
+        "Both.",
+    )
+    async with running(tmp_path, model) as here:
+        await here.ask("Anna's birthday is 3 May")
+        await here.ask("Anna's birthday is 5 May")
+        refused, written = results(here.history)[1:]
+        facts = (here.workspace / "MEMORY.md").read_text()
+        await here.ask("she has a second one")
+        assert (here.workspace / "MEMORY.md").read_text() == f"{facts}- 2026-03-06: Anna's birthday: 5 June\n"
+    assert refused.is_error
+    assert "MEMORY.md:" in refused.text and "- 2026-03-06: Anna's birthday is 3 May" in refused.text
+    assert 'replaces="Anna\'s birthday is 3 May"' in refused.text and "keep_both=true" in refused.text
+    assert not written.is_error
+    assert [line for line in facts.splitlines() if "Anna" in line] == [
+        "- ~~2026-03-06: Anna's birthday is 3 May~~ (2026-03-06)",
+        "- 2026-03-06: Anna's birthday is 5 May",
+    ]
+
+
+async def test_a_command_asks_the_person_which_of_two_facts_holds(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider()) as here:
+        await here.ask("/memory add --fact Lives in Berlin")
+        assert "Lives in Berlin" in await here.ask("/memory add --fact Now lives in Hamburg")
+        assert "Hamburg" not in (here.workspace / "MEMORY.md").read_text()
+        await here.ask("/memory add --keep-both Now lives in Hamburg")
+        assert "- 2026-03-06: Now lives in Hamburg" in (here.workspace / "MEMORY.md").read_text()
+
+
+async def test_log_and_why_tell_who_said_a_fact_where_and_after_reading_what(tmp_path: Path) -> None:
+    async def look() -> ToolOutput:
+        """Look at a page."""
+        return ToolOutput("The museum closes at 18:00", outside="https://museum.example")
+
+    model = ScriptedProvider(
+        call("memory_add", {"text": "Anna plays the oboe", "kind": "fact"}),
+        "Noted.",
+        call("look", {}),
+        call("memory_add", {"text": "The museum closes at 18:00", "kind": "fact"}),
+        "Noted.",
+        "Anna plays the oboe, the museum closes at 18:00, and Bob has a harp.",
+    )
+    async with running(tmp_path, model, extra=[tools_plugin(tool(look, reach="none"))]) as here:
+        await here.ask("Anna plays the oboe", chat="other")
+        await here.ask("look at the museum's page", chat="other")
+        facts = here.workspace / "MEMORY.md"
+        facts.write_text(facts.read_text() + "- Bob has a harp\n")
+        log = await here.ask("/memory log --diff", chat="other")
+        await here.ask("What do you know of them?")
+        why = await here.ask("/why")
+        assert "<!--" not in "".join(line for line in facts.read_text().splitlines() if "oboe" in line)
+    assert "(memory_add, said by you in terminal:other)\n   + - 2026-03-06: Anna plays the oboe" in log
+    assert "(memory_add, said by you in terminal:other, after reading https://museum.example)" in log
+    assert "MEMORY.md was changed by another hand (by hand)\n   + - Bob has a harp" in log
+    assert "Anna plays the oboe” (2026-03-06 12:00, said by you in terminal:other)" in why
+    assert "in terminal:other, after reading https://museum.example)" in why
+    assert "“Bob has a harp” (2026-03-06 12:00, another hand)" in why
+
+
+async def test_a_version_of_the_log_or_of_a_day_comes_back_and_that_can_be_undone(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with running(tmp_path, ScriptedProvider(), clock=clock) as here:
+        facts = here.workspace / "MEMORY.md"
+        versions = list[str]()
+        for text in ("Likes tea", "Likes cake", "Plays chess"):
+            await here.ask(f"/memory add --fact {text}")
+            versions.append(facts.read_text())
+            clock.now += timedelta(days=1)
+        assert "is again as it was at 2026-03-07 12:00" in await here.ask("/memory restore 2")
+        assert facts.read_text() == versions[1]
+        await here.ask("/memory undo")
+        assert facts.read_text() == versions[2]
+        assert "at the end of 2026-03-06" in await here.ask("/memory restore 2026-03-06")
+        assert facts.read_text() == versions[0]
+        assert "and no 99" in await here.ask("/memory restore 99")
+        assert "not 'never'" in await here.ask("/memory restore never")
