@@ -109,7 +109,7 @@ async def test_a_conversation_goes_on_with_its_summary(settled: Path) -> None:
         ("/jobs", "6: task “Plan the week” for telegram:1, every Monday at 07:30 Europe/Berlin"),
         ("done 3", "Done: drink."),
         ("/receipts", "- 2026-03-06 12:00 edited lists/shopping.md"),
-        ("/memory log", "- 2026-03-06 12:00 MEMORY.md: noted “Likes tea” (memory_add)"),
+        ("/memory log", "2. 2026-03-06 12:00 MEMORY.md: noted “Likes tea” (memory_add)"),
         ("/heartbeat", "not due: Letters: watch notes/inbox.md (notes/inbox.md is as it was 14:51)"),
         ("/history", "you: and now?"),
         ("/why", "Model: ollama/small"),
