@@ -69,7 +69,7 @@ class ContextBuilder:
             profile.name,
             tuple(sections.merged(own, profile.mode, frozenset(self._limits.off))),
             tuple(tool.spec for tool in tools),
-            _versions(found),
+            self._versions(found),
             (channel,) if channel else (),
         )
 
@@ -79,7 +79,7 @@ class ContextBuilder:
         snapshot = prompt_snapshot.load(stored)
         if snapshot is None or snapshot.profile != profile.name:
             return self.begin(query, profile, channel)
-        if snapshot.versions == self._versions_now(profile):
+        if snapshot.versions == self._versions(self._found("", profile)):
             return snapshot
         return self.begin(query, profile, channel)._replace(tools=snapshot.tools)
 
@@ -94,17 +94,20 @@ class ContextBuilder:
     def settle(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
         found = self._found("", profile)
-        now, sources = _versions(found), {_key(owner, part): part.source for owner, part in found}
-        before = snapshot.versions
+        now, before = self._versions(found), snapshot.versions
         own = {
-            key
-            for key in now
-            if now[key] != before.get(key) and any(_may_have_changed(call, sources[key]) for call in calls)
+            key: now[key]
+            for key, part in ((_key(owner, part), part) for owner, part in found)
+            if now[key] != before.get(key)
+            and any(_may_have_changed(call, part.source) for call in calls)
+            and not _is_removed(part, snapshot)
         }
-        return snapshot._replace(versions={**before, **{key: now[key] for key in own}}) if own else snapshot
+        return snapshot._replace(versions={**before, **own}) if own else snapshot
 
-    def _versions_now(self, profile: Profile) -> dict[str, str]:
-        return _versions(self._found("", profile))
+    def _versions(self, found: Sequence[tuple[str, Section]]) -> dict[str, str]:
+        """The state of the world by section, and which ones are switched off."""
+        off = {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
+        return {_key(owner, part): part.version or _sha256(part.text) for owner, part in found} | off
 
     def _found(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """All sections of a profile before they are joined, each with the name of whose it is."""
@@ -188,10 +191,6 @@ def _profile(mode: Mode) -> Profile:
     return next((profile for profile in PROFILES.values() if profile.mode == mode), Profile("none", mode))
 
 
-def _versions(found: Sequence[tuple[str, Section]]) -> dict[str, str]:
-    return {_key(owner, part): part.version or _sha256(part.text) for owner, part in found}
-
-
 def _key(owner: str, part: Section) -> str:
     return f"{owner} {part.id} {part.title}"
 
@@ -205,6 +204,12 @@ def _may_have_changed(call: ToolCall, source: str) -> bool:
     if call.name == "exec" or (call.name.startswith("memory_") and "MEMORY.md" in source):
         return True
     return any(name in call.arguments for name in source.split(", ") if name)
+
+
+def _is_removed(part: Section, snapshot: PromptSnapshot) -> bool:
+    """True where a file is gone that the context still shows, such as BOOTSTRAP.md."""
+    gone = (code for code in part.diagnostics if code.startswith("missing_file "))
+    return not set(gone) <= set(snapshot.diagnostics)
 
 
 def _sender(inbound: Inbound) -> str:

@@ -110,9 +110,15 @@ def _of(files: Mapping[str, BootstrapFile], id_: str, title: str, head: str, nam
         title,
         f"{head}\n{text}" if text else "",
         source=", ".join(file.name for file in found) or ", ".join(file.name for file in there),
-        version=" ".join(file.sha256 or file.problem for file in there),
+        version=" ".join(_version(file) for file in there),
         diagnostics=tuple(f"{file.problem} {file.name}" for file in there if file.problem),
     )
+
+
+def _version(file: BootstrapFile) -> str:
+    """The state of a file, and how much of it is shown where that is not all."""
+    cut = f" {len(file.text)}" if file.problem and file.text else ""
+    return f"{file.sha256 or file.problem}{cut}"
 
 
 def channel_line(name: str, hints: Hints | None) -> str:

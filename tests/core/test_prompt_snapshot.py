@@ -178,3 +178,31 @@ async def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(
         await program.ask("three")
         (notice,) = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
     assert "SOUL.md" in notice
+
+
+async def test_a_limit_that_was_changed_in_the_config_holds_in_a_context_that_goes_on(tmp_path: Path) -> None:
+    model = ScriptedProvider("one", "two", "three", "four")
+    for settings in ("", "[context]\nfile_characters = 1000\n", "[context.sections]\nsoul = false\n", ""):
+        (tmp_path / "config.toml").write_text(settings)
+        async with bare(tmp_path, model, settings=settings) as program:
+            (program.workspace / "SOUL.md").write_text("Dry and exact. " * 200)
+            await program.ask("hi")
+    whole, cut, off, again = (system.count("Dry and exact.") for system in systems(model))
+    assert (whole, off, again) == (200, 0, 200)
+    assert 0 < cut < 70
+
+
+async def test_a_file_that_the_assistant_removed_is_gone_from_the_context_that_goes_on(tmp_path: Path) -> None:
+    async def exec_(command: str) -> str:
+        """Runs a command."""
+        (tmp_path / "workspace" / "BOOTSTRAP.md").unlink()
+        return "(no output)"
+
+    exec_.__name__ = "exec"
+    model = ScriptedProvider("Who are you?", call("exec", {"command": "rm BOOTSTRAP.md"}), "Nice to meet you.", "Yes?")
+    async with bare(tmp_path, model, tools=[tool(exec_)]) as program:
+        (program.workspace / "BOOTSTRAP.md").write_text("Ask the person for their name.")
+        for text in ("hi", "Bob", "you know me?"):
+            await program.ask(text)
+    *before, after = ("Ask the person for their name." in system for system in systems(model))
+    assert (before, after) == ([True, True, True], False)

@@ -70,8 +70,8 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         undo.allow_shrinking()
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
     return (
-        "/memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change left "
-        "it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), or /memory allow (let "
+        "/memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change "
+        "left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), or /memory allow (let "
         "the next change take away more than half of a file)"
     )
 

@@ -52,7 +52,7 @@ class FactsFile:
         text = current if bootstrap.says_something(current) else ""
         shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:
-            return Facts(shown.text, f"{shown.problem} {whole.sha256}", shown.problem)
+            return Facts(shown.text, f"{shown.problem} {whole.sha256} {len(shown.text)}", shown.problem)
         state = self._kept()
         added = self._added(text, state) if state else None
         if state is None or added is None:

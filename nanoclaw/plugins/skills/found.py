@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Set
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
-from nanoclaw.plugins.skills.skills import SUMMARY_CHARACTERS, Means, Skill, body, discover, summary, survey
+from nanoclaw.plugins.skills.skills import SUMMARY_CHARACTERS, Means, Skill, body, by_fit, discover, summary, survey
 from nanoclaw.plugins.skills.skills import shown as named
 
 ACTIVE_LIMIT = 24_000
@@ -23,6 +24,7 @@ class PromptSkills(NamedTuple):
     bodies: dict[str, str]
     summary: str
     shortened: frozenset[str]
+    version: str = ""  # where a question chose among them: what they were chosen from
 
 
 class FoundSkills:
@@ -52,23 +54,33 @@ class FoundSkills:
         """Names of the skills that every conversation has as a whole."""
         return self.shown(self._host.profile("person")).bodies.keys()
 
-    def shown(self, profile: Profile) -> PromptSkills:
+    def shown(self, profile: Profile, query: str = "") -> PromptSkills:
+        """Those that fit the question best where there is no room for all."""
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
         broken = list[Skill]()
-        for skill in discover(self._sources, self._means(profile), broken.append):
-            text = framed(skill.name, body(skill)) if skill.always and not skill.missing else ""
-            if text and len(text) <= left:
+        every = found = discover(self._sources, self._means(profile), broken.append)
+        always = [framed(skill.name, body(skill)) if skill.always and not skill.missing else "" for skill in found]
+        texts = dict(zip(found, always, strict=True))
+        if sum(map(len, always)) > ACTIVE_LIMIT:
+            found = by_fit(found, query)
+        for skill in found:
+            if (text := texts[skill]) and len(text) <= left:
                 bodies[skill.name] = text
                 left -= len(text)
             else:
                 listed.append(skill)
                 shortened |= {"active_skills"} if text else set()
+        listed.sort(key=lambda skill: skill.name)
         self.broken = frozenset(f"the skill {named(one.path)} is off: {one.problem}" for one in broken)
         choice = summary(listed, sys.maxsize)
         if len(choice) > SUMMARY_CHARACTERS:
-            choice = summary(listed)
+            choice = summary(by_fit(listed, query))
             shortened.add("skills")
-        return PromptSkills(bodies, escape(choice), frozenset(shortened))
+        version = ""
+        if shortened:
+            all_of_them = "".join([*always, summary(every, sys.maxsize)])
+            version = sha256(all_of_them.encode("utf-8", "replace")).hexdigest()
+        return PromptSkills(bodies, escape(choice), frozenset(shortened), version)
 
     def _means(self, profile: Profile) -> Means:
         core: Any = self._host.get("core")

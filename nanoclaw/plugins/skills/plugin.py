@@ -48,7 +48,7 @@ class Skills(Plugin):
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         if profile.mode != "full" or "read_file" not in self._host.tools(profile):
             return []
-        shown = self.public.shown(profile)
+        shown = self.public.shown(profile, query)
         active = "\n\n".join(["# Active skills", *shown.bodies.values()]) if shown.bodies else ""
         listed = f"# Skills\n\n{ABOUT}\n\n{shown.summary}" if shown.summary else ""
         cut = {id_: ("section_truncated",) if id_ in shown.shortened else () for id_ in ("active_skills", "skills")}
@@ -58,9 +58,10 @@ class Skills(Plugin):
                 "Active skills",
                 active,
                 source=", ".join(shown.bodies),
+                version=shown.version,
                 diagnostics=cut["active_skills"],
             ),
-            Section("skills", "Skills", listed, source="skills", diagnostics=cut["skills"]),
+            Section("skills", "Skills", listed, source="skills", version=shown.version, diagnostics=cut["skills"]),
         ]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:

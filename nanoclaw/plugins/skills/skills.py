@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
@@ -119,7 +120,7 @@ def body(skill: Skill) -> str:
 
 
 def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
-    """Skills as XML, one element each. Over budget, descriptions are left out, then skills; '' for none."""
+    """Skills as XML, one element each. Over budget, descriptions are left out, then the last skills; '' for none."""
     listed = list(skills)
     if not listed:
         return ""
@@ -136,6 +137,20 @@ def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
     while kept < len(elements) and (room := room - len(elements[kept]) - 1) >= 0:
         kept += 1
     return _xml([*elements[:kept], more.format(len(elements) - kept)])
+
+
+def by_fit(skills: Sequence[Skill], query: str) -> tuple[Skill, ...]:
+    """Skills whose names and descriptions share words with a question first; a word that few have counts for more."""
+    from nanoclaw.tokenizer import tokens
+
+    asked = set(tokens(query))
+    if not asked:
+        return tuple(skills)
+    words = {
+        skill: asked.intersection(tokens(f"{skill.name.replace('-', ' ')} {skill.description}")) for skill in skills
+    }
+    having = Counter(word for own in words.values() for word in own)
+    return tuple(sorted(skills, key=lambda skill: -sum(1 / having[word] for word in words[skill])))
 
 
 def shown(path: Path) -> str:

@@ -140,3 +140,21 @@ async def test_the_runtime_tag_in_a_skill_is_made_harmless(tmp_path: Path) -> No
         await here.ask("/skill evil now")
         assert isinstance(message := here.history[1], UserMessage)
         assert "[Runtime Context" not in message.text
+
+
+async def test_skills_that_fit_the_question_are_listed_when_there_is_no_room_for_all(tmp_path: Path) -> None:
+    for number in range(300):
+        skill(tmp_path / "skills", f"a-skill-with-a-name-that-takes-some-room-{number:03}")
+    skill(tmp_path / "skills", "zither", body="Tune it.")
+    skill(tmp_path / "skills", "zz-bees", "always: true\n", body="Bees. " * 3_500)
+    skill(tmp_path / "skills", "aa-ants", "always: true\n", body="Ants. " * 3_500)
+    model = ScriptedProvider("Like this.", "Yes.", "Hm.")
+    async with running(tmp_path, model, plugins=PLUGINS) as here:
+        await here.ask("How do I tune my zither, and what do bees eat?")
+        await here.ask("And now?")
+        await here.ask("hello", chat="other")
+    fit, same, other = (request.system.text for request in model.requests)
+    assert fit == same
+    assert '<skill name="zither"' in fit and '<skill name="zither"' not in other
+    assert "## zz-bees" in fit and "## aa-ants" not in fit
+    assert "## aa-ants" in other and "## zz-bees" not in other
