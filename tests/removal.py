@@ -51,6 +51,15 @@ async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
         assert await program.ask("/new") != ""
 
 
+@way("incognito")
+async def talk_without_a_trace(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider("Hm."), without=without) as program:
+        await program.ask("/incognito")
+        assert await program.ask("Hi") == "Hm."
+        assert "Nothing of it is left" in await program.ask("/incognito off")
+        assert program.rows("SELECT 1 FROM messages") == []
+
+
 @way("files")
 async def write_a_file(root: Path, without: frozenset[str]) -> None:
     steps = (call("write_file", {"path": "a.txt", "content": "one\n"}), "Written to a.txt.")

@@ -20,6 +20,7 @@ PROFILES: dict[str, Profile] = {
         Profile("job", mode="minimal", can_ask=True),
         Profile("heartbeat", mode="minimal", can_ask=False),
         Profile("helper", mode="minimal"),
+        Profile("incognito", only=frozenset(), can_ask=False),
         Profile("rehearsal", mode="minimal", can_ask=False, acts=False, keeps=False),
     )
 }

@@ -137,6 +137,19 @@ class Store:
             self._beside = sqlite3.connect(_READ_ONLY.format(self.path.absolute().as_uri()), uri=True)
         return self._beside
 
+    def drop_bytes(self) -> None:
+        """Build the file anew without what was deleted or overwritten in it, and empty its journal."""
+        self.wait()
+        try:
+            self.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
+            self.db.execute("VACUUM")
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the words were taken out of {self.path}, but its free space still holds them ({error}): "
+                "free some disk space and do it again."
+            ) from error
+
     def copies(self) -> list[Path]:
         """Its whole copies: the daily ones, and those kept before migrations."""
         return all_copies(self.path)

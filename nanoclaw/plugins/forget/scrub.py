@@ -9,7 +9,6 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.errors import StoreError
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.plugins.forget.words import Words
 
@@ -41,7 +40,7 @@ def scrub(core: Any, words: Words, running: str = "") -> list[Cell]:
     cells = list(_changes(db, words, _turns(db, words, running), marks_of(core.plugins)))
     if cells:
         core.transactions.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
-    _drop_bytes(core.store)
+    core.store.drop_bytes()
     return cells
 
 
@@ -54,19 +53,6 @@ def mentions(read: Callable[[str], list[Any]], has_words: Callable[[str], bool])
     """Count the messages of ended turns that have the words."""
     sql = "SELECT body FROM messages JOIN turns ON turns.id = messages.turn WHERE ended IS NOT NULL"
     return sum(1 for (body,) in read(sql) if has_words(body))
-
-
-def _drop_bytes(store: Any) -> None:
-    """Build the file anew without what was deleted or overwritten in it, and empty its journal."""
-    try:
-        store.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
-        store.db.execute("VACUUM")
-        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    except sqlite3.Error as error:
-        raise StoreError(
-            f"the words were taken out of {store.path}, but its free space still holds them ({error}): "
-            "free some disk space and forget them again."
-        ) from error
 
 
 def scrub_copies(core: Any, words: Words) -> None:

@@ -60,9 +60,9 @@ class Memory(Plugin):
         ]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-        is_open = profile.only is None or "memory_add" in profile.only
-        rules = Section("identity", "What you remember", RULES if is_open and profile.mode != "guest" else "")
-        return [rules, self._section(query)] if profile.mode == "full" else [rules]
+        is_told = _is_open(profile) and profile.mode != "guest"
+        rules = Section("identity", "What you remember", RULES if is_told else "")
+        return [rules, self._section(query)] if profile.mode == "full" and is_told else [rules]
 
     def _section(self, query: str) -> Section:
         facts = self._facts.read()
@@ -78,7 +78,7 @@ class Memory(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
-        if turn.profile.mode != "full" or not self._is_shown:
+        if turn.profile.mode != "full" or not self._is_shown or not _is_open(turn.profile):
             return None
 
         def is_told(text: str) -> bool:
@@ -112,6 +112,8 @@ class Memory(Plugin):
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""
+        if not _is_open(turn.profile):
+            return
         from nanoclaw.plugins.memory.flush import flush
 
         await flush(self._host, request, turn)
@@ -139,6 +141,11 @@ class Memory(Plugin):
 
     async def aclose(self) -> None:
         self._search.close()
+
+
+def _is_open(profile: Profile) -> bool:
+    """True for a kind of turn that may use the memory's tools: no other is told of it or writes to it."""
+    return profile.only is None or "memory_add" in profile.only
 
 
 def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:

@@ -128,7 +128,7 @@ class Schedule(Plugin):
         self._loop.changed()
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
-        if inbound.message.origin != "person" or not inbound.role:
+        if inbound.message.origin != "person" or not inbound.role or inbound.profile:  # a talk that keeps nothing
             return None
         if inbound.message.text.strip()[:6].lower().startswith(("done", "snooze", "stop")):
             return self._answered(inbound, tx)

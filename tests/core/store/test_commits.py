@@ -197,6 +197,16 @@ async def test_what_is_written_at_once_waits_for_the_commit_under_way_and_comes_
     assert accounts.kept == accounts.after == ["a", "b"]
 
 
+async def test_bytes_of_what_was_deleted_are_dropped_after_the_commit_under_way(accounts: Accounts) -> None:
+    accounts.disk.free.clear()
+    writing = asyncio.create_task(accounts.write("a"))
+    await asyncio.to_thread(accounts.disk.reached.wait)
+    threading.Timer(0.05, accounts.disk.free.set).start()
+    accounts.store.drop_bytes()
+    await writing
+    assert accounts.kept == ["a"]
+
+
 async def test_what_was_read_when_the_disk_had_it_and_before_its_writer_went_on_is_in_the_history_once(
     accounts: Accounts,
 ) -> None:

@@ -1,0 +1,1 @@
+"""Incognito: talk of which nothing is kept."""

@@ -1,0 +1,101 @@
+"""The plugin: /incognito, which chats are in it, and the end that leaves nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.core.plugin import Command, Host, Plugin, Said, Tx
+
+CHANNEL = "incognito"
+"""The channel of the conversations."""
+
+ALLOWED = ("incognito", "stop", "help", "model", "panic", "resume", "context", "status")
+"""Commands that keep nothing of what is said."""
+
+BEGUN = (
+    "Incognito: I know nothing of our other conversations and of your notes, use no tools, and keep nothing of this "
+    "when it ends. /incognito off ends it."
+)
+
+REFUSED = "Commands and files would keep something: not in incognito. /incognito off ends it."
+
+
+class _Chat(NamedTuple):
+    conversation: Address
+    after: int
+    """The number of the last message before it."""
+    since: datetime
+
+
+class Incognito(Plugin):
+    name = "incognito"
+    migrations = (
+        """
+        CREATE TABLE incognito_chats (
+            address TEXT PRIMARY KEY,
+            conversation TEXT NOT NULL,
+            after INTEGER NOT NULL,
+            since TEXT NOT NULL
+        ) STRICT;
+        """,
+    )
+    marks = ("incognito_chats.address", "incognito_chats.conversation")
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self._chats = dict[str, _Chat]()
+        self.reload()
+
+    def reload(self) -> None:
+        rows = self._host.read("SELECT address, conversation, after, since FROM incognito_chats")
+        self._chats = {row[0]: _Chat(Address(CHANNEL, row[1]), row[2], datetime.fromisoformat(row[3])) for row in rows}
+
+    def commands(self) -> Iterable[Command]:
+        told = "talk without memory and tools, of which nothing is kept; /incognito off ends it"
+        return [Command("incognito", told, self._incognito, private=True)]
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
+        """Give a message of such a chat a conversation of its own."""
+        chat = self._chats.get(str(inbound.address))
+        if chat is None or inbound.role != "owner" or inbound.is_group or inbound.message.origin != "person":
+            return None
+        inbound = inbound._replace(conversation=chat.conversation, profile="incognito")
+        text = inbound.message.text
+        is_refused = text.startswith("/") and text[1:].partition(" ")[0] not in ALLOWED
+        if not is_refused and not inbound.attachments:
+            return inbound
+        message = inbound.message._replace(text="/incognito not here")  # nothing of it comes to the store
+        return inbound._replace(message=message, attachments=())
+
+    async def _incognito(self, said: Said) -> str:
+        chat = self._chats.get(str(said.address))
+        if said.argument not in ("", "off"):
+            return REFUSED if chat else "/incognito begins a talk of which nothing is kept, /incognito off ends it."
+        if not said.argument:
+            return "This is incognito. /incognito off ends it." if chat else await self._begin(said)
+        if chat is None:
+            return "This is not incognito: /incognito begins it."
+        await self._host.conversations.stop(chat.conversation)
+        await self._host.conversations.free(chat.conversation)
+        del self._chats[str(said.address)]
+        from nanoclaw.plugins.incognito.erasing import erase
+
+        await erase(self._host, said.address, chat.conversation, chat.after, chat.since)
+        return "Nothing of it is left but what it cost. From here on all is as usual."
+
+    async def _begin(self, said: Said) -> str:
+        now = self._host.now()
+        name = f"{said.address}/{now.timestamp():.0f}"
+
+        def begin(tx: Tx) -> int:
+            ((after,),) = tx.execute("SELECT coalesce(max(id), 0) FROM inbox")
+            sql = "INSERT INTO incognito_chats (address, conversation, after, since) VALUES (?, ?, ?, ?)"
+            tx.execute(sql, str(said.address), name, after, now.isoformat())
+            return int(after)
+
+        after = await self._host.write(begin)
+        self._chats[str(said.address)] = _Chat(Address(CHANNEL, name), after, now)
+        return BEGUN
