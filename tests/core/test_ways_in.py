@@ -288,7 +288,7 @@ def test_a_profile_that_nobody_knows_any_more_is_that_of_a_guest(text: str) -> N
 def test_who_may_be_asked_who_acts_and_who_sees_all() -> None:
     assert {name for name, profile in PROFILES.items() if profile.can_ask} == {"person", "guest", "job", "helper"}
     assert {name for name, profile in PROFILES.items() if not profile.acts} == {"rehearsal"}
-    assert {name for name, profile in PROFILES.items() if profile.mode == "full"} == {"person"}
+    assert {name for name, profile in PROFILES.items() if profile.mode == "full"} == {"person", "incognito"}
 
 
 @pytest.mark.parametrize(
