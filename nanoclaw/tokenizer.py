@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 from Stemmer import Stemmer  # two million instructions to import
 
 
-def tokens(text: str) -> Iterator[str]:
+def tokens(text: str) -> list[str]:
     """The terms of a text in order. A run of CJK characters gives each character and each pair."""
+    if text.isascii():
+        return [term for word in text.lower().translate(_BLANKS).split() if (term := _TERMS[word])]
+    found: list[str] = []
     for word in words(text):
         if word[0] < _CJK_FIRST or not _CJK.match(word):
-            if word not in STOP_WORDS:
-                yield stem(word)
+            if term := _TERMS[word]:
+                found.append(term)
         else:
-            yield from (character for character in word if character not in STOP_CHARACTERS)
-            yield from (word[at : at + 2] for at in range(len(word) - 1))
+            found += [character for character in word if character not in STOP_CHARACTERS]
+            found += [word[at : at + 2] for at in range(len(word) - 1)]
+    return found
 
 
 def words(text: str) -> Iterator[str]:
@@ -39,7 +42,22 @@ def is_cjk(term: str) -> bool:
     return term[:1] >= _CJK_FIRST and bool(_CJK.match(term))
 
 
-@lru_cache(maxsize=20_000)
+class _Terms(dict[str, str]):
+    """Stems by word, '' for a stop word; an lru_cache would take half as much time again to build an index."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_TERMS:
+            self.clear()
+        bare = word.strip("'")
+        self[word] = term = "" if bare in STOP_WORDS else stem(bare)
+        return term
+
+
+_TERMS = _Terms()
+_BLANKS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "'"}
+_MOST_TERMS = 50_000  # 5 MB
+
+
 def stem(word: str) -> str:
     """The stem of an English word, for an irregular form that of its root; other words as they are."""
     word = word.removesuffix("'s").replace("'", "")
@@ -47,7 +65,7 @@ def stem(word: str) -> str:
     return _STEMMER.stemWord(word) if len(word) > 2 and word.isascii() and word.isalpha() else word
 
 
-_STEMMER = Stemmer("english", 0)  # lru_cache is the cache
+_STEMMER = Stemmer("english", 0)  # _TERMS is the cache
 _CJK_FIRST = "\u3040"
 _CJK = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+)")
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")

@@ -29,11 +29,14 @@ def search(config: Config, options: argparse.Namespace) -> int:
     now = clock(config.person.timezone, config.environment)
     notes = NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
     hits = notes.search(" ".join(options.query), options.limit)
-    notes.close()
+    if notes.remark:
+        attach.say(notes.remark)
     if options.json:
         print(json.dumps({"hits": [as_json(hit) for hit in hits]}, ensure_ascii=False))
     else:
-        print("\n".join(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits) or "Nothing found.")
+        print("\n".join(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits) or "Nothing found.", flush=True)
+    notes.finish()
+    notes.close()
     return 0
 
 

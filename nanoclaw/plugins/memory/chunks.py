@@ -72,13 +72,16 @@ def entries(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 def clean(lines: Sequence[str]) -> str:
     """Text of an entry without bullet and struck words; '' when nothing is left."""
-    text = "\n".join(line.strip() for line in lines)
-    text = _STRUCK.sub("", BULLET.sub("", text, count=1)).strip()
-    return text if _WORD.search(_STAMP.sub("", text)) else ""
+    text = "\n".join([line.strip() for line in lines])
+    if bullet := BULLET.match(text):
+        text = text[bullet.end() :]
+    if "~~" in text:
+        text = _STRUCK.sub("", text).strip()
+    return text if _LETTER.search(text) or _WORD.search(_STAMP.sub("", text)) else ""
 
 
 def _entry(start: int, end: int, said: str, day: date | None, section: int, heading: tuple[str, ...]) -> NoteEntry:
-    terms = list(tokens(said))
+    terms = tokens(said)
     dated = _DATED.match(said)
     own = (_day(dated[1]) if dated else None) or day
     speaker = _SPEAKER.match(said)

@@ -41,6 +41,7 @@ async def find(store: MemoryStore, said: Said) -> Reply:
         return Reply("/search TEXT finds notes and facts.")
     hits = await asyncio.to_thread(store.search, said.argument, FOUND)
     text = "\n".join(map(_line, hits)) or "Nothing found: try other words."
+    text += f"\n({store.remark})" if store.remark else ""
     return Reply(text, {"hits": [as_json(hit) for hit in hits]})
 
 

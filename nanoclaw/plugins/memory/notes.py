@@ -75,6 +75,11 @@ class MemoryStore:
         """The entries that match best. Raises nothing."""
         return self._lookup.search(query, limit)
 
+    @property
+    def remark(self) -> str:
+        """A sentence about the last search where it could not look at all notes."""
+        return self._lookup.remark
+
     def drop_index(self) -> None:
         """Make the search forget, to the byte, words that the notes no longer have."""
         self._lookup.drop_index()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Message, ModelRequest, ToolResult, UserMessage
 from nanoclaw.core.metadata import below, one_line
 from nanoclaw.core.plugin import Command, Draft, Host, NoteRef, Plugin, Profile, Reply, Said, Section, Turn, Tx
@@ -40,7 +41,7 @@ class Memory(Plugin):
         core, workspace = host.get("core"), Workspace(host.workspace)
         self._host = host
         self._index_file: Path = core.home / "index.db"
-        self._search = NoteSearch(workspace, self._index_file, host.now)
+        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now), False
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         limit = core.config.context.file_characters
@@ -88,8 +89,15 @@ class Memory(Plugin):
         begun = not turn.history  # what the context begins with was recalled for this message, and counts
         recalled = self._recalled(draft.message.text, _recent_talk(turn.history), None if begun else is_told)
         notes = [*facts, *(hit for hit in recalled if not is_told(one_line(hit.text)))]
+        self._tell_of_unread(turn)
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
         return draft._replace(remarks=(*draft.remarks, *remarks), notes=(*draft.notes, *_refs(notes)))
+
+    def _tell_of_unread(self, turn: Turn) -> None:
+        """Tell the person, once, that notes were not looked at."""
+        if self._search.remark and not self._has_told:
+            self._has_told = True
+            self._host.show(turn.address, Notice(self._search.remark))
 
     def _recalled(
         self, query: str, talk: Sequence[str] = (), is_told: Callable[[str], bool] | None = None
@@ -140,7 +148,14 @@ class Memory(Plugin):
         self._search.drop_index()
 
     async def aclose(self) -> None:
-        self._search.close()
+        """Read notes on for a while, where the process was there for one answer or one talk."""
+        try:
+            if self._search.is_reading and not self._host.get("core").is_gateway:
+                import asyncio
+
+                await asyncio.to_thread(self._search.finish)
+        finally:
+            self._search.close()
 
 
 def _is_open(profile: Profile) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -27,7 +26,7 @@ class Query:
     words: frozenset[str]
     values: dict[str, float]
     """Weight times inverse document frequency of each term that some note has."""
-    postings: dict[str, array[int]]
+    frequencies: dict[str, int]
     days: list[DateRange]
     worth: float
     """Sum over all its own terms, those that no note has included."""
@@ -49,8 +48,8 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
     if not _ASKS.search(rest) or (_PRONOUN.search(rest) and not _NAME.search(text)):
         for said in talk:
             _weigh(index, find_dates(fold(said[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
-    postings = {term: index.postings(term) for term in weights}
-    idf = {term: index.idf(len(postings[term])) for term in weights}
+    frequencies = index.frequencies(weights)
+    idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
     values = {term: weights[term] * idf[term] for term in best}
     if days and all(term in FRAME for term in values):
@@ -60,7 +59,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
     return Query(
         frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
         values,
-        postings,
+        frequencies,
         days,
         sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
@@ -76,7 +75,7 @@ def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], re
         for term in tokens(word):
             share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
             own[term] = weight * share
-    known = set(index.known(own))
+    known = index.frequencies(own)
     for term in known:
         weights[term] = max(weights.get(term, 0.0), own[term])
     if repair:
@@ -101,7 +100,7 @@ def _repaired(index: Index, word: str) -> list[str]:
     near |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
     near |= {left + letter + right[1:] for left, right in splits if right for letter in letters}
     near |= {left + letter + right for left, right in splits for letter in letters}
-    return [] if near & STOP_WORDS else index.known({stem(each) for each in near})
+    return [] if near & STOP_WORDS else list(index.frequencies({stem(each) for each in near}))
 
 
 def _cjk_share(term: str) -> float:

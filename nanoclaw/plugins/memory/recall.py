@@ -84,7 +84,7 @@ def _ranked(
 def _rank(
     index: Index, text: str, talk: Sequence[str], now: datetime, chunks: int, longest: int, careful: bool
 ) -> tuple[list[Match], Mapping[str, object]]:
-    index.refresh()
+    index.refresh(text)
     if not index.entries:
         return [], {}
     query = analyze(index, text, talk, now.date())
@@ -104,18 +104,17 @@ def _rank(
 def _candidates(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
     """Chunks worth scoring, with the pairs of neighbouring entries that have the rarest terms."""
     dated = [id for days in query.days for id in index.between(days.first, days.last + _TOLD_LATER, most)]
-    lists = [(query.postings[term], value) for term, value in query.values.items()]
-    lists.sort(key=lambda each: len(each[0]))
     if index.chunks <= most:
-        return dict.fromkeys({*dated, *(id >> 8 for postings, _ in lists for id in postings)}, _ALL)
+        return dict.fromkeys({*dated, *(id >> 8 for term in query.values for id in index.postings(term))}, _ALL)
     worth: dict[int, float] = {}
     left = _MOST_POSTINGS
-    for postings, value in lists:
-        newest = dict.fromkeys([id >> 1 for id in reversed(postings[-left:])], value)  # of a term that is everywhere
+    for term in sorted(query.values, key=query.frequencies.__getitem__):
+        postings = index.postings(term, left)  # the newest of a term that is everywhere
+        newest = dict.fromkeys([id >> 1 for id in postings], query.values[term])
         for pair in worth.keys() & newest.keys():
             newest[pair] += worth[pair]
         worth |= newest
-        left -= len(postings)
+        left -= query.frequencies[term]
         if left <= 0:
             break
     found = dict.fromkeys(dated, _ALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -20,19 +21,30 @@ if TYPE_CHECKING:
 LONGEST_NOTE = 280
 """Characters of a recalled note."""
 
+PATIENCE_SECONDS = 3.0
+"""Time in which a query off the event loop waits for notes that are still being read."""
+
+END_SECONDS, END_BYTES, LAST_SECONDS = 2.0, 2_000_000, 20.0
+"""Time in which a process that ends goes on reading notes; so few bytes are read to the end, in a time that no machine
+should take."""
+
 
 class NoteSearch:
     """Raises nothing: an unreadable note is passed over, a damaged index made anew.
 
-    Years of notes are indexed in a thread, the newest first: a query on an event loop is answered from what is there so
-    far, any other waits for all of it.
+    Years of notes are read in a thread, the newest first: a query is answered from what is there so far, together with
+    the unread notes that have its words.
     """
 
     def __init__(self, workspace: Workspace, index_file: Path, clock: Callable[[], datetime]) -> None:
         self._workspace, self._file, self._clock = workspace, index_file, clock
+        self.remark = ""
+        """A sentence about the last query that was not answered from all the notes."""
         self._made: Index | None = None
-        self._builder: threading.Thread | None = None
-        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._reader: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closing, self._free = threading.Event(), threading.Event()
+        self._free.set()
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The entries that match best."""
@@ -59,11 +71,20 @@ class NoteSearch:
             lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known)
         )
 
+    @property
+    def is_reading(self) -> bool:
+        return self._reader is not None
+
+    def finish(self) -> None:
+        """Go on reading notes for a while."""
+        if (reader := self._reader) and self._made:
+            reader.join(LAST_SECONDS if self._made.unread_bytes < END_BYTES else END_SECONDS)
+
     def close(self) -> None:
-        """Notes that are not indexed yet are left for the next time."""
+        """Notes that are not read yet are left for the next time."""
         self._closing.set()
-        if builder := self._builder:
-            builder.join()
+        if reader := self._reader:
+            reader.join()
         if self._made:
             self._made.close()
         self._made = None
@@ -76,10 +97,28 @@ class NoteSearch:
             path.unlink(missing_ok=True)
 
     def _asked(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
-        hits = ask(self._index())
-        if (builder := self._builder) and not _on_event_loop():
-            builder.join()
-            hits = ask(self._index())
+        hits = self._answered(ask)
+        if (reader := self._reader) and not _on_event_loop():
+            reader.join(PATIENCE_SECONDS)
+            hits = self._answered(ask)
+        return hits
+
+    def _answered(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
+        index = self._index()
+        self._free.clear()
+        try:
+            with index.lock:
+                hits = ask(index)
+                self.remark = _unread_remark(index)
+        except sqlite3.Error as error:
+            self.remark = f"notes cannot be searched: {error}"
+            if "fts5" in self.remark:
+                self.remark += "; a Python whose SQLite has FTS5 is needed"
+            return []
+        finally:
+            self._free.set()
+        if self.remark:
+            self._read_on()
         return hits
 
     def _has_notes(self) -> bool:
@@ -94,31 +133,31 @@ class NoteSearch:
 
         with self._lock:
             if self._made is None:
-                self._made = Index(self._workspace, self._file, self._build)
+                self._made = Index(self._workspace, self._file, leaves=True)
             return self._made
 
-    def _build(self) -> None:
-        """Take up what is new in a thread of its own, with a connection of its own to the same file."""
-        from nanoclaw.plugins.memory.index import Index
-
+    def _read_on(self) -> None:
         with self._lock:
-            if self._builder is None:
-                index = Index(self._workspace, self._file, is_stopped=self._closing.is_set)
-                self._builder = threading.Thread(target=self._take_up, args=(index,), name="notes", daemon=True)
-                self._builder.start()
+            if self._reader is None and self._made:
+                self._reader = threading.Thread(target=self._read, args=(self._made,), name="notes", daemon=True)
+                self._reader.start()
 
-    def _take_up(self, index: Index) -> None:
-        import sqlite3
+    def _read(self, index: Index) -> None:
+        """Read what is unread; a query that comes meanwhile has precedence."""
+        while True:
+            self._free.wait()
+            goes_on = False
+            with index.lock, suppress(sqlite3.Error):  # the next query begins it again
+                goes_on = index.go_on(lambda: self._closing.is_set() or not self._free.is_set())
+            with self._lock:
+                if not goes_on or not index.unread or self._closing.is_set():
+                    self._reader = None
+                    return
 
-        from nanoclaw.plugins.memory.index import Stopped
 
-        with suppress(Stopped, sqlite3.Error):  # the next query begins it again
-            index.refresh()
-        index.close()
-        with self._lock:
-            self._builder = None
-            if self._made:
-                self._made.is_delegated = False
+def _unread_remark(index: Index) -> str:
+    read, unread = index.read_bytes, index.unread_bytes
+    return f"notes are still being read ({100 * read // (read + unread)} %)" if unread else ""
 
 
 def _on_event_loop() -> bool:

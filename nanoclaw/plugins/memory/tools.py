@@ -20,7 +20,8 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
         hits = await asyncio.to_thread(store.search, query, min(max(1, limit), MOST_HITS))
-        return "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
+        found = "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
+        return f"{found}\n[{store.remark}]" if store.remark else found
 
     async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
         """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
