@@ -9,6 +9,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from datetime import date, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -494,3 +496,29 @@ def test_who_has_asked_before_is_not_greeted_as_new(home: Home, server: ModelSer
     terminal.expect("> ")
     terminal.close()
     assert "/help" in terminal.text and "New here" not in terminal.text
+
+
+# --- notes that were never read --------------------------------------------------------------------------------------
+
+
+def imported_notes(home: Home, days: int, lines: int) -> None:
+    """One word of its own a day: the first day has word0."""
+    folder = home.workspace / "memory"
+    folder.mkdir(parents=True)
+    for number in range(days):
+        day = date(2020, 1, 1) + timedelta(number)
+        filler = "- and so on and so forth, as ever, in town\n" * lines
+        (folder / f"{day}.md").write_text(f"- met word{number} in town\n{filler}")
+
+
+def test_imported_notes_are_found_at_once_and_read_after_the_answer(home: Home, server: ModelServer) -> None:
+    imported_notes(home, 400, 10)
+    server.script(says("In town."), says("There, too."))
+    first = home.run("-m", "Where did I meet word7?")
+    assert "met word7 in town" in json.dumps(server.asked[0].json)
+    assert "notes are still being read (" in first.err
+    with closing(sqlite3.connect(home.root / "index.db")) as index:
+        assert index.execute("SELECT count(*) FROM files").fetchone()[0] == 400
+    second = home.run("-m", "Where did I meet word9?")
+    assert "met word9 in town" in json.dumps(server.asked[1].json)
+    assert "still being read" not in second.err

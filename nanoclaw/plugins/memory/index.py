@@ -29,6 +29,9 @@ MOST_CACHED_FREQUENCIES = 20_000
 BATCH_BYTES = 8_000_000
 """Notes taken up in one transaction: bounds the memory of a first build."""
 
+STEP_BYTES = 1_000_000
+"""The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
+
 MOST_AT_ONCE = 32_000
 """Bytes of changed notes that a query waits for, where the rest is left for later."""
 
@@ -52,7 +55,7 @@ class Chunk(NamedTuple):
     file: str
     row: int
     entries: tuple[NoteEntry, ...]
-    terms: str  # of all its entries, each between blanks
+    terms: frozenset[str]  # of all its entries
 
 
 class Index:
@@ -106,7 +109,7 @@ class Index:
 
     def go_on(self, is_wanted: Callable[[], bool]) -> bool:
         """Take up some of what is unread, less when the index `is_wanted`; False when another process is at it."""
-        return self._take_up(self._connected(), self._newest(BATCH_BYTES), is_wanted)
+        return self._take_up(self._connected(), self._newest(STEP_BYTES), is_wanted)
 
     @property
     def unread_bytes(self) -> int:
@@ -228,19 +231,22 @@ class Index:
 
     def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
         """Inverse document frequency by term, 0 for one that a single entry has."""
-        every, known = set(terms), self._frequencies
+        known = self._frequencies
         if len(known) > MOST_CACHED_FREQUENCIES:
             known.clear()
-        known.update(self.frequencies([*(every - known.keys())][:MOST_CACHED_FREQUENCIES]))
-        return {term: self.idf(known[term]) if known[term] > 1 else 0.0 for term in every & known.keys()}
+        every = set(terms)
+        if unknown := every - known.keys():
+            known.update(dict.fromkeys(unknown, 1) | self.frequencies([*unknown][:MOST_CACHED_FREQUENCIES]))
+        idf = {count: self.idf(count) if count > 1 else 0.0 for count in {known[term] for term in every}}
+        return {term: idf[known[term]] for term in every}
 
     def chunk(self, id: int) -> Chunk:
         if id not in self._cache:
             sql = "SELECT name, row, data FROM chunks, files WHERE chunks.id = ? AND files.id = ?"
             file, row, data = self._opened().execute(sql, (id, id >> FILE_BITS)).fetchone()
             entries = loaded(data)
-            terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
-            self._cache[id] = Chunk(file, row, entries, terms)
+            terms = " ".join([f"{entry.terms} {entry.heading}" for entry in entries])
+            self._cache[id] = Chunk(file, row, entries, frozenset(terms.split()))
             if len(self._cache) > CACHED_CHUNKS:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(id)

@@ -71,10 +71,9 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
 def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], repair: bool) -> dict[str, float]:
     """Add terms of a text that notes have, or near ones, to `weights`; returns all its own with their weights."""
     own: dict[str, float] = {}
-    for word in words(text):
-        for term in tokens(word):
-            share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
-            own[term] = weight * share
+    for term in tokens(text):
+        share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
+        own[term] = weight * share
     known = index.frequencies(own)
     for term in known:
         weights[term] = max(weights.get(term, 0.0), own[term])

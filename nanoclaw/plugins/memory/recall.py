@@ -241,8 +241,7 @@ def _worth(entry: NoteEntry, longest: int) -> float:
 def _chunk_shares(query: Query, chunks: Mapping[int, Chunk]) -> dict[int, float]:
     """Share of the query that each chunk has anywhere, from 0 to 1."""
     shares = {
-        id: sum(value for term, value in query.values.items() if f" {term} " in chunk.terms)
-        for id, chunk in chunks.items()
+        id: sum(value for term, value in query.values.items() if term in chunk.terms) for id, chunk in chunks.items()
     }
     top = max(shares.values(), default=0.0) or 1.0
     return {id: share / top for id, share in shares.items()}

@@ -12,28 +12,34 @@ from nanoclaw.plugins.memory.notes import read_memory_file
 from nanoclaw.tokenizer import STOP_WORDS, fold, is_cjk, tokens, words
 
 MOST_WORDS = 16
+FEW_FILES = 10
+"""A word that more of them have, and more than a tenth of all, is not rare."""
 MOST_LOOKED_THROUGH = 32_000_000
 """Characters of notes, the newest first: a fifth of a second."""
 
 
 def mentioning(workspace: Workspace, names: Iterable[str], question: str) -> list[str]:
-    """Those of the files that have words of a question, the files with the rarest words first."""
+    """Those of the files that have rare words of a question, the files with the rarest first."""
     wanted = _wanted(question)
-    found: list[tuple[str, list[str]]] = []
-    left = MOST_LOOKED_THROUGH
+    having: dict[str, list[str]] = {word: [] for word in wanted}
+    left, looked = MOST_LOOKED_THROUGH, 0
     for name in names if wanted else ():
         text = ""
         with suppress(WorkspaceError):
             text = fold(read_memory_file(workspace, name) or "")
-        if here := [word for word in wanted if word in text]:
-            found.append((name, here))
+        for word in wanted:
+            if word in text:
+                having[word].append(name)
+        looked += 1
         left -= len(text)
         if left < 0:
             break
-    files = {word: sum(word in here for _, here in found) for word in wanted}
-    worth = {word: math.log(1 + len(found) / count) for word, count in files.items() if count}
-    found.sort(key=lambda each: -math.fsum(worth[word] for word in each[1]))
-    return [name for name, _ in found]
+    worth: dict[str, float] = {}
+    for files in having.values():
+        if len(files) <= max(FEW_FILES, looked // 10):
+            for name in files:
+                worth[name] = worth.get(name, 0.0) + math.log(1 + looked / len(files))
+    return sorted(worth, key=worth.__getitem__, reverse=True)
 
 
 def _wanted(question: str) -> Sequence[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory import index as indexing
+from nanoclaw.plugins.memory import index_file
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.recall import search as search_index
@@ -202,6 +203,27 @@ def test_years_of_notes_do_not_hold_up_an_event_loop_and_the_newest_come_first(r
     newest, _ = asyncio.run(first_message())
     assert newest[0].text == "met word399 in town"
     assert recalled(notes, "Did I meet word0?")[0] == "met word0 in town"  # off the loop: waits for all of them
+
+
+def test_what_a_question_names_is_found_in_notes_that_are_not_read_yet(root: Path, notes: NoteSearch) -> None:
+    years_of_notes(root)
+
+    async def asked() -> list[Hit]:
+        return notes.recall("Did I meet word7 in town?", (), NOW, 1_500)
+
+    assert asyncio.run(asked())[0].text == "met word7 in town"
+    assert notes.remark.startswith("notes are still being read (")
+    assert notes.search("word8", 1)[0].text == "met word8 in town"
+    assert notes.remark == ""
+
+
+def test_without_full_text_search_in_sqlite_the_reason_is_said(
+    root: Path, notes: NoteSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "2026-05-01", "- The pelican is in the cellar\n")
+    monkeypatch.setattr(index_file, "_SCHEMA", index_file._SCHEMA.replace("fts5 ", "fts5x "))
+    assert notes.search("pelican", 1) == []
+    assert notes.remark == "notes cannot be searched: no such module: fts5x; a Python whose SQLite has FTS5 is needed"
 
 
 def test_who_asks_from_a_thread_waits_for_all_the_notes(root: Path, notes: NoteSearch) -> None:
