@@ -1,4 +1,4 @@
-"""Share of the evidence that the prompt shows, beside the ranking's: python bench/recall.py HARNESS [SET …].
+"""Evidence that the prompt shows, and small talk that recalls nothing: python bench/recall.py HARNESS [SET …]
 
 HARNESS is a folder with recall_bench.py and its data, which are not part of this repository. A SET is a name of its
 data and a layout, as in "locomo/facts". Evidence that no note has is left out.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,34 @@ def main(folder: Path, wanted: list[str]) -> None:
         print(f"{name:26}{len(shown):6}{_share(shown):8.1%}{_share(uncut):8.1%}{silent / len(shown):8.1%}   {ranking}")
 
 
+def talk() -> None:
+    """Print for each language how much small talk recalls nothing, over notes of which half are small talk, too."""
+    sentences = json.loads(
+        Path(__file__).parents[1].joinpath("tests/plugins/memory/small_talk.json").read_text("utf-8")
+    )
+    print(f"\n{'':26}{'small talk silent':>18}{'questions silent':>18}{'their note shown':>18}")
+    for language, lists in sentences.items():
+        silent, found = list[float](), list[bool | None]()
+        for half in (0, 1):
+            with tempfile.TemporaryDirectory() as folder:
+                lines = [*(f"Petra: {each}" for each in lists["small_talk"][1 - half :: 2]), *lists["asked"].values()]
+                for day in range(10):
+                    note = Path(folder, "memory", f"2026-04-{10 + day}.md")
+                    note.parent.mkdir(exist_ok=True)
+                    note.write_text("".join(f"- {line}\n" for line in lines[day::10]), "utf-8")
+                for each in lists["small_talk"][half::2]:
+                    silent.append(not recall_adapter.shown(folder, each, (), "2026-05-03T12:00:00"))
+                for question, answer in lists["asked"].items() if half else ():
+                    texts = [text for *_, text in recall_adapter.shown(folder, question, (), "2026-05-03T12:00:00")]
+                    found.append(answer in texts if texts else None)
+        none, right = found.count(None) / len(found), found.count(True) / len(found)
+        print(f"{language:26}{_share(silent):18.0%}{none:18.0%}{right:18.0%}")
+
+
 def _share(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2:])
+    talk()

@@ -59,8 +59,13 @@ _MOST_TERMS = 50_000  # 5 MB
 
 
 def stem(word: str) -> str:
-    """The stem of an English word, for an irregular form that of its root; other words as they are."""
-    word = word.removesuffix("'s").replace("'", "")
+    """The stem of an English word, for an irregular form that of its root; other words as they are.
+
+    An apostrophe ends a name ("Anna's", "Porto'daki") or a short word before the one that counts ("l'hôtel").
+    """
+    if "'" in word:
+        first, _, rest = word.partition("'")
+        word = rest.replace("'", "") if len(first) <= 2 and len(rest) > 1 else first
     word = _IRREGULAR.get(word, word)
     return _STEMMER.stemWord(word) if len(word) > 2 and word.isascii() and word.isalpha() else word
 
@@ -96,25 +101,3 @@ mother mom mum mommy mummy moms mums|father dad daddy dads|photo photograph pict
 television tv|bike bicycle bicycles bikes|movie film movies films|grandmother grandma|grandfather grandpa|
 """
 _IRREGULAR = {form: group.split()[0] for group in _ROOTS.replace("\n", "").split("|") for form in group.split()}
-
-_FRAME = """
-anything diary note notes everything ask asked call called conversation describe described discuss discussed example
-example explain explained happen happened happening kind kinds many mention mentioned much name names named often old
-remember remind say says said sort sorts talk talked talking tell told type types according certain various different
-specific particular list order give information likely might may would current currently recent recently ever usually
-typically after again against before below between both down during each few further here himself herself itself now
-once only other same such themselves through under until yourself above
-"""
-FRAME = frozenset(stem(word) for word in _FRAME.split())
-"""Words that ask rather than say what about."""
-_PHATIC = """
-afternoon agree agreed alright amazing awesome bored boring brilliant bye care cheers clear continue cool correct day
-definitely evening exactly excellent fair fantastic fine forget forgot friend funny go going goodbye good gotcha great
-haha hehe help hmm indeed interesting job joke later let lol lovely mind mistake moment morning much nah never nice
-night nope perfect problem really right second see send sleep sorry sound sounds soon stop super sure surely talk tell
-think tomorrow true try understand understood very wait want way weekend welcome well wonderful work works worries
-worry bit best later minute time today long back again still just need something nothing maybe guess bad feel feeling
-happy sad tired
-"""
-PHATIC = frozenset(stem(word) for word in _PHATIC.split())
-"""Words to greet, thank, agree and wait with: a message of nothing else is small talk."""

@@ -225,6 +225,11 @@ class Index:
         marks = ",".join("?" * len(every))
         return dict(self._opened().execute(f"SELECT term, entries FROM terms WHERE term IN ({marks})", every))
 
+    def beginning(self, letters: str, most: int) -> list[str]:
+        """Terms that begin with these letters."""
+        sql = "SELECT term FROM terms WHERE term >= ? AND term < ? LIMIT ?"
+        return [term for (term,) in self._opened().execute(sql, (letters, letters + "\U0010ffff", most))]
+
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from heapq import nlargest
 
 from nanoclaw.plugins.memory.dates import DateRange, find_dates
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.tokenizer import FRAME, PHATIC, STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
+from nanoclaw.plugins.memory.small_talk import FRAME, Wording
+from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 64
@@ -18,6 +20,7 @@ MOST_TERMS = 64
 
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
+_ROOT, _ENDING, _MOST_FORMS = 0.6, 3, 8  # share of a word that is its root, letters that another form has more
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 
 
@@ -32,6 +35,10 @@ class Query:
     """Sum over all its own terms, those that no note has included."""
     asks_when: bool
     first_person: bool
+    content: frozenset[str]
+    """Terms of a question that say what about."""
+    is_personal: bool
+    """About the sender's own affairs, as far as one can tell: any question that is not in English."""
     expected: bool
     """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
 
@@ -41,13 +48,18 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
     text = text[:LONGEST_QUERY]
     days, rest = find_dates(fold(text), today)
     weights: dict[str, float] = {}
-    own = _weigh(index, rest, 1.0, weights, repair=True)
-    if own.keys() <= PHATIC | FRAME and not days:
+    said = [*words(rest)]
+    wording = Wording(said)
+    asks, is_personal = bool(_ASKS.search(rest)), bool(_PERSONAL.search(rest))
+    own = _weigh(index, rest, 1.0, weights, wording, repair=True)
+    if all(map(wording.is_empty, said)) and not (asks and is_personal):
         weights.clear()
         talk = ()
-    if not _ASKS.search(rest) or (_PRONOUN.search(rest) and not _NAME.search(text)):
-        for said in talk:
-            _weigh(index, find_dates(fold(said[:LONGEST_QUERY]), today)[1], _TALK, weights, repair=False)
+        if not all(map(wording.is_function, said)):
+            days = []
+    if not asks or (_PRONOUN.search(rest) and not _NAME.search(text)):
+        for before in talk:
+            _weigh(index, find_dates(fold(before[:LONGEST_QUERY]), today)[1], _TALK, weights, None, repair=False)
     frequencies = index.frequencies(weights)
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
@@ -64,23 +76,34 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
         sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
-        bool(_PERSONAL.search(rest)) or any(name in values or own.get(name) == _REPAIRED for name in names),
+        frozenset(term for term, weight in own.items() if asks and weight > _FRAME_WEIGHT and len(term) > 1),
+        is_personal or (asks and not wording.is_english),
+        is_personal
+        or (asks and not wording.is_english)
+        or any(name in values or own.get(name) == _REPAIRED for name in names),
     )
 
 
-def _weigh(index: Index, text: str, weight: float, weights: dict[str, float], repair: bool) -> dict[str, float]:
+def _weigh(
+    index: Index, text: str, weight: float, weights: dict[str, float], wording: Wording | None, repair: bool
+) -> dict[str, float]:
     """Add terms of a text that notes have, or near ones, to `weights`; returns all its own with their weights."""
+    said = [*words(text)]
+    wording = wording or Wording(said)
+    if not wording.is_english:
+        said = [word for word in said if is_cjk(word) or not wording.is_function(word)]
     own: dict[str, float] = {}
-    for term in tokens(text):
-        share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
-        own[term] = weight * share
+    for word in said:
+        for term in tokens(word):
+            share = _CHARACTER if len(term) == 1 and is_cjk(term) else _FRAME_WEIGHT if term in FRAME else 1.0
+            own[term] = weight * share
     known = index.frequencies(own)
     for term in known:
         weights[term] = max(weights.get(term, 0.0), own[term])
     if repair:
-        strange = [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS and stem(word) not in known]
+        strange = [word for word in dict.fromkeys(said) if word not in STOP_WORDS and stem(word) not in known]
         for word in strange[:_MOST_REPAIRS]:
-            near = _repaired(index, word)
+            near = _repaired(index, word) or ([] if wording.is_english else _of_one_root(index, stem(word)))
             for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
                 weights.setdefault(term, weight * _REPAIRED / len(near))
             if near:
@@ -102,6 +125,15 @@ def _repaired(index: Index, word: str) -> list[str]:
     return [] if near & STOP_WORDS else list(index.frequencies({stem(each) for each in near}))
 
 
+def _of_one_root(index: Index, word: str) -> list[str]:
+    """Terms of the notes that begin as a word of a language with many forms does, and are about as long."""
+    if len(word) < 4 or not word.isalpha() or is_cjk(word):
+        return []
+    begin = word[: max(3, math.ceil(_ROOT * len(word)))]
+    near = index.beginning(begin, _MOST_FORMS)
+    return [term for term in near if len(term) <= len(word) + _ENDING]
+
+
 def _cjk_share(term: str) -> float:
     if not is_cjk(term):
         return 1.0
@@ -121,5 +153,6 @@ _ASKS_WHEN = re.compile(
 )
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|mine|myself)\b|我")
 _PERSONAL = re.compile(
-    r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
+    r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?<!how )(?:do|should|will|must) (?:i|we)|"
+    r"(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
 )

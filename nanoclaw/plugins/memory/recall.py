@@ -67,6 +67,7 @@ _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
 # and less will do where notes are expected
+_RARE = 0.55  # of the idf of a term that no note has: a match where notes are expected
 _ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 
 
@@ -301,10 +302,22 @@ def _is_enough(index: Index, query: Query, found: Sequence[Match], top: float) -
     dated = bool(query.days) and any(_is_of_the_day(query, each.entry) for each in found)
     if not query.values:
         return dated
+    if any(_is_answer(index, query, each) for each in found):
+        return True
     enough = _ENOUGH_EXPECTED if query.expected or dated else _ENOUGH
     if not query.expected and len(query.words) > 2 and not any(_has_several(query, each) for each in found):
         enough *= _ONE_WORD
     return top * top >= enough * query.worth * index.idf(0)
+
+
+def _is_answer(index: Index, query: Query, match: Match) -> bool:
+    """Tell an entry with all that a question is about, or with a rare term of it where notes are expected."""
+    own = query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()
+    if query.content and query.content <= own:
+        return True
+    least = _RARE * index.idf(0)
+    is_rare = query.expected and any(index.idf(query.frequencies[term]) >= least for term in own if len(term) > 1)
+    return is_rare and (query.is_personal or len(own) > 1)
 
 
 def _has_several(query: Query, match: Match) -> bool:

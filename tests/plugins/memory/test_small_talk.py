@@ -1,0 +1,78 @@
+"""Small talk recalls nothing, in the person's languages; no question meets silence for its function words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.search import NoteSearch
+
+NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
+SENTENCES = json.loads(Path(__file__).with_name("small_talk.json").read_text("utf-8"))
+
+
+def search_of(root: Path, lines: Sequence[str]) -> NoteSearch:
+    for day in range(10):
+        note = root / "memory" / f"2026-04-{10 + day}.md"
+        note.parent.mkdir(exist_ok=True)
+        note.write_text("".join(f"- {line}\n" for line in lines[day::10]), encoding="utf-8")
+    return NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
+
+
+def recalled(notes: NoteSearch, message: str) -> list[str]:
+    return [hit.text for hit in notes.recall(message, (), NOW, 1_500, 12)]
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_small_talk_recalls_nothing_and_questions_their_notes(tmp_path: Path, language: str) -> None:
+    said, asked = SENTENCES[language]["small_talk"], SENTENCES[language]["asked"]
+    notes = search_of(tmp_path, [*(f"Petra: {each}" for each in said[::2]), *asked.values()])
+    spoke = [each for each in said[1::2] if recalled(notes, each)]
+    missed = [question for question, note in asked.items() if note not in recalled(notes, question)]
+    notes.close()
+    assert len(spoke) <= len(said[1::2]) // 10, spoke
+    assert len(missed) <= 1, missed
+
+
+@pytest.mark.parametrize(
+    ("message", "note"),
+    [
+        ("你好", "你好，我是小王"),
+        ("Danke, das ist gut", "Danke an Petra, das Essen war gut"),
+        ("ok cool, thanks a bunch", "bought a bunch of tulips, a cool vase"),
+        ("that makes sense", "Anna makes sense of the tax form"),
+    ],
+)
+def test_a_note_that_shares_words_of_small_talk_does_not_come_up(tmp_path: Path, message: str, note: str) -> None:
+    notes = search_of(tmp_path, [note, "rain all day", "the plumber came"])
+    assert recalled(notes, message) == []
+    notes.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("Wann muss ich zum Zahnarzt?", "Termin beim Zahnarzt"),
+        ("Dişçiye ne zaman gitmem gerekiyor?", "dişçi randevusu perşembe"),
+        ("What else did the heron eat?", "the heron ate a frog"),
+        ("Porto'daki otelin adı neydi?", "Porto otel: Casa do Rio"),
+        ("Comment s'appelle l'hôtel ?", "hôtel à Porto : Casa do Rio"),
+        ("Что сказал ветеринар?", "был у ветеринара"),
+    ],
+)
+def test_a_question_is_answered_by_its_one_rare_word(tmp_path: Path, question: str, note: str) -> None:
+    notes = search_of(tmp_path, [note, "rain all day", "the plumber came"])
+    assert recalled(notes, question)[:1] == [note]
+    notes.close()
+
+
+def test_a_day_alone_is_a_question_and_a_wish_for_it_is_not(tmp_path: Path) -> None:
+    notes = search_of(tmp_path, ["swam in the lake"])
+    assert recalled(notes, "What happened on 10 April?") == ["swam in the lake"]
+    assert recalled(notes, "thanks for the great time on 10 April!") == []
+    notes.close()
