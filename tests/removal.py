@@ -51,6 +51,17 @@ async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
         assert await program.ask("/new") != ""
 
 
+@way("review", "memory")
+async def look_back_on_a_day(root: Path, without: frozenset[str]) -> None:
+    model = ScriptedProvider("Hello.", call("propose", {"facts": ["Plays chess"], "outdated": [], "promises": []}))
+    async with running(root, model, without=without) as program:
+        await program.ask("I play chess")
+        await program.ask("/review now")
+        assert "1. note: Plays chess" in await program.answer()
+        await program.ask("/review 1")
+        assert "Plays chess" in (program.workspace / "MEMORY.md").read_text()
+
+
 @way("incognito")
 async def talk_without_a_trace(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider("Hm."), without=without) as program:

@@ -33,6 +33,7 @@ BUILT_IN: dict[str, str] = {
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",
+    "review": "nanoclaw.plugins.review.plugin:Review",
     "skills": "nanoclaw.plugins.skills.plugin:Skills",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "files": "nanoclaw.plugins.files.plugin:Files",

@@ -8,21 +8,9 @@ from typing import Any
 from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
-
-YES = frozenset(
-    {
-        *("yes", "y", "yep", "yeah", "ja", "jo", "jawohl", "oui", "ouais", "sí", "si", "sì", "sim", "да", "tak"),
-        *("ano", "evet", "はい", "是", "是的", "好", "好的", "可以", "نعم", "👍", "✅", "yes please", "ja bitte"),
-    }
-)
-NO = frozenset(
-    {
-        *("no", "n", "nope", "nein", "nee", "non", "não", "nao", "нет", "nie", "hayır", "いいえ", "不", "不要"),
-        *("不行", "否", "لا", "👎", "❌", "no thanks", "nein danke"),
-    }
-)
 
 
 class OwnerQuestions:
@@ -86,10 +74,9 @@ class OwnerQuestions:
     def hear(self, tx: Tx, text: str, place: Address, quoted: str = "") -> str | None:
         """A bare yes or no of the owner: to the question that it quotes, else to the one that is open there and was the
         last thing said. None for any other words, and where it may be meant for something else."""
-        word = " ".join(text.replace(",", " ").split()).rstrip(".!").casefold()
-        if word not in YES and word not in NO:
+        is_yes, questions = yes_or_no(text), self._asks.open()
+        if is_yes is None:
             return None
-        is_yes, questions = word in YES, self._asks.open()
         here = [one for one in questions if one.place == place]
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(is_yes, place) if self._in_reach(place) else None

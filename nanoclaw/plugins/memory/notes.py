@@ -159,6 +159,13 @@ class MemoryStore:
         self.change_lines("MEMORY.md", {number: (old, struck)})
         return added._replace(struck=struck, remark=remark)
 
+    def strike_fact(self, line: str) -> str:
+        """Strike a line of MEMORY.md that is no longer true; the line as it is then. Raises WorkspaceError."""
+        number, old = self._current_fact(line, "")
+        struck = _struck(old, self._clock().date())
+        self.change_lines("MEMORY.md", {number: (old, struck)})
+        return struck
+
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
         """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
         name = _memory_name(file)

@@ -1,0 +1,30 @@
+"""Taking up what the person accepted: a fact is noted, an outdated one struck, a promise becomes a reminder."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Effect
+from nanoclaw.core.plugin import Host, Said
+
+
+async def take(host: Host, said: Said, kind: str, text: str) -> str:
+    """Carry one proposal out; what came of it, in words."""
+    try:
+        if kind == "promise":
+            return (await host.carry_out("remind", said._replace(argument=text))).text
+        memory = host.get("memory")
+        if kind == "fact":
+            return (await host.carry_out("memory", said._replace(argument=f"add --fact {text}"))).text
+        return _strike(host, memory, said, text)
+    except NanoclawError as error:
+        return f"Not done: {error}"
+
+
+def _strike(host: Host, memory: Any, said: Said, text: str) -> str:
+    undo = host.get("undo")
+    effect = Effect("/review", "fact", "MEMORY.md", f"struck “{text[:60]}”")
+    with undo.of(effect, said.conversation) if undo else nullcontext():
+        return f"Struck in MEMORY.md: {memory.strike_fact(text)}"
