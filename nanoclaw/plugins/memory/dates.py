@@ -1,4 +1,4 @@
-"""Dates in a query, as ranges of days."""
+"""Dates in a question or a note, as ranges of days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class DateRange:
 
 
 def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
-    """Ranges named in a (folded) text, and the text without them. A day without a year is the latest past one."""
+    """Ranges named in a (folded) text, and the text without them. A day without a year, and a weekday, is the latest
+    past one and the next one."""
     ranges: list[DateRange] = []
 
     def read(match: re.Match[str], meaning: Callable[[re.Match[str], date], Iterator[DateRange]]) -> str:
@@ -52,7 +53,7 @@ def _slashed(match: re.Match[str], today: date) -> Iterator[DateRange]:
 
 
 def _day_month(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
+    yield from _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
 
 
 def _month(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -63,11 +64,14 @@ def _cjk_date(match: re.Match[str], today: date) -> Iterator[DateRange]:
     year = {"去年": today.year - 1, "昨年": today.year - 1, "작년": today.year - 1}.get(match[1] or "", 0)
     named = str(year) if year else re.sub(r"\D", "", match[1] or "")
     month = _number(match[2])
-    yield _in_year(month, _number(match[3]), named, today) if match[3] else _whole_month(month, named, today)
+    if match[3]:
+        yield from _in_year(month, _number(match[3]), named, today)
+    else:
+        yield _whole_month(month, named, today)
 
 
 def _whole_year(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield DateRange(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31))
+    yield _year_of(int(match[1]))
 
 
 def _near_day(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -78,19 +82,30 @@ def _before_yesterday(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _day(today - timedelta(2))
 
 
+def _after_tomorrow(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _day(today + timedelta(2))
+
+
 def _ago(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    number, unit = _number(match[1]), _UNITS[match[2]]
+    yield from _away(-_number(match[1]), _UNITS[match[2]], today)
+
+
+def _ahead(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield from _away(_number(match[1]), _UNITS[match[2]], today)
+
+
+def _away(number: int, unit: str, today: date) -> Iterator[DateRange]:
     if unit == "day":
-        yield _day(today - timedelta(number))
+        yield _day(today + timedelta(number))
     elif unit == "week":
-        middle = today - timedelta(7 * number)
+        middle = today + timedelta(7 * number)
         yield _day(middle)  # best, but people count roughly
         yield DateRange(middle - timedelta(3), middle + timedelta(3))
-    elif unit == "month":
-        middle = _shift_months(today, -number)
-        yield DateRange(middle - timedelta(10), middle + timedelta(10))
     else:
-        yield DateRange(date(today.year - number, 1, 1), date(today.year - number, 12, 31))
+        middle = _shift_months(today, number if unit == "month" else 12 * number)
+        yield DateRange(middle - timedelta(10), middle + timedelta(10))
+        if unit == "year":
+            yield _year_of(middle.year)
 
 
 def _past_units(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -99,51 +114,84 @@ def _past_units(match: re.Match[str], today: date) -> Iterator[DateRange]:
 
 
 def _relative(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    """This or last week, month, year, weekend or weekday; "past" and "previous" are "last"."""
-    back = 0 if match[1] in _THIS else 2 if match[1] in _TWICE else 1
+    """This, last or next week, month, year, weekend or weekday; "past" and "previous" are "last"."""
+    back = 0 if match[1] in _THIS else 2 if match[1] in _TWICE else -1 if match[1] in _NEXT else 1
     word = match[2]
+    if word not in _WEEKDAYS:
+        yield _span(_UNITS[word], back, today)
+    elif not word.isascii():  # 上周二 is Tuesday of the week before
+        yield _day(today - timedelta(today.weekday() - _WEEKDAYS[word] + 7 * back))
+    else:
+        past, coming = _weekdays(_WEEKDAYS[word], today)
+        if back >= 0:  # "last Tuesday" is the latest one before today
+            yield _day(past)
+        if back <= 0:
+            yield _day(coming)
+        if back < 0:  # to some "next Friday" is never this week's
+            yield _day(coming + timedelta(7))
+
+
+def _before_last(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _span(_UNITS[match[1]], 2, today)
+
+
+def _span(unit: str, back: int, today: date) -> DateRange:
+    """The week, month, year or weekend so many before this one."""
     monday = today - timedelta(today.weekday())
-    unit = _UNITS.get(word)
-    if word in _WEEKDAYS:
-        yield from _weekday(_WEEKDAYS[word], back, match[1], today)
-    elif unit == "weekend":
+    if unit == "weekend":
         saturday = monday + timedelta(5 - 7 * (back if back or today.weekday() >= 5 else 1))
-        yield DateRange(saturday, saturday + timedelta(1))
-    elif unit == "week":
-        yield DateRange(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
-    elif unit == "month":
-        yield _month_of(_shift_months(today.replace(day=1), -back))
-    elif unit == "year":
-        yield DateRange(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
+        return DateRange(saturday, saturday + timedelta(1))
+    if unit == "week":
+        return DateRange(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
+    if unit == "month":
+        return _month_of(_shift_months(today.replace(day=1), -back))
+    return _year_of(today.year - back)
 
 
 def _bare_weekday(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield from _weekday(_WEEKDAYS[match[1]], 1, "on", today)
+    yield from map(_day, _weekdays(_WEEKDAYS[match[1]], today))
 
 
-def _weekday(weekday: int, back: int, which: str, today: date) -> Iterator[DateRange]:
-    if not which or which.isascii():  # "last Tuesday" and "on Tuesday" are the latest one before today
-        yield _day(today - timedelta((today.weekday() - weekday - 1) % 7 + 1))
-    else:  # 上周二 is Tuesday of the week before
-        yield _day(today - timedelta(today.weekday() - weekday + 7 * back))
+def _weekdays(weekday: int, today: date) -> tuple[date, date]:
+    """The latest such day before today, and the next one."""
+    past = today - timedelta((today.weekday() - weekday - 1) % 7 + 1)
+    return past, today + timedelta((weekday - today.weekday() - 1) % 7 + 1)
+
+
+def _season(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    """The latest one that has begun, of a named year, or the one before or after: winter begins in December."""
+    which, month = match["which"] or "", _SEASONS[match["season"]]
+    years = {"去年": 1, "前年": 2, "今年": 0, "明年": -1}
+    year = int(match["year"]) if match["year"] else today.year - years.get(which, month > today.month)
+    first = date(year, month, 1)
+    if which == "next":
+        first = _shift_months(first, 12)
+    elif which == "last" and _shift_months(first, 3) > today:
+        first = _shift_months(first, -12)
+    yield DateRange(first, _shift_months(first, 3) - timedelta(1))
 
 
 def _day(day: date) -> DateRange:
     return DateRange(day, day)
 
 
-def _in_year(month: int, day: int, year: str | None, today: date) -> DateRange:
+def _in_year(month: int, day: int, year: str | None, today: date) -> Iterator[DateRange]:
     if year:
-        return _day(date(_year(year), month, day))
-    for candidate in range(today.year, today.year - 5, -1):  # 29 February may be years back
-        if day <= monthrange(candidate, month)[1] and date(candidate, month, day) <= today:
-            return _day(date(candidate, month, day))
-    raise ValueError(day)
+        yield _day(date(_year(year), month, day))
+        return
+    years = range(max(1, today.year - 4), today.year + 5)  # 29 February may be years away
+    dates = [date(each, month, day) for each in years if 1 <= month <= 12 and day <= monthrange(each, month)[1]]
+    yield _day(max(each for each in dates if each <= today))
+    yield from (_day(each) for each in [min(each for each in dates if each > today)])
 
 
 def _whole_month(month: int, year: str | None, today: date) -> DateRange:
     number = _year(year) if year else today.year - (month > today.month)
     return _month_of(date(number, month, 1))
+
+
+def _year_of(year: int) -> DateRange:
+    return DateRange(date(year, 1, 1), date(year, 12, 31))
 
 
 def _month_of(first: date) -> DateRange:
@@ -195,6 +243,13 @@ _UNIT_WORDS = {
 _UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _DAYS_AGO = ("today tonight this 今天 今日 오늘", "yesterday last 昨天 昨日 昨晚 어제", "前天 一昨日 그저께", "大前天")
 _NEAR = {word: days for days, words in enumerate(_DAYS_AGO) for word in words.split()}
+_NEAR |= {"tomorrow": -1, "明天": -1, "明日": -1, "明晚": -1, "내일": -1, "后天": -2, "大后天": -3}
+_NEXT = frozenset({"next", "下", "下个", "明", "来"})
+_SEASONS = {
+    word: 3 * n
+    for n, words in enumerate(("spring 春", "summer 夏", "autumn fall 秋", "winter 冬"), 1)
+    for word in words.split()
+}
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
 _COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
@@ -216,20 +271,34 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
             _cjk_date,
         ),
         (r"\b(?:the )?day before yesterday\b", _before_yesterday),
-        (r"\b(?:today|tonight|yesterday(?: morning| evening| afternoon| night)?|last night|this morning)\b", _near_day),
-        (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|오늘|어제|그저께", _near_day),
+        (r"\b(?:the )?day after tomorrow\b", _after_tomorrow),
+        (r"\b(?:the )?(weekend|week|month|year) before last\b", _before_last),
+        (
+            rf"\b(?:(?:in|during|since|of) (?:the )?|(?P<which>last|this|next) )(?:early |late |mid )?"
+            rf"(?P<season>spring|summer|autumn|fall|winter)(?:,? (?:of )?{_YEAR})?\b",
+            _season,
+        ),
+        (rf"(?:(?P<which>[去前今明]年)|{_YEAR} ?年)?的?(?P<season>[春夏秋冬])[天季]", _season),
+        (
+            r"\b(?:today|tonight|tomorrow(?: morning| evening| afternoon| night)?|yesterday(?: morning| evening| afternoon| night)?|last night|this morning)\b",
+            _near_day,
+        ),
+        (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|明天|明日|明晚|大后天|后天|오늘|어제|그저께|내일", _near_day),
         (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", _ago),
         (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
+        (rf"\bin {_COUNT} (days?|weeks?|months?|years?)\b", _ahead),
+        (rf"\b{_COUNT} (days?|weeks?|months?|years?) from (?:now|today)\b", _ahead),
+        (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之后|以后|后)", _ahead),
         (rf"\b(?:last|past|previous) {_COUNT} (days?|weeks?|months?|years?)\b", _past_units),
         (rf"(?:最近|过去){_CJK_COUNT}(天|日|周|个星期|个月|年)", _past_units),
         (
-            r"\b(?:on |during |in )?(?:the )?(this|last|past|previous) (weekend|week|month|year|"
+            r"\b(?:on |during |in )?(?:the )?(this|last|past|previous|next) (weekend|week|month|year|"
             + "|".join(_DAYS)
             + r"|mon|tue|wed|thu|fri|sat|sun)\b",
             _relative,
         ),
         (
-            r"(上上个?|上个?|这个?|本|先|今|去)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
+            r"(上上个?|上个?|下个?|这个?|本|先|今|去|明|来)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
             _relative,
         ),
         (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
