@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from nanoclaw.plugins.memory.dates import find_dates
+from nanoclaw.plugins.memory.dates import day_term, find_dates, named_days
 from nanoclaw.plugins.memory.notes import lines_of
 from nanoclaw.tokenizer import fold, tokens
 
@@ -28,7 +28,7 @@ class NoteEntry(NamedTuple):
     day: int  # date.toordinal(), 0 for none
     section: int
     terms: str  # in order, a blank between: read much faster than a table
-    heading: str
+    heading: str  # terms of the heading above it and of the days that it names: they count as its own
 
 
 def chunks(text: str, name: str) -> Iterator[tuple[int, list[NoteEntry]]]:
@@ -85,6 +85,7 @@ def _entry(start: int, end: int, said: str, day: date | None, section: int, head
     dated = _DATED.match(said)
     own = (_day(dated[1]) if dated else None) or day
     speaker = _SPEAKER.match(said)
+    named = named_days(fold(_CLOCK.sub("", said)), terms, own) if own else []
     return NoteEntry(
         start,
         end,
@@ -96,7 +97,7 @@ def _entry(start: int, end: int, said: str, day: date | None, section: int, head
         own.toordinal() if own else 0,
         section,
         " ".join(terms),
-        " ".join(term for term in heading if term not in terms),
+        " ".join([*(term for term in heading if term not in terms), *map(day_term, named)]),
     )
 
 
@@ -109,6 +110,7 @@ def _day(text: str) -> date | None:
 
 BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+_CLOCK = re.compile(r"^\d\d:\d\d\b")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")
 _WORD = re.compile(r"[^\W_]")
 _LETTER = re.compile(r"[^\W\d_]")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+
+from nanoclaw.tokenizer import stem
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,19 @@ class DateRange:
     @property
     def days(self) -> int:
         return (self.last - self.first).days + 1
+
+
+def day_term(day: date) -> str:
+    """The index's term for an entry that names a day."""
+    return f"day{day:%Y%m%d}"
+
+
+def named_days(text: str, terms: Sequence[str], today: date) -> list[date]:
+    """Single days that a (folded) note of a day names, that day itself left out; `terms` are its words."""
+    if _DATE_TERMS.isdisjoint(terms) and not _NUMERIC.search(text):  # most notes, and all the forms take 60 µs
+        return []
+    ranges, _ = find_dates(text, today)
+    return list(dict.fromkeys(each.first for each in ranges if each.days == 1 and each.first != today))[:_MOST_NAMED]
 
 
 def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
@@ -245,11 +260,9 @@ _DAYS_AGO = ("today tonight this 今天 今日 오늘", "yesterday last 昨天 �
 _NEAR = {word: days for days, words in enumerate(_DAYS_AGO) for word in words.split()}
 _NEAR |= {"tomorrow": -1, "明天": -1, "明日": -1, "明晚": -1, "내일": -1, "后天": -2, "大后天": -3}
 _NEXT = frozenset({"next", "下", "下个", "明", "来"})
-_SEASONS = {
-    word: 3 * n
-    for n, words in enumerate(("spring 春", "summer 夏", "autumn fall 秋", "winter 冬"), 1)
-    for word in words.split()
-}
+_QUARTERS = ("spring 春", "summer 夏", "autumn fall 秋", "winter 冬")
+_SEASONS = {word: 3 * number for number, words in enumerate(_QUARTERS, 1) for word in words.split()}
+_MOST_NAMED = 6  # days of one entry
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
 _COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
@@ -280,7 +293,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
         ),
         (rf"(?:(?P<which>[去前今明]年)|{_YEAR} ?年)?的?(?P<season>[春夏秋冬])[天季]", _season),
         (
-            r"\b(?:today|tonight|tomorrow(?: morning| evening| afternoon| night)?|yesterday(?: morning| evening| afternoon| night)?|last night|this morning)\b",
+            r"\b(?:today|tonight|(?:tomorrow|yesterday)(?: (?:morning|evening|afternoon|night))?|"
+            r"last night|this morning)\b",
             _near_day,
         ),
         (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|明天|明日|明晚|大后天|后天|오늘|어제|그저께|내일", _near_day),
@@ -306,3 +320,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
         (r"((?:19|20)\d\d) ?年", _whole_year),
     )
 )
+_DATE_TERMS = frozenset(
+    map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"yesterday tomorrow ago 日 号 天 周 週 期 拜 月".split()))
+)
+_NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|in \w+ (?:days|weeks)|오늘|어제|내일")

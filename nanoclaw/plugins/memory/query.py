@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from heapq import nlargest
 
-from nanoclaw.plugins.memory.dates import DateRange, find_dates
+from nanoclaw.plugins.memory.dates import DateRange, day_term, find_dates
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.small_talk import FRAME, Wording
 from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
@@ -21,6 +21,7 @@ MOST_TERMS = 64
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
 _ROOT, _ENDING, _MOST_FORMS = 0.6, 3, 8  # share of a word that is its root, letters that another form has more
+_LONGEST_RANGE = 100  # days of a season; notes that name a day of a longer one are not looked for
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 
 
@@ -31,6 +32,8 @@ class Query:
     """Weight times inverse document frequency of each term that some note has."""
     frequencies: dict[str, int]
     days: list[DateRange]
+    named: dict[str, DateRange]
+    """Terms for single days of those, which notes name."""
     worth: float
     """Sum over all its own terms, those that no note has included."""
     asks_when: bool
@@ -55,7 +58,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
     if all(map(wording.is_empty, said)) and not (asks and is_personal):
         weights.clear()
         talk = ()
-        if not all(map(wording.is_function, said)):
+        if not all(map(wording.is_function, said)) and (wording.is_english or not asks):
             days = []
     if not asks or (_PRONOUN.search(rest) and not _NAME.search(text)):
         for before in talk:
@@ -73,6 +76,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
         values,
         frequencies,
         days,
+        _terms_of(index, days),
         sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
@@ -82,6 +86,16 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
         or (asks and not wording.is_english)
         or any(name in values or own.get(name) == _REPAIRED for name in names),
     )
+
+
+def _terms_of(index: Index, days: Sequence[DateRange]) -> dict[str, DateRange]:
+    """Terms that notes have for days of the ranges, each with the shortest of these."""
+    every = {
+        day_term(each.first + timedelta(number)): each
+        for each in sorted(days, key=lambda each: each.days, reverse=True)
+        for number in range(each.days if each.days <= _LONGEST_RANGE else 0)
+    }
+    return {term: every[term] for term in index.frequencies(every)}
 
 
 def _weigh(

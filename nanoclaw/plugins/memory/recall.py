@@ -64,6 +64,8 @@ _FEWEST_CHUNKS = 12  # that are scored, however small the budget
 _SHORTEST = 60  # characters of an entry and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
+_NONE: Set[str] = frozenset()
+_NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
 # and less will do where notes are expected
@@ -105,6 +107,7 @@ def _rank(
 def _candidates(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
     """Chunks worth scoring, with the pairs of neighbouring entries that have the rarest terms."""
     dated = [id for days in query.days for id in index.between(days.first, days.last + _TOLD_LATER, most)]
+    dated += [id >> 8 for term in query.named for id in index.postings(term, most)]
     if index.chunks <= most:
         return dict.fromkeys({*dated, *(id >> 8 for term in query.values for id in index.postings(term))}, _ALL)
     worth: dict[int, float] = {}
@@ -121,7 +124,7 @@ def _candidates(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
     found = dict.fromkeys(dated, _ALL)
     for pair in _best(worth, 2 * most):
         if (chunk := pair >> 7) in found:
-            found[chunk] |= {pair & 127}
+            found[chunk] = found[chunk] and found[chunk] | {pair & 127}
         elif len(found) < most + len(dated):
             found[chunk] = {pair & 127}
     return found
@@ -258,21 +261,30 @@ def _bonus(query: Query, entry: NoteEntry, matches: bool) -> float:
             bonus += _SPEAKER
         if query.first_person and entry.speaker in _THE_PERSON:
             bonus += _PERSON
-    if query.days and entry.day:
-        bonus += _DATE * max(_date_match(days, entry.day, matches) for days in query.days)
-    return bonus
+    of_day = max((_date_match(days, entry.day, matches) for days in query.days if entry.day), default=0.0)
+    names_day = max((_NAMED * _exactness(query.named[term]) for term in _named(query, entry)), default=0.0)
+    return bonus + _DATE * max(of_day, names_day)
 
 
 def _is_of_the_day(query: Query, entry: NoteEntry) -> bool:
-    return any(days.first.toordinal() <= entry.day <= days.last.toordinal() for days in query.days)
+    """Tell an entry of a day that is meant, or one that names it."""
+    is_of_it = any(days.first.toordinal() <= entry.day <= days.last.toordinal() for days in query.days)
+    return is_of_it or bool(_named(query, entry))
+
+
+def _named(query: Query, entry: NoteEntry) -> Set[str]:
+    return query.named.keys() & entry.heading.split() if query.named else _NONE
 
 
 def _date_match(days: DateRange, day: int, matches: bool) -> float:
     """1 for the day meant, less for one of a longer range, and a little for the days after: things are told later."""
-    exactness = 1.0 if days.days == 1 else 0.8 if days.days <= 7 else 0.5
     if days.first.toordinal() <= day <= days.last.toordinal():
-        return exactness
-    return 0.3 * exactness if matches and 0 < day - days.last.toordinal() <= _TOLD_LATER.days else 0.0
+        return _exactness(days)
+    return 0.3 * _exactness(days) if matches and 0 < day - days.last.toordinal() <= _TOLD_LATER.days else 0.0
+
+
+def _exactness(days: DateRange) -> float:
+    return 1.0 if days.days == 1 else 0.8 if days.days <= 7 else 0.5
 
 
 def _learn(index: Index, query: Query, found: Sequence[Match]) -> None:

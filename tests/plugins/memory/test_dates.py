@@ -1,0 +1,81 @@
+"""Dates in questions and in notes: a day is found by the notes of it, and by those that name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.dates import find_dates
+from nanoclaw.plugins.memory.search import NoteSearch
+
+NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)  # a Tuesday
+NOTES = {
+    "2025-12-02": "- 09:00 planted forty tulips\n",
+    "2026-04-14": "- 09:00 saw the first swallows\n",
+    "2026-11-09": "- 09:00 Doctor moved to 3 December\n- 10:00 yesterday Ben broke his arm\n- rain\n",
+    "2026-11-18": "- 09:00 painted the kitchen\n",
+    "2026-11-30": "- 09:00 choir sings next Friday\n- 10:00 weaving course in two weeks\n- 11:00 下周三交房租\n",
+}
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
+    (tmp_path / "memory").mkdir()
+    for day, text in NOTES.items():
+        (tmp_path / "memory" / f"{day}.md").write_text(text, encoding="utf-8")
+    notes = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
+    yield lambda question: [hit.text for hit in notes.recall(question, (), NOW, 1_500, 12)]
+    notes.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("what is on 3 December?", "09:00 Doctor moved to 3 December"),
+        ("what is on 2026-12-03?", "09:00 Doctor moved to 3 December"),
+        ("what happens in two days?", "09:00 Doctor moved to 3 December"),
+        ("12月3日有什么事？", "09:00 Doctor moved to 3 December"),
+        ("what happened on 8 November?", "10:00 yesterday Ben broke his arm"),
+        ("what is on 4 December?", "09:00 choir sings next Friday"),
+        ("what is on this Friday?", "09:00 choir sings next Friday"),
+        ("what is on 14 December?", "10:00 weaving course in two weeks"),
+        ("12月9日我要做什么？", "11:00 下周三交房租"),
+        ("what did I do one year ago?", "09:00 planted forty tulips"),
+        ("what did I do the week before last?", "09:00 painted the kitchen"),
+        ("what did I see in spring?", "09:00 saw the first swallows"),
+        ("今年春天我看到了什么？", "09:00 saw the first swallows"),
+    ],
+)
+def test_a_day_is_found_by_its_notes_and_by_those_that_name_it(
+    ask: Callable[[str], list[str]], question: str, note: str
+) -> None:
+    assert ask(question)[:1] == [note]
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "last"),
+    [
+        ("the month before last", date(2026, 10, 1), date(2026, 10, 31)),
+        ("the weekend before last", date(2026, 11, 21), date(2026, 11, 22)),
+        ("next month", date(2027, 1, 1), date(2027, 1, 31)),
+        ("last summer", date(2026, 6, 1), date(2026, 8, 31)),
+        ("in the winter of 2024", date(2024, 12, 1), date(2025, 2, 28)),
+        ("tomorrow", date(2026, 12, 2), date(2026, 12, 2)),
+        ("the day after tomorrow", date(2026, 12, 3), date(2026, 12, 3)),
+        ("后天", date(2026, 12, 3), date(2026, 12, 3)),
+        ("下周五", date(2026, 12, 11), date(2026, 12, 11)),
+        ("去年秋天", date(2025, 9, 1), date(2025, 11, 30)),
+    ],
+)
+def test_days_in_words(said: str, first: date, last: date) -> None:
+    ((days,), rest) = find_dates(said, NOW.date())
+    assert (days.first, days.last, rest.strip()) == (first, last, "")
+
+
+def test_a_day_without_a_year_is_the_latest_and_the_next() -> None:
+    ranges, _ = find_dates("29 february", NOW.date())
+    assert [each.first for each in ranges] == [date(2024, 2, 29), date(2028, 2, 29)]
