@@ -67,7 +67,10 @@ def stem(word: str) -> str:
         first, _, rest = word.partition("'")
         word = rest.replace("'", "") if len(first) <= 2 and len(rest) > 1 else first
     word = _IRREGULAR.get(word, word)
-    return _STEMMER.stemWord(word) if len(word) > 2 and word.isascii() and word.isalpha() else word
+    if len(word) < 3 or not word.isascii() or not word.isalpha():
+        return word
+    stemmed: str = _STEMMER.stemWord(word)
+    return _SPELLINGS.get(stemmed, stemmed)
 
 
 _STEMMER = Stemmer("english", 0)  # _TERMS is the cache
@@ -95,9 +98,32 @@ draw drew drawn|show shown|read|come came|become became|sit sat|get got gotten|f
 seek sought|light lit|shoot shot|steal stole stolen|wake woke woken|rise rose risen|hide hid hidden|bite bit bitten|
 sew sewn|mean meant|lead led|feed fed|bleed bled|breed bred|hang hung|stick stuck|strike struck|swing swung|dig dug|
 sink sank sunk|shrink shrank shrunk|ring rang rung|blow blew blown|tear tore torn|bear bore born|freeze froze frozen|
-child children|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|life lives|
-knife knives|leaf leaves|shelf shelves|tie tying|wolf wolves|loaf loaves|half halves|die died dying dies|
+child children kid kids|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|
+life lives|knife knives|leaf leaves|shelf shelves|tie tying|wolf wolves|loaf loaves|half halves|die died dying dies|
 mother mom mum mommy mummy moms mums|father dad daddy dads|photo photograph picture pic photos pics pictures|
 television tv|bike bicycle bicycles bikes|movie film movies films|grandmother grandma|grandfather grandpa|
+airplane plane planes aeroplane aeroplanes airplanes|holiday holidays vacation vacations|
+telephone phone phones telephones|refrigerator fridge fridges refrigerators|university uni universities|
+advertisement advert ad ads adverts|laboratory lab labs laboratories|exam exams examination examinations|
+truck trucks lorry lorries|aunt aunts auntie aunty|mathematics math maths|veterinarian vet vets|trash garbage rubbish|
+apartment apartments|sweater sweaters jumper jumpers|
 """
 _IRREGULAR = {form: group.split()[0] for group in _ROOTS.replace("\n", "").split("|") for form in group.split()}
+
+# stems of British spellings with those of the American ones, after the pairs of VarCon (SCOWL, wordlist.aspell.net)
+_SPELLED = """
+colour:color favour:favor favourit:favorit flavour:flavor neighbour:neighbor neighbourhood:neighborhood
+behaviour:behavior honour:honor humour:humor labour:labor rumour:rumor harbour:harbor vapour:vapor armour:armor
+parlour:parlor savour:savor odour:odor vigour:vigor tumour:tumor endeavour:endeavor centr:center theatr:theater
+metr:meter litr:liter kilometr:kilomet centimetr:centimet millimetr:millimet fibr:fiber calibr:calib sombr:somber
+organis:organiz realis:realiz recognis:recogn apologis:apolog memoris:memor specialis:special summaris:summar
+prioritis:priorit finalis:final customis:custom optimis:optim minimis:minim maximis:maxim socialis:social
+analys:analyz paralys:paralyz criticis:critic emphasis:emphas defenc:defens offenc:offens licenc:licens
+practis:practic pretenc:pretens jewelleri:jewelri counsellor:counselor woollen:woolen skil:skill dialogu:dialog
+catalogu:catalog analogu:analog programm:program chequ:check grey:gray tyre:tire kerb:curb plough:plow draught:draft
+sceptic:skeptic cosi:cozi pyjama:pajama mould:mold moustach:mustach moult:molt smoulder:smolder aeroplan:airplan
+aluminium:aluminum anaesthet:anesthet anaemia:anemia paediatrician:pediatrician orthopaed:orthoped
+gynaecolog:gynecolog haemoglobin:hemoglobin leukaemia:leukemia diarrhoea:diarrhea oestrogen:estrogen manoeuvr:maneuv
+encyclopaedia:encyclopedia doughnut:donut yoghurt:yogurt whiski:whiskey omelett:omelet
+"""
+_SPELLINGS = dict(pair.split(":") for pair in _SPELLED.split())

@@ -100,7 +100,9 @@ class Words:
 
 def words_of(removed: Iterable[str], asked: Iterable[str] = (), kept: Iterable[str] = ()) -> Words:
     """Words of the removed lines and the phrases that were asked for; words of `kept` texts tell nothing."""
-    texts = [text for line in removed if tokens(text := plain_text(line))]
+    removed = list(removed)
+    texts = [text for line in removed if tokens(text := plain_text(re.sub(_COMMENT, "", line)))]
+    asked = [*asked, *(words for line in removed for words in re.findall(_COMMENT, line))]
     short = {text for text in texts if len(tokens(text)) < 3}
     lines = tuple(frozenset(tokens(text)) for text in texts)
     telling = {word for line in lines for word in line if not word.isdigit() and (len(word) > 2 or not word.isascii())}
@@ -160,6 +162,7 @@ def _sign(sign: str) -> str:
 _MARK_NAMES = "at call channel chat date error file finish id kind mode model name origin role sender usage"
 _MARKS = frozenset(_MARK_NAMES.split())
 """Keys of the program's own records whose values are no one's words."""
+_COMMENT = r"\s*<!-- also: ([^<>]*?) ?-->"  # other words of an entry, which tell nothing by themselves
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _QUOTES = "'\"’‘“”"
 _EDGES = " \t.,;:!?*_~`…。，、！？"

@@ -8,7 +8,7 @@ from datetime import date
 from typing import NamedTuple
 
 from nanoclaw.plugins.memory.dates import day_term, find_dates, named_days
-from nanoclaw.plugins.memory.notes import lines_of
+from nanoclaw.plugins.memory.notes import also_of, lines_of, without_also
 from nanoclaw.tokenizer import fold, tokens
 
 CHUNK_ENTRIES = 64
@@ -36,7 +36,7 @@ def chunks(text: str, name: str) -> Iterator[tuple[int, list[NoteEntry]]]:
     own = _day(name.rpartition("/")[2].removesuffix(".md"))
     day, section, first_section, row, heading = own, 0, 0, 1, tuple[str, ...]()
     found: list[NoteEntry] = []
-    for start, end, title, said in entries(text):
+    for start, end, title, said, also in entries(text):
         if not said:
             section += 1
             ranges, rest = find_dates(fold(title), own or date.min) if _YEAR.search(title) else ([], title)
@@ -48,31 +48,34 @@ def chunks(text: str, name: str) -> Iterator[tuple[int, list[NoteEntry]]]:
         if not found:
             row, first_section = start, section
         if said:
-            found.append(_entry(start - row, end - row, said, day, section - first_section, heading))
+            known_by = (*heading, *tokens(also)) if also else heading
+            found.append(_entry(start - row, end - row, said, day, section - first_section, known_by))
     if found:
         yield row, found
 
 
-def entries(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """First line, last line, heading and text of each bullet and paragraph, without struck words; '' for a heading."""
+def entries(text: str) -> Iterator[tuple[int, int, str, str, str]]:
+    """First line, last line, heading, text and other words of each bullet and paragraph, without struck words; the text
+    of a heading is ''."""
     heading, begun = "", list[tuple[int, str]]()
     for row, line in enumerate([*lines_of(text), ""], 1):
         is_heading = line.startswith("#")
         if begun and (is_heading or not line.strip() or BULLET.match(line)):
-            said = clean([each for _, each in begun])
+            lines = [each for _, each in begun]
+            said = clean(lines)
             if said:
-                yield begun[0][0], begun[-1][0], heading, said
+                yield begun[0][0], begun[-1][0], heading, said, also_of("\n".join(lines))
             begun = []
         if is_heading:
             heading = line.lstrip("# ").strip()
-            yield row, row, heading, ""
+            yield row, row, heading, "", ""
         elif line.strip():
             begun.append((row, line))
 
 
 def clean(lines: Sequence[str]) -> str:
-    """Text of an entry without bullet and struck words; '' when nothing is left."""
-    text = "\n".join([line.strip() for line in lines])
+    """Text of an entry without bullet, struck and other words; '' when nothing is left."""
+    text = without_also("\n".join([line.strip() for line in lines]))
     if bullet := BULLET.match(text):
         text = text[bullet.end() :]
     if "~~" in text:

@@ -12,7 +12,7 @@ from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file
+from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 
 NAME = "MEMORY.md"
 MOST_ADDED, LONGEST_ADDED = 5, 280
@@ -48,7 +48,7 @@ class FactsFile:
 
     def read(self) -> Facts:
         whole = bootstrap.read(self._workspace, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
-        current = "\n".join(line for line in whole.text.split("\n") if not is_struck(line))
+        current = "\n".join(line.rstrip() for line in whole.text.split("\n") if not is_struck(line))
         text = current if bootstrap.says_something(current) else ""
         shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:
@@ -82,7 +82,7 @@ class FactsFile:
         every: list[str] = []
         with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
             every = lines_of(read_memory_file(Workspace(self._workspace), NAME) or "")
-        numbers = {line.rstrip(): number for number, line in enumerate(every, 1)}
+        numbers = {without_also(line).rstrip(): number for number, line in enumerate(every, 1)}
         places = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
         return tuple(Hit(NAME, at, at, None, 0.0, text) for at, text in places)
 

@@ -8,9 +8,9 @@ from nanoclaw.core.plugin import Host, Turn
 FLUSH = (
     "This conversation has grown long: a summary will take the place of everything above. Before that, keep what will "
     "matter on another day and is not in memory yet: decisions, dates, names, preferences, promises, results. Call "
-    "memory_add once for each, in one sentence that can be understood alone, with its names and numbers; kind fact "
-    "only for what stays true. No other tool runs now, and the person does not see your answer. When nothing is worth "
-    "keeping, answer: nothing."
+    "memory_add once for each, in one sentence that can be understood alone, with its names and numbers, and in `also` "
+    "other words that somebody may look for it with; kind fact only for what stays true. No other tool runs now, and "
+    "the person does not see your answer. When nothing is worth keeping, answer: nothing."
 )
 
 

@@ -136,12 +136,12 @@ class MemoryStore:
         """The name of today's note."""
         return f"memory/{self._clock().date().isoformat()}.md"
 
-    def add_note(self, text: str) -> Added:
-        """One line in today's note."""
+    def add_note(self, text: str, also: str = "") -> Added:
+        """One line in today's note; `also` has other words to find it by."""
         now = self._clock()
-        return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text)
+        return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text, also)
 
-    def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False) -> Added:
+    def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False, also: str = "") -> Added:
         """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
 
         Raises WorkspaceError that lists the lines when none or several have them, and Contradiction where a fact that
@@ -152,7 +152,7 @@ class MemoryStore:
         number, old = self._current_fact(replaces, entry) if replaces.strip() else (0, "")
         if not keep_both:
             self._check(entry, besides=number)
-        added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry)
+        added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry, also)
         if not number:
             return added._replace(remark=remark)
         struck = _struck(old, self._clock().date())
@@ -205,16 +205,16 @@ class MemoryStore:
         if standing := [(number, line) for number, line in facts if contradict(plain_entry(line), entry)]:
             raise Contradiction(standing)
 
-    def _add(self, name: str, folder: str, prefix: str, text: str) -> Added:
+    def _add(self, name: str, folder: str, prefix: str, text: str, also: str) -> Added:
         entry = _entry(text)
         file = f"{folder}/{name}" if folder else name
         remark = self._mend(file)
         known = _find(read_memory_file(self.workspace, file) or "", entry)
         if known:
-            return Added(file, known, False, remark=remark)
+            return Added(file, without_also(known), False, remark=remark)
         line = prefix + entry
         with _opened(self.workspace, folder) as descriptor:
-            append_in(descriptor, name, line + "\n")
+            append_in(descriptor, name, f"{line}{_also_comment(also)}\n")
         return Added(file, line, True, remark=remark)
 
     def _mend(self, file: str) -> str:
@@ -291,7 +291,16 @@ def is_struck(line: str) -> bool:
 
 def entry_text(line: str) -> str:
     """Text of an entry without its bullet, date or time."""
-    return re.sub(_ENTRY_START, "", line).strip()
+    return without_also(re.sub(_ENTRY_START, "", line)).strip()
+
+
+def also_of(text: str) -> str:
+    """Other words that an entry is found by; they stand in a comment and are not shown."""
+    return " ".join(re.findall(_ALSO, text)) if _ALSO_BEGIN in text else ""
+
+
+def without_also(text: str) -> str:
+    return re.sub(_ALSO, "", text) if _ALSO_BEGIN in text else text
 
 
 def plain_entry(line: str) -> str:
@@ -311,6 +320,7 @@ _NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
+_ALSO_BEGIN, _ALSO, _LONGEST_ALSO = "<!-- also: ", r"[ \t]*<!-- also: ([^<>\n]*?)-->", 120
 _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
 
 
@@ -319,9 +329,16 @@ def _entry(text: str) -> str:
     entry = " ".join(re.sub(_CONTROL, " ", text).split())
     if not entry:
         raise WorkspaceError("there is nothing to note: the text is empty.")
+    entry = entry.replace(_ALSO_BEGIN, "<!-- also ")  # so that no part of the text is hidden as other words
     if len(entry) > LONGEST_ENTRY:
         raise WorkspaceError(f"a note has at most {LONGEST_ENTRY:,} characters: write a file and note its name.")
     return entry
+
+
+def _also_comment(also: str) -> str:
+    """The comment with other words for an entry; signs that could end it are left out."""
+    words = " ".join(re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", also[:_LONGEST_ALSO]))
+    return f" {_ALSO_BEGIN}{words} -->" if words else ""
 
 
 def _is_fact(line: str, besides: str) -> bool:

@@ -30,6 +30,7 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
     async def memory_add(
         context: ToolContext,
         text: str,
+        also: Annotated[str, "2-6 other words to find it by"] = "",
         kind: Literal["note", "fact"] = "note",
         replaces: Annotated[str, "words of the fact that is no longer true"] = "",
         keep_both: bool = False,
@@ -39,7 +40,10 @@ def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
         undo = host.get("undo")
         with undo.watch(effect, context.report) if undo else nullcontext():
             is_fact = effect.kind == "fact"
-            added = store.add_fact(text, replaces, keep_both=keep_both) if is_fact else store.add_note(text)
+            if is_fact:
+                added = store.add_fact(text, replaces, keep_both=keep_both, also=also)
+            else:
+                added = store.add_note(text, also)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
         return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"
@@ -69,7 +73,7 @@ _SEARCH = (
 _GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
 _ADD = (
     ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),
-    ToolExample("Note that the plumber came today", {"text": "The plumber came"}),
+    ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),
     ToolExample(
         "No, Anna's birthday is 5 May",
         {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
