@@ -18,7 +18,7 @@ from typing import NamedTuple
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.chunks import NoteEntry, chunks
-from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, opened
+from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, merge, opened
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
 
 CACHED_CHUNKS = 128
@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
     file: str
     row: int
     entries: tuple[NoteEntry, ...]
-    terms: frozenset[str]  # of all its entries
+    terms: str  # of all its entries, each between blanks
 
 
 class Index:
@@ -78,6 +78,7 @@ class Index:
         self._stamps: dict[str, Stamp] = {}
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
         self._frequencies: dict[str, int] = {}
+        self._idf: dict[str, float] = {}
         self._version = self._inode = 0
 
     def close(self) -> None:
@@ -105,11 +106,16 @@ class Index:
             self._asked = query
             self._take_up(db, self._mentioning(query))
         while self.unread and not self._leaves and self._take_up(db, self._newest(BATCH_BYTES)):
-            pass
+            if not self.unread:
+                merge(db)
 
     def go_on(self, is_wanted: Callable[[], bool]) -> bool:
         """Take up some of what is unread, less when the index `is_wanted`; False when another process is at it."""
-        return self._take_up(self._connected(), self._newest(STEP_BYTES), is_wanted)
+        db = self._connected()
+        is_done = self._take_up(db, self._newest(STEP_BYTES), is_wanted)
+        if is_done and not self.unread:
+            merge(db)
+        return is_done
 
     @property
     def unread_bytes(self) -> int:
@@ -235,23 +241,25 @@ class Index:
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))
 
     def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
-        """Inverse document frequency by term, 0 for one that a single entry has."""
-        known = self._frequencies
+        """Inverse document frequency by term, 0 for one that a single entry has. Kept until notes change."""
+        known, idf = self._frequencies, self._idf
         if len(known) > MOST_CACHED_FREQUENCIES:
             known.clear()
-        every = set(terms)
-        if unknown := every - known.keys():
-            known.update(dict.fromkeys(unknown, 1) | self.frequencies([*unknown][:MOST_CACHED_FREQUENCIES]))
-        idf = {count: self.idf(count) if count > 1 else 0.0 for count in {known[term] for term in every}}
-        return {term: idf[known[term]] for term in every}
+            idf.clear()
+        unknown = [term for term in terms if term not in idf]
+        if new := [term for term in unknown if term not in known]:
+            known.update(self.frequencies(new[:MOST_CACHED_FREQUENCIES]))
+        for term in unknown:
+            idf[term] = self.idf(known[term]) if known.get(term, 1) > 1 else 0.0
+        return idf
 
     def chunk(self, id: int) -> Chunk:
         if id not in self._cache:
             sql = "SELECT name, row, data FROM chunks, files WHERE chunks.id = ? AND files.id = ?"
             file, row, data = self._opened().execute(sql, (id, id >> FILE_BITS)).fetchone()
             entries = loaded(data)
-            terms = " ".join([f"{entry.terms} {entry.heading}" for entry in entries])
-            self._cache[id] = Chunk(file, row, entries, frozenset(terms.split()))
+            terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
+            self._cache[id] = Chunk(file, row, entries, terms)
             if len(self._cache) > CACHED_CHUNKS:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(id)
@@ -298,6 +306,7 @@ class Index:
     def _measure(self) -> None:
         assert self._db is not None
         sql = "SELECT count(*), coalesce(sum(entries), 0), coalesce(sum(length), 0) FROM chunks"
+        self._idf.clear()
         self.chunks, self.entries, length = self._db.execute(sql).fetchone()
         self.average_length = length / self.entries if length else 1.0
 
