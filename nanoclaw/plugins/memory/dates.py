@@ -320,7 +320,5 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
         (r"((?:19|20)\d\d) ?年", _whole_year),
     )
 )
-_DATE_TERMS = frozenset(
-    map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"yesterday tomorrow ago 日 号 天 周 週 期 拜 月".split()))
-)
+_DATE_TERMS = frozenset(map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago")))
 _NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|in \w+ (?:days|weeks)|오늘|어제|내일")
