@@ -46,6 +46,7 @@ BUILT_IN: dict[str, str] = {
     "inspect": "nanoclaw.plugins.inspect.plugin:Inspect",
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
+    "promises": "nanoclaw.plugins.promises.plugin:Promises",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }

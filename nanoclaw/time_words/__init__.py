@@ -86,8 +86,9 @@ def spoken_in(words: str) -> list[str]:
     return lexer.spoken_in(words)
 
 
-def mentions(text: str, now: datetime, zone: str | tzinfo) -> bool:
-    """True for a text with words in it that are a whole time, such as "call Anna and at 6 leave"."""
+def mentions(text: str, now: datetime, zone: str | tzinfo, *, is_whole: bool = True) -> bool:
+    """True for a text with words in it that are a whole time, such as "call Anna and at 6 leave"; unless it has to be
+    `is_whole`, also for a day alone, such as "I'll call tomorrow"."""
     from nanoclaw.time_words import splitter
 
-    return splitter.mentions(text, now, zone)
+    return splitter.mentions(text, now, zone, is_whole=is_whole)

@@ -71,20 +71,33 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | No
     return []
 
 
-def mentions(text: str, now: datetime, zone: str | tzinfo) -> bool:
-    """True for a text with words in it that are a whole time."""
+def mentions(text: str, now: datetime, zone: str | tzinfo, *, is_whole: bool = True) -> bool:
+    """True for a text with words in it that are a whole time, or at least a day or a part of one."""
     is_unspaced = _is_unspaced(text)
     words, gap, fewest = (list(text), "", 2) if is_unspaced else (text.split(), " ", 1)
     for start, first in enumerate(words):
-        if not (re.search(r"\d", first) or leading_kinds(words[start:], LANGUAGES)):
+        is_likely = re.search(r"\d", first) or leading_kinds(words[start:], LANGUAGES)
+        if not (is_likely or (is_unspaced and not is_whole)):
             continue
         for end in range(start + fewest, min(len(words), start + WORDS_OF_A_TIME) + 1):
             phrase = gap.join(words[start:end]).strip(",.;:!?()")
-            if end - start == 1 and not (is_unspaced or re.search(r"\d", phrase)):
+            is_day = not is_whole and set(leading_kinds([phrase], LANGUAGES)) & set("dw")
+            if end - start == 1 and not (is_unspaced or is_day or re.search(r"\d", phrase)):
                 continue  # "the Friday meeting"
-            if not _is_number(phrase) and isinstance(read_known(phrase, now, zone), At | Every | Cron):
+            if _is_number(phrase) or (not is_whole and _only_counts(phrase)):
+                continue
+            reading = read_known(phrase, now, zone)
+            if isinstance(reading, At | Every | Cron) or (reading is not None and not is_whole):
                 return True
     return False
+
+
+def _only_counts(phrase: str) -> bool:
+    """True for "the first one" or "two hours", which say nothing of when."""
+    words = phrase.split()
+    return not re.search(r"\d", phrase) and all(
+        set(leading_kinds([word], LANGUAGES) or "-") <= set("jOnu") for word in words
+    )
 
 
 def _unspaced(said: str, heard: Callable[[str], Result | None]) -> list[str]:

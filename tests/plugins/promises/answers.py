@@ -1,6 +1,8 @@
 """Sentences of answers, written before the rule that finds promises in them.
 
-Those with an even number were looked at while the rule was made, those with an odd one were put away until then.
+Those with an even number were looked at while the rule was made, those with an odd one were put away until then: of
+these it found 25 of 25 promises, and 3 of 25 others were taken for one, as a number alone was a time ("in two steps").
+MORE and MORE_OTHERS were written after that was mended: 15 of 16 and 14 of 16 were right at the first look.
 """
 
 PROMISING = [
@@ -68,7 +70,7 @@ OTHERS = [
     "If you want, I'll look again tomorrow.",
     "Here is a draft:\n\n> I'll get back to you tomorrow.",
     "You could write: “I'll send it on Monday.”",
-    "The mail says: \"I will come back tomorrow at 5.\"",
+    'The mail says: "I will come back tomorrow at 5."',
     "I'll be brief: yes.",
     "I won't remind you tomorrow, since you asked me not to.",
     "She'll be back on Monday.",
@@ -107,4 +109,42 @@ OTHERS = [
     "你的约会是明天九点。",
     "要我明天再看看吗？",
     "明日は雨です。",
+]
+
+MORE = [
+    "All right, I'll give it another try on Tuesday.",
+    "I will write you a short note on Sunday at 18:00.",
+    "I'll wait for an hour and then look once more.",
+    "Tonight I'll go through your mails and tell you what is new.",
+    "I am going to remind you at noon.",
+    "Ich gebe dir am Mittwoch Bescheid.",
+    "In einer Stunde schaue ich wieder hinein.",
+    "Ich werde dir am Sonntagabend schreiben.",
+    "Je t'écris mercredi matin.",
+    "Je vérifierai à nouveau dans une heure.",
+    "Te lo digo mañana.",
+    "Lo miraré otra vez el lunes.",
+    "Ti scrivo domani alle 10.",
+    "Vou olhar de novo na segunda-feira.",
+    "我明天再联系你。",
+    "来週の月曜日に連絡します。",
+]
+
+MORE_OTHERS = [
+    "I'll keep it short: the train leaves at 9 tomorrow?",
+    "I've set a timer for you: it rings in 20 minutes.",
+    "I'll assume that you meant the first one.",
+    "Tomorrow at 9 the plumber comes.",
+    "We could meet tomorrow, you wrote.",
+    "I will use the second file.",
+    "Dafür nehme ich zwei Eier.",
+    "Ich habe morgen nichts im Kalender gefunden.",
+    "Ich schreibe es dir auf: zwei Eier, ein Liter Milch.",
+    "Je t'ai envoyé le résumé ce matin.",
+    "Je pourrais vérifier demain.",
+    "Mañana tienes dos citas.",
+    "Te dije ayer que estaba cerrado.",
+    "Domani piove.",
+    "明天有两个会议。",
+    "明日の会議は9時からです。",
 ]

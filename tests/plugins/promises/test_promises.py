@@ -1,0 +1,72 @@
+"""A promise of the assistant's becomes a job or is taken back in the same answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.plugins.promises.sentences import promised
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.plugins.promises.answers import MORE, MORE_OTHERS, OTHERS, PROMISING
+from tests.program import NOON, HandClock, running
+
+PROMISE = "I'll check back tomorrow morning."
+JOB = call("cron", {"action": "add", "kind": "task", "text": "check the price", "when": "tomorrow at 9"})
+
+
+@pytest.mark.parametrize(
+    ("sentences", "expected"),
+    [
+        (PROMISING[::2], True),
+        (PROMISING[1::2], True),
+        (OTHERS[::2], False),
+        (OTHERS[1::2], False),
+        (MORE, True),
+        (MORE_OTHERS, False),
+    ],
+)
+def test_promises_are_told_from_other_sentences(sentences: list[str], expected: bool) -> None:
+    right = [one for one in sentences if bool(promised("", one, NOON, "Europe/Berlin")) is expected]
+    assert len(right) >= 0.9 * len(sentences), set(sentences) - set(right)
+
+
+@pytest.mark.parametrize("asked", ["Write a mail to Anna", "Translate this: Ich melde mich morgen", "schreib Anna ab"])
+def test_a_text_that_was_asked_for_promises_nothing(asked: str) -> None:
+    assert promised(asked, PROMISE, NOON, "Europe/Berlin") == ""
+    assert promised("", f"Dear Mr X,\n{PROMISE}\nYours", NOON, "Europe/Berlin") == ""
+
+
+async def test_a_promise_is_sent_back_becomes_a_job_and_is_listed(tmp_path: Path) -> None:
+    clock = HandClock()
+    model = ScriptedProvider(PROMISE, JOB, PROMISE)
+    async with running(tmp_path, model, clock=clock) as here:
+        assert await here.ask("The price is still too high.") == PROMISE
+        assert here.rows("SELECT text FROM jobs") == [("check the price",)]
+        assert "nothing wakes you then" in str(model.requests[1].history[-1])
+        listed = await here.ask("/promises")
+        assert listed == f"- 2026-03-06 12:00 “{PROMISE}” (task 1 for Sat 7 Mar 2026, 09:00)"
+        clock.now += timedelta(days=1)
+        await here.ask("/cron remove 1")
+        assert "(job 1 is over)" in await here.ask("/promises")
+
+
+async def test_telling_of_a_job_that_stands_costs_no_second_request(tmp_path: Path) -> None:
+    model = ScriptedProvider("I'll remind you on Sunday at 9.", "Hm.")
+    async with running(tmp_path, model) as here:
+        await here.ask("/remind on Sunday at 9: water the plants")
+        assert await here.ask("What is there on the weekend?") == "I'll remind you on Sunday at 9."
+    assert len(model.requests) == 1
+
+
+async def test_a_promise_is_taken_back_by_the_model_or_by_a_note(tmp_path: Path) -> None:
+    model = ScriptedProvider(PROMISE, "Ask me again tomorrow.", PROMISE, PROMISE, "Yes.")
+    async with running(tmp_path, model) as here:
+        assert await here.ask("The price is still too high.") == "Ask me again tomorrow."
+        assert await here.ask("And the other one too.") == (
+            f"{PROMISE}\n\n(Note from the program: nothing was set for “{PROMISE}”.)"
+        )
+        assert await here.ask("/promises") == "Nothing was promised here."
+        assert await here.ask("Fine?") == "Yes."
+    assert len(model.requests) == 5
