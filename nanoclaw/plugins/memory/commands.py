@@ -11,7 +11,8 @@ from typing import Any
 
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.memory.notes import Contradiction, Hit, MemoryStore
+from nanoclaw.plugins.memory.contradictions import Contradiction
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import Origins
 from nanoclaw.plugins.memory.tools import noted
 

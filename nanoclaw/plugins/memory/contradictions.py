@@ -13,6 +13,9 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, NamedTuple
 
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.plugins.memory.notes import entry_text
+
 Kind = Literal["number", "text", "verb"]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -20,6 +23,19 @@ _WORD = re.compile(rf"\d+[月日年号]?|[^\W\d_{_CJK}]*@?\w[\w.+-]*@[\w.-]+|[{_
 _PARTICLES = re.compile("先生|です|さん|现在|目前|用户|今は|[的在是于はがにでのを、，。也你您我他她]+")
 MOST_WORDS = 25
 """A longer fact has more than one attribute."""
+
+
+class Contradiction(WorkspaceError):
+    """A fact is not written yet: `standing` are lines of MEMORY.md, each with its number, that it contradicts."""
+
+    def __init__(self, standing: Sequence[tuple[int, str]]) -> None:
+        self.standing = standing
+        self.listed = "\n".join(f"MEMORY.md:{number}: {line}" for number, line in standing)
+        words = entry_text(standing[0][1])
+        super().__init__(
+            f"not noted yet: it contradicts what stands.\n{self.listed}\nIf that is no longer true, call again with "
+            f"replaces={words!r}; if both hold, with keep_both=true; if you can't tell, ask the person."
+        )
 
 
 class Claim(NamedTuple):

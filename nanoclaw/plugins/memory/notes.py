@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,19 +46,6 @@ class Added(NamedTuple):
     is_new: bool
     struck: str = ""
     remark: str = ""
-
-
-class Contradiction(WorkspaceError):
-    """A fact is not written yet: `standing` are lines of MEMORY.md, each with its number, that it contradicts."""
-
-    def __init__(self, standing: Sequence[tuple[int, str]]) -> None:
-        self.standing = standing
-        self.listed = "\n".join(f"MEMORY.md:{number}: {line}" for number, line in standing)
-        words = entry_text(standing[0][1])
-        super().__init__(
-            f"not noted yet: it contradicts what stands.\n{self.listed}\nIf that is no longer true, call again with "
-            f"replaces={words!r}; if both hold, with keep_both=true; if you can't tell, ask the person."
-        )
 
 
 class MemoryStore:
@@ -199,7 +186,7 @@ class MemoryStore:
 
     def _check(self, entry: str, besides: int) -> None:
         """Raises Contradiction when a fact, but for the line `besides`, cannot be true together with a new one."""
-        from nanoclaw.plugins.memory.contradictions import contradict
+        from nanoclaw.plugins.memory.contradictions import Contradiction, contradict
 
         facts = [(number, line) for number, line in self._facts(entry) if number != besides]
         if standing := [(number, line) for number, line in facts if contradict(plain_entry(line), entry)]:
@@ -306,14 +293,6 @@ def without_also(text: str) -> str:
 def plain_entry(line: str) -> str:
     """The same without what is not shown: a comment at its end."""
     return re.sub(r"\s*<!--.*$", "", entry_text(line))
-
-
-def dated(file: str, line: str) -> date | None:
-    """The day that an entry bears, or its note's."""
-    match = re.match(r"\s*[-*+]\s+(\d{4}-\d\d-\d\d):", line) or re.match(r"memory/(\d{4}-\d\d-\d\d)\.md$", file)
-    with suppress(ValueError):
-        return date.fromisoformat(match[1]) if match else None
-    return None
 
 
 _NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.memory.notes import dated, plain_entry
+from nanoclaw.plugins.memory.notes import plain_entry
 
 MIGRATIONS = (
     """
@@ -56,7 +57,7 @@ class Origins:
 
     def of_line(self, file: str, line: str) -> Origin | None:
         """That of an entry of a memory file: the first since the day that it bears."""
-        since = dated(file, line)
+        since = _dated(file, line)
         sql = "SELECT at, origin, place, sources FROM memory_origins WHERE line = ? AND at >= ? ORDER BY id LIMIT 1"
         return self._first(sql, _key(line), since.isoformat() if since else "")
 
@@ -73,6 +74,14 @@ class Origins:
     def _first(self, sql: str, *values: object) -> Origin | None:
         rows: list[Any] = self._host.read(sql, *values)
         return Origin(datetime.fromisoformat(rows[0][0]), *rows[0][1:]) if rows else None
+
+
+def _dated(file: str, line: str) -> date | None:
+    """The day that an entry bears, or its note's."""
+    match = re.match(r"\s*[-*+]\s+(\d{4}-\d\d-\d\d):", line) or re.match(r"memory/(\d{4}-\d\d-\d\d)\.md$", file)
+    with suppress(ValueError):
+        return date.fromisoformat(match[1]) if match else None
+    return None
 
 
 def _key(text: str) -> str:
