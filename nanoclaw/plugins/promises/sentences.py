@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from functools import cache
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
 _QUOTED = (
     r"```.*?(?:```|$)|`[^`\n]*`|(?m:^\s*>.*$)|“[^”]*”|„[^“”]*[“”]|«[^»]*»|\"[^\"\n]*\"|「[^」]*」|(?s:‘[^’]{9,}?’)"
@@ -27,12 +28,13 @@ _WRITES = (
 
 def promised(asked: str, answer: str, now: datetime, zone: str) -> str:
     """The sentence with which an answer to `asked` promises something for later, '' where there is none."""
-    if re.search(_WRITES, asked) or re.search(_LETTER, answer):
+    hinted = _hinted(answer)
+    if not hinted or re.search(_WRITES, asked) or re.search(_LETTER, answer):
         return ""
     own = re.sub(_QUOTED, " … ", answer, flags=re.DOTALL).replace("’", "'")
     from nanoclaw import time_words
 
-    found = (one for one in _sentences(own) if _is_promise(one))
+    found = (one for one in _sentences(own) if _is_promise(one, hinted))
     return next((one for one in found if time_words.mentions(one, now, zone, is_whole=False)), "")
 
 
@@ -54,15 +56,27 @@ def _sentences(text: str) -> Iterator[str]:
     yield from (one.strip() for one in re.split(r"(?<=[!?。！？])|(?<=[^\d]\.)\s+|\n+", text) if one.strip())
 
 
-def _is_promise(sentence: str) -> bool:
+def _is_promise(sentence: str, languages: Sequence[str]) -> bool:
     folded = sentence.casefold()
     if folded.endswith(("?", "？")) or "…" in folded:
         return False
-    return any(form.search(folded) and not open_.search(folded) for form, open_ in _forms())
+    return any(form.search(folded) and not open_.search(folded) for form, open_ in map(_forms, languages))
+
+
+def _hinted(answer: str) -> list[str]:
+    """The languages in which an answer may promise something: patterns of no other are made."""
+    folded = answer.casefold().replace("’", "'")
+    return [name for name, one in _data().items() if any(hint in folded for hint in one["hints"])]
 
 
 @cache
-def _forms() -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
-    """Of each language the form of a promise, and what makes it an offer, a condition or a refusal."""
-    text = resources.files(__package__).joinpath("forms.json").read_text("utf-8")
-    return [(re.compile("|".join(one["forms"])), re.compile(one["open"])) for one in json.loads(text).values()]
+def _forms(language: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The form of a promise, and what makes it an offer, a condition or a refusal."""
+    one = _data()[language]
+    return re.compile("|".join(one["forms"])), re.compile(one["open"])
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = Path(__file__).with_name("forms.json").read_text("utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
