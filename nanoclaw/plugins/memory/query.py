@@ -46,23 +46,26 @@ class Query:
     """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
 
 
-def analyze(index: Index, text: str, talk: Sequence[str], today: date) -> Query:
-    """`talk` helps with a message that only makes sense after it."""
+def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_search: bool = False) -> Query:
+    """`talk` helps with a message that only makes sense after it. The words of a search are meant, also where in a
+    message they would be small talk."""
     text = text[:LONGEST_QUERY]
     days, rest = find_dates(fold(text), today)
     weights: dict[str, float] = {}
     said = [*words(rest)]
     wording = Wording(said)
     asks, is_personal = bool(_ASKS.search(rest)), bool(_PERSONAL.search(rest))
-    own = _weigh(index, rest, 1.0, weights, wording, repair=True)
-    if all(map(wording.is_empty, said)) and not (asks and is_personal):
+    is_empty = all(map(wording.is_empty, said))
+    own = _weigh(index, said if is_search and is_empty else wording.telling(said), 1.0, weights, wording)
+    if is_empty and not is_search and not (asks and is_personal):
         weights.clear()
         talk = ()
         if not all(map(wording.is_function, said)) and (wording.is_english or not asks):
             days = []
     if not asks or (_PRONOUN.search(rest) and not _NAME.search(text)):
         for before in talk:
-            _weigh(index, find_dates(fold(before[:LONGEST_QUERY]), today)[1], _TALK, weights, None, repair=False)
+            told = [*words(find_dates(fold(before[:LONGEST_QUERY]), today)[1])]
+            _weigh(index, Wording(told).telling(told), _TALK, weights)
     frequencies = index.frequencies(weights)
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
@@ -99,13 +102,10 @@ def _terms_of(index: Index, days: Sequence[DateRange]) -> dict[str, DateRange]:
 
 
 def _weigh(
-    index: Index, text: str, weight: float, weights: dict[str, float], wording: Wording | None, repair: bool
+    index: Index, said: Sequence[str], weight: float, weights: dict[str, float], wording: Wording | None = None
 ) -> dict[str, float]:
-    """Add terms of a text that notes have, or near ones, to `weights`; returns all its own with their weights."""
-    said = [*words(text)]
-    wording = wording or Wording(said)
-    if not wording.is_english:
-        said = [word for word in said if is_cjk(word) or not wording.is_function(word)]
+    """Add terms of words that notes have, with `wording` also near ones, to `weights`; returns all their own with their
+    weights."""
     own: dict[str, float] = {}
     for word in said:
         for term in tokens(word):
@@ -114,7 +114,7 @@ def _weigh(
     known = index.frequencies(own)
     for term in known:
         weights[term] = max(weights.get(term, 0.0), own[term])
-    if repair:
+    if wording:
         strange = [word for word in dict.fromkeys(said) if word not in STOP_WORDS and stem(word) not in known]
         for word in strange[:_MOST_REPAIRS]:
             near = _repaired(index, word) or ([] if wording.is_english else _of_one_root(index, stem(word)))

@@ -41,8 +41,8 @@ def recall(
 
     `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it.
     Entries of one file share a hit, and its name is paid for; with `longest` each has its own, cut to so many
-    characters around what matches. Without `careful` a weak match will do, and what only stands near one. With `most`
-    there are no more hits than that. Hits that are known are passed over, they cost nothing.
+    characters around what matches. Without `careful` a weak match will do, and what only stands near one, and no text
+    is small talk. With `most` there are no more hits than that. Hits that are known are passed over, they cost nothing.
     """
     chunks = max(_FEWEST_CHUNKS, budget // (longest or _SHORTEST))
     matches, values = _ranked(index, query, talk, now, chunks, longest, careful)
@@ -91,7 +91,7 @@ def _rank(
     index.refresh(text)
     if not index.entries:
         return [], {}
-    query = analyze(index, text, talk, now.date())
+    query = analyze(index, text, talk, now.date(), is_search=not careful)
     if not query.values and not query.days:
         return [], {}
     matches, top = _scored(index, query, _candidates(index, query, chunks), longest)

@@ -37,6 +37,10 @@ class Wording:
             return word in STOP_WORDS or stem(word) in FRAME
         return bool(self._lists) and all(word in each.function for each in self._lists)
 
+    def telling(self, said: Sequence[str]) -> list[str]:
+        """The words without function words; those of English have no terms anyway."""
+        return [word for word in said if self.is_english or is_cjk(word) or not self.is_function(word)]
+
     def is_empty(self, word: str) -> bool:
         """Tell a word that says nothing, one of such parts ("d'accord"), and a run of Chinese characters of such."""
         if is_cjk(word):

@@ -11,6 +11,8 @@ import pytest
 
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import running
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 SENTENCES = json.loads(Path(__file__).with_name("small_talk.json").read_text("utf-8"))
@@ -76,3 +78,13 @@ def test_a_day_alone_is_a_question_and_a_wish_for_it_is_not(tmp_path: Path) -> N
     assert recalled(notes, "What happened on 10 April?") == ["swam in the lake"]
     assert recalled(notes, "thanks for the great time on 10 April!") == []
     notes.close()
+
+
+@pytest.mark.parametrize("word", ["comment", "merci", "haha", "note", "danke schön", "你好"])
+async def test_a_search_is_never_silenced_as_small_talk(tmp_path: Path, word: str) -> None:
+    with ScriptedProvider(call("memory_search", {"query": word}), "Found.") as model:
+        async with running(tmp_path, model) as here:
+            await here.ask(f"/note left a {word} under the article")
+            assert f"left a {word} under" in await here.ask(f"/search {word}")
+            await here.ask("Look for it")
+            assert f"left a {word} under" in str(model.requests[1].history[-1])
