@@ -190,20 +190,18 @@ class Chain:
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 
-    async def before_answer(
-        self, answer: Answer, turn: Turn, tried: Sequence[str], *, may_retry: bool
-    ) -> Answer | tuple[str, TryAgain]:
-        """The answer for the person, or the plugin that wants another one. Those in `tried` had theirs, and without
-        `may_retry` none gets one: their remark then stands below the answer."""
+    async def before_answer(self, answer: Answer, turn: Turn, *, may_retry: bool) -> Answer | tuple[str, TryAgain]:
+        """The answer for the person, or the first plugin that wants another one. Without `may_retry` its note stands
+        below the answer instead, and no other's."""
+        is_noted = False
         for one in self._of["before_answer"]:
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), (Answer, TryAgain))
             if isinstance(said, Answer):
                 answer = said
-            elif isinstance(said, TryAgain):
-                if may_retry and one.name not in tried:
-                    return one.name, said
-                if said.note:
-                    answer = answer._replace(text=f"{answer.text}\n\n{said.note}".strip())
+            elif isinstance(said, TryAgain) and may_retry:
+                return one.name, said
+            elif isinstance(said, TryAgain) and said.note and not is_noted:
+                answer, is_noted = answer._replace(text=f"{answer.text}\n\n{said.note}".strip()), True
         return answer
 
     def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:

@@ -152,7 +152,8 @@ class Answer(NamedTuple):
 
 
 class TryAgain(NamedTuple):
-    """The model reads `remark` and answers anew, once for each plugin and turn; after that `note` stands below."""
+    """The model reads `remark` and answers anew, once in a turn; after that `note` stands below. Of several plugins
+    that want it the first is heard."""
 
     remark: str
     note: str = ""

@@ -102,7 +102,7 @@ class RunningTurn:
         self.remarks: list[str] = []
         """Notices that the owner is to read below the answer."""
         self.tried: list[str] = []
-        """Plugins that had the model answer anew."""
+        """The plugin that had the model answer anew, if one did."""
         self._begun_changes: list[Callable[[Tx], object]] = []
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._unknown = 0
@@ -368,7 +368,7 @@ class RunningTurn:
         text = answer.text
         if answer.finish == "length":
             text += "\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
-        said = await self._parts.chain.before_answer(Answer(text), self, self.tried, may_retry=may_retry)
+        said = await self._parts.chain.before_answer(Answer(text), self, may_retry=may_retry and not self.tried)
         if isinstance(said, Answer):
             self.final = (answer,)
             return TurnEnded(said.text, "answered", self.usage, said.files)

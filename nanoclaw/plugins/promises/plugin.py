@@ -13,7 +13,7 @@ REMARK = (
     "Your answer promises “{}”, but nothing wakes you then: no job was made. Set one with cron now (a reminder, or a "
     "task that does the work), or answer without that promise. If it promises nothing, give the same answer again."
 )
-NOTE = "(Note from the program: nothing was set for “{}”.)"
+NOTE = "(nanoclaw: nothing was set for “{}”.)"
 LISTED = 20
 
 
