@@ -51,14 +51,13 @@ class Promises(Plugin):
         return None
 
     def _promised(self, answer: str, turn: Turn) -> str:
-        schedule = self._host.get("schedule")
         is_mine = turn.origin == "person" and turn.role == "owner" and turn.profile.acts and "cron" in self._tools(turn)
-        if schedule is None or not is_mine or not answer.strip():
+        if not is_mine or not answer.strip():
             return ""
         from nanoclaw.plugins.promises.sentences import promised
 
         said = (one for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
-        return promised(next((one.text for one in said), ""), answer, self._host.now(), schedule.zone)
+        return promised(next((one.text for one in said), ""), answer, self._host.now())
 
     def _is_set(self, sentence: str) -> bool:
         """True where a job is due on a day of the sentence: it may tell of that."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ _WRITES = (
 """Requests for a text, whose words are not the assistant's own."""
 
 
-def promised(asked: str, answer: str, now: datetime, zone: str) -> str:
+def promised(asked: str, answer: str, now: datetime) -> str:
     """The sentence with which an answer to `asked` promises something for later, '' where there is none."""
     hinted = _hinted(answer)
     if not hinted or re.search(_WRITES, asked) or re.search(_LETTER, answer):
@@ -35,7 +35,7 @@ def promised(asked: str, answer: str, now: datetime, zone: str) -> str:
     from nanoclaw import time_words
 
     found = (one for one in _sentences(own) if _is_promise(one, hinted))
-    return next((one for one in found if time_words.mentions(one, now, zone, is_whole=False)), "")
+    return next((one for one in found if time_words.mentions(one, now, now.tzinfo or UTC, is_whole=False)), "")
 
 
 def days(sentence: str, now: datetime, zone: str) -> set[date]:

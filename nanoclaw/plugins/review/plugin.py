@@ -75,6 +75,7 @@ class Review(Plugin):
     def __init__(self, host: Host, settings: ReviewSettings) -> None:
         self._host, self._settings = host, settings
         self._proposed = dict[int, list[tuple[str, str]]]()
+        self._tool = tool(self._propose, reach="none", open_to=("review",))._replace(ends=True)
 
     # --- making one --------------------------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ class Review(Plugin):
         return message is not None
 
     def tools(self) -> Iterable[Tool]:
-        return [tool(self._propose, reach="none", open_to=("review",))._replace(ends=True)]
+        return [self._tool]
 
     async def _propose(
         self,
@@ -157,6 +158,9 @@ class Review(Plugin):
         is_word = message.origin == "person" and not inbound.attachments and not inbound.is_edit and not inbound.profile
         if not is_word or inbound.role != "owner" or inbound.is_group or len(message.text) > 40:
             return None
+        card = self._open()
+        if card is None or card.place != inbound.address or not self._is_last_said(card):
+            return None
         from nanoclaw.yes_no import yes_or_no
 
         chosen = message.text.strip().rstrip(".!")
@@ -164,9 +168,6 @@ class Review(Plugin):
             if (answer := yes_or_no(message.text)) is None:
                 return None
             chosen = "yes" if answer else "no"
-        card = self._open()
-        if card is None or card.place != inbound.address or not self._is_last_said(card):
-            return None
         return inbound._replace(message=message._replace(text=f"/review {chosen}"))
 
     def _open(self) -> Card | None:

@@ -5,7 +5,6 @@ An edit by hand has no line in the log: it shows where a file is not what the ch
 
 from __future__ import annotations
 
-import difflib
 import os
 from datetime import datetime
 from pathlib import Path
@@ -52,6 +51,8 @@ class MemoryHistory:
         lines = [_lines(self._versions.version(effect.target, each)) for each in (effect.before, effect.after)]
         if lines[0] is None or lines[1] is None:
             return ["(no copy of it is kept any more)"]
+        import difflib
+
         compared = difflib.unified_diff(lines[0], lines[1], n=0, lineterm="")
         return [f"{line[0]} {line[1:]}" for line in compared if line[:3] not in ("---", "+++") and line[0] in "+-"]
 

@@ -28,14 +28,14 @@ JOB = call("cron", {"action": "add", "kind": "task", "text": "check the price", 
     ],
 )
 def test_promises_are_told_from_other_sentences(sentences: list[str], expected: bool) -> None:
-    right = [one for one in sentences if bool(promised("", one, NOON, "Europe/Berlin")) is expected]
+    right = [one for one in sentences if bool(promised("", one, NOON)) is expected]
     assert len(right) >= 0.9 * len(sentences), set(sentences) - set(right)
 
 
 @pytest.mark.parametrize("asked", ["Write a mail to Anna", "Translate this: Ich melde mich morgen", "schreib Anna ab"])
 def test_a_text_that_was_asked_for_promises_nothing(asked: str) -> None:
-    assert promised(asked, PROMISE, NOON, "Europe/Berlin") == ""
-    assert promised("", f"Dear Mr X,\n{PROMISE}\nYours", NOON, "Europe/Berlin") == ""
+    assert promised(asked, PROMISE, NOON) == ""
+    assert promised("", f"Dear Mr X,\n{PROMISE}\nYours", NOON) == ""
 
 
 async def test_a_promise_is_sent_back_becomes_a_job_and_is_listed(tmp_path: Path) -> None:
