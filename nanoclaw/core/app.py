@@ -272,7 +272,7 @@ class App:
         if self._wakes:
             self.start_work()
         self.delivery.wake_all()
-        asyncio.get_running_loop().call_soon(self.router.go_on)  # once the command itself is done
+        asyncio.get_running_loop().call_soon(self.router.go_on)
 
     # --- how it is ---------------------------------------------------------------------------------------------------
 

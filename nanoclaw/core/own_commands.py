@@ -10,7 +10,7 @@ from nanoclaw.core.commands import Commands, history_text, short
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.model_call import Models
-from nanoclaw.core.plugin import EVERYBODY, Command, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Reply, Said, Tx
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import NOT_NOW, Runner
 from nanoclaw.core.store.flags import PANIC, Flags
@@ -147,12 +147,11 @@ class OwnCommands:
         ran = f" Stopped: {stopped} running." if stopped else ""
         return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
 
-    async def _resume(self, said: Said) -> str:
+    async def _resume(self, said: Said) -> Reply:
         if not self.router.is_frozen:
-            return "Nothing is frozen."
+            return Reply("Nothing is frozen.")
         self._flags.clear(PANIC)
-        self._program.thaw()
-        return "Going on. What waited is sent and answered now."
+        return Reply("Going on. What waited is sent and answered now.", change=lambda tx: tx.after(self._program.thaw))
 
 
 def _length(history: Sequence[Message]) -> str:

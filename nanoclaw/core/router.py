@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from nanoclaw.core.actors import Actors
@@ -60,6 +61,8 @@ class Router:
         self._inbox, self._chain = runner.inbox, runner.chain
         self._is_served: Callable[[Address], bool] = _everywhere
         self._beside: set[asyncio.Task[None]] = set()
+        self._arriving: set[int] = set()
+        """Rows that are on disk and not yet with their conversation, or of commands that are carried out."""
         self._transactions.listener = self
 
     @property
@@ -78,12 +81,13 @@ class Router:
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
-            taken = await self._transactions.write(lambda tx: self._accept(inbound, tx))
+            taken = await self._transactions.write(lambda tx: self._arrived(inbound, tx))
         except StoreError:
             self._stop_unkept(inbound)
             raise
         if taken is None:
             return
+        self._arriving.discard(taken.row)  # nothing is waited for until its conversation has it
         inbound = taken.inbound
         if taken.said is not None:
             if not self._conversations.for_message(inbound).is_working:
@@ -93,6 +97,11 @@ class Router:
                 await reply
         elif not (inbound.is_edit and not is_stop(inbound.message.text)):
             await self._hand_over(taken.row, inbound)
+
+    def _arrived(self, inbound: Inbound, tx: Transaction) -> _Taken | None:
+        if taken := self._accept(inbound, tx):
+            tx.after(partial(self._arriving.add, taken.row))
+        return taken
 
     def is_for_code(self, inbound: Inbound) -> bool:
         """True for a message that a plugin answers by itself. Nothing is kept of this try."""
@@ -149,6 +158,7 @@ class Router:
         """Give an accepted message to its conversation, or keep it while everything is frozen."""
         conversation = self._conversations.for_message(inbound)
         if self._commands.is_command(inbound) and not self._commands.waits(inbound):
+            self._arriving.add(row)
             self._do_beside(self._carry_out(Accepted(row, inbound)))
             return
         if self.is_frozen:
@@ -163,7 +173,11 @@ class Router:
     async def _carry_out(self, item: Accepted) -> None:
         """A command that takes time, but not its turn in the queue."""
         conversation = self._conversations.for_message(item.inbound)
-        if asked := await conversation.carry_out(item):
+        try:
+            asked = await conversation.carry_out(item)
+        finally:
+            self._arriving.discard(item.row)
+        if asked:
             conversation.put(asked)
 
     def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -193,6 +207,8 @@ class Router:
             if begun_by and is_served(begun_by.address):
                 self._take_up(cut._replace(inbound=begun_by), ended)
         for row, kept in self._inbox.waiting():
+            if row in self._arriving:
+                continue
             inbound = kept if kept.role else self._judged_again(row, kept)
             if inbound is None:
                 continue

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.message_queue import Manners
-from nanoclaw.core.messages import Attachment, Inbound, UserMessage
+from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.store import inbox
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -362,6 +365,35 @@ async def test_panic_stops_everything_and_holds_what_comes_until_resume_over_res
                 "I am.",
             }
             assert await program.ask("/resume") == "Nothing is frozen."
+
+
+class SlowDisk(ThreadPoolExecutor):
+    """Keeps a COMMIT for as long as the loop takes for all that is ready."""
+
+    def submit(self, commit: Any, /, *args: Any, **kwargs: Any) -> Any:
+        turned = threading.Event()
+        asyncio.get_running_loop().call_later(0.01, turned.set)
+        return super().submit(lambda: (turned.wait(0.02), commit()))
+
+
+async def test_resume_is_carried_out_once_and_what_arrives_beside_it_is_answered_once(tmp_path: Path) -> None:
+    """A message that is on disk and just on its way to its conversation does not wait there too."""
+
+    def repeated(request: ModelRequest) -> str:
+        return f"Re {request.history[-1].text}"
+
+    with ScriptedProvider(repeated, repeated, repeated) as model:
+        async with bare(tmp_path, model) as program:
+            program.app.store.committer = SlowDisk(1)
+            await program.ask("/panic")
+            await asyncio.gather(program.say("first", "a"), program.say("/resume"), program.say("second", "b"))
+            said = list[str]()
+            while len([one for one in said if one.startswith("Re ")]) < 2:
+                said.append(await program.answer())
+            assert await program.ask("third") == "Re third"
+    assert sorted(one for one in said if "kept until" not in one) == [
+        "Going on. What waited is sent and answered now.", "Re first", "Re second",
+    ]  # fmt: skip
 
 
 async def test_panic_holds_what_was_to_be_sent(tmp_path: Path) -> None:

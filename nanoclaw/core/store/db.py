@@ -15,7 +15,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -99,8 +99,9 @@ class Store:
         self.db.execute("BEGIN IMMEDIATE")
 
     def roll_back(self) -> None:
-        if self.db.in_transaction:  # a full disk has rolled it back already
-            self.db.execute("ROLLBACK")
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            if self.db.in_transaction:  # a full disk has rolled it back already
+                self.db.execute("ROLLBACK")
 
     def unsaved(self, error: Exception) -> StoreError:
         return StoreError(

@@ -187,7 +187,7 @@ class Transactions:
             commit = self.store.commit()
         except sqlite3.Error as error:
             self.store.roll_back()
-            for kept in made:
+            for kept in reversed(made):
                 kept.tx.undo()
             for one in waiting:
                 if not one.done.done():
@@ -227,7 +227,7 @@ class Transactions:
         made, commit = self._committing
         error = commit.wait()
         self._committing, self._is_telling = None, True  # what is written from here on comes after all of this
-        for tx, result, done in made:
+        for tx, result, done in reversed(made) if error else made:  # the last change is taken back first
             if error:
                 tx.undo()
                 done.set_exception(self.store.unsaved(error))
