@@ -73,7 +73,8 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
     if days and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
     unknown = index.idf(0)
-    names = {stem(fold(name)) for name in _NAME.findall(text)}
+    called = [*_NAME.findall(text), *(_FIRST_NAME.findall(text) if asks else ())]
+    names = {stem(fold(name)) for name in called}
     return Query(
         frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
         values,
@@ -158,6 +159,7 @@ _PRONOUN = re.compile(
     r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
 )
 _NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]\w*")  # within the message itself, for a pronoun to mean
+_FIRST_NAME = re.compile(r"^[A-Z][a-z]\w*(?=['’]s | (?:is|was|has|had|will|wants|and)\b)")
 _ASKS = re.compile(
     r"[?？]|^\s*(?:who|what|when|where|which|why|how|whose|do|does|did|is|are|was|were|has|have|had|can|could|will|would|"
     r"should|tell|remind|show|list|find|any|anything)\b|[吗呢]|什么|怎么|哪|谁|几|多少"

@@ -73,6 +73,23 @@ def test_a_question_is_answered_by_its_one_rare_word(tmp_path: Path, question: s
     notes.close()
 
 
+@pytest.mark.parametrize(
+    ("message", "is_asked"),
+    [
+        ("Marc is coming again, what can't he eat?", True),
+        ("Marc's coming tonight, what can't he eat?", True),
+        ("So Marc is coming again, what can't he eat?", True),
+        ("Marc is coming again, lovely", False),
+        ("Why is that so?", False),
+    ],
+)
+def test_a_name_counts_as_one_at_the_start_of_a_question_too(tmp_path: Path, message: str, is_asked: bool) -> None:
+    note = "Dinner with Priya: Marc is vegan"
+    notes = search_of(tmp_path, [note, *(f"rain all day, the plumber number {number} came" for number in range(60))])
+    assert (note in recalled(notes, message)) is is_asked
+    notes.close()
+
+
 def test_a_day_alone_is_a_question_and_a_wish_for_it_is_not(tmp_path: Path) -> None:
     notes = search_of(tmp_path, ["swam in the lake"])
     assert recalled(notes, "What happened on 10 April?") == ["swam in the lake"]
