@@ -193,6 +193,16 @@ class Forgetter:
         """The time of the last forgetting, while it can be undone."""
         return self._undo_file.since()
 
+    @property
+    def is_undone_in_part(self) -> bool:
+        """True where a crash came when the notes had their lines back, and nothing else was."""
+        lines = (self._undo_file.newest() or {}).get("lines", {})
+        return bool(lines) and all(self._are_back(name, each) for name, each in lines.items())
+
+    def _are_back(self, name: str, lines: Mapping[str, str]) -> bool:
+        there = dict(enumerate(self._lines_of(name), 1))
+        return all(there.get(int(number)) == line for number, line in lines.items())
+
     def undo(self, tx: Tx | None = None) -> str:
         """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
         if tx is None:
@@ -201,10 +211,8 @@ class Forgetter:
         if not kept:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
         for name, lines in kept["lines"].items():
-            back = {int(number): line for number, line in lines.items()}
-            there = dict(enumerate(self._lines_of(name), 1))
-            if any(there.get(number) != line for number, line in back.items()):  # a crash has not put them back already
-                self._memory.insert_lines(name, back)
+            if not self._are_back(name, lines):
+                self._memory.insert_lines(name, {int(number): line for number, line in lines.items()})
         texts = scrub.restore(tx, (Cell(*cell) for cell in kept["cells"]))
         if undo := self._host.get("undo"):
             undo.bring_back(kept["changes"], tx)

@@ -55,7 +55,7 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
     action, _, rest = said.argument.partition(" ")
     if said.argument == "undo" and (undo or since):
         last = undo.history(1) if undo else []
-        if forget and since and not (last and last[0].at and last[0].at > since):
+        if forget and since and (forget.is_undone_in_part or not (last and last[0].at and last[0].at > since)):
             return str(forget.undo(tx))
         change = undo.undo(tx)
         before = f"{change.at:%Y-%m-%d %H:%M}" if change.at else "that change"
