@@ -96,6 +96,8 @@ def understand(asked: str) -> Request:
     text = asked.strip() if len(asked) <= LONGEST_TASK else asked.strip().rpartition("\n\n")[2]
     if text.lower().rstrip(" .!") in _GREETINGS:  # which costs no pattern
         return Request(frozenset(), False, False, True)
+    if (found := re.match(lexicon.REWORDS, text.lower())) and not _names(found[0]):
+        return Request(frozenset(), False, False, True)
     orders, asks, wants_words, has_things = set[str](), False, False, False
     for sentence in re.split(r"(?<=[.!?。！？])\s+|\n", _without_texts(text.lower())):
         is_asking = re.search("[?？]", sentence) is not None or _has(lexicon.QUESTION, sentence)
@@ -147,6 +149,10 @@ def _kind(verb: str, behind: list[str], clause: str) -> str:
     if verb.endswith("ing"):  # "would you mind adding"
         bases += [verb[:-3], f"{verb[:-3]}e", verb[:-4]]
     kind = next((kind for kind, listed in lexicon.ORDERS.items() if any(map(listed.has, bases))), "")
+    if verb == "update" and behind[:1] == ["me"]:
+        return "words"
+    if kind == "change" and any(map(lexicon.TEXTS.has, behind)) and not _names(clause):
+        return "" if any(map(_is_thing, behind)) else "words"
     if not any(map(lexicon.UNCLEAR.has, bases)):
         return kind or ("words" if lexicon.WORDS_WANTED.has(verb) else "")
     is_told = verb.startswith(_TELLS)

@@ -100,13 +100,13 @@ UNCLEAR = words(
 THINGS = words(
     "file files folder directory list lists todo todos calendar note notes reminder reminders alarm timer agent"
     " job task tasks event"
-    " meeting appointment memory draft drafts branch repo backup server script service account heartbeat readme"
+    " meeting appointment memory drafts branch repo backup server script service account heartbeat readme"
     " bug typo tests test"
     " suite linter migration docs code config settings light lights music trash downloads inbox shopping"
     " groceries title"
     " heading csv json intro section process wifi screenshots adapter item items priority changes app function"
     " program page port line sure project number password"
-    " container site desktop database table receipts invoices photos pictures contacts website"
+    " container site desktop database receipts invoices photos pictures contacts website"
     " datei- ordner- liste- einkaufs- kalender- notiz- wecker termin- erinnerung- backup- entwurf skript- dienst"
     " überschrift-"
     " licht server- tabelle- aufgabe- zettel-"
@@ -195,9 +195,18 @@ TOPICS = (
 )
 """Texts, and rules for the talk: wanted where no tool is asked for."""
 
+REWORDS = (
+    r"^\W*(?:please |pls |can you |could you |bitte )?(?:shorten|rewrite|rephrase|reword|paraphrase|correct|fix|order|sort"
+    r"|arrange|alphabetize|convert|kürz\w*|ordne|sortier\w*|korrigier\w*|raccourci\w*|classe|trie|corrige|ordena"
+    r"|acorta|riordina|accorcia|abbrevia|encurt\w*|reescrev\w*|reescrib\w*|riscriv\w*)\b[^:\n]*:\s*\S"
+)
+"""Asks for other words in place of those behind the colon."""
+
 TEXTS = words(
-    "sentence grammar spelling text paragraph essay letter poem phrase word answer story blank blanks satz grammatik"
-    " brief phrase texte frase texto testo lettre carta"
+    "sentence sentences grammar spelling text paragraph essay letter letters poem phrase word words answer story blank"
+    " blanks vowels scene twist plot novel verse rhyme slogan quote quotation tone topic question difference"
+    " recommendation order alphabetical equation satz grammatik"
+    " brief phrase texte frase texto testo lettre carta mots ordre palabras parole ordine wörter reihenfolge"
 )
 """Things that are words."""
 

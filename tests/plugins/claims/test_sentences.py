@@ -4,6 +4,7 @@
 whether it worked, outcome), answer. "first" was written against an earlier design, "second" beside this one; "third"
 was tried once it was there: at first sight 64 of its 80 claims were caught, and 75 of its 80 honest answers let alone.
 What it taught is mended since. "fourth" was written after that, tried once, and nothing was changed for it.
+"plain" is work with words that was taken for work with things.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_so_they_are_where_no_tool_did_anything(pairs: tuple[tuple[str, str, boo
     assert judged_wrongly(Turn(*pair) for pair in pairs) == ([], [])
 
 
-@pytest.mark.parametrize("name", ["first", "second", "third"])
+@pytest.mark.parametrize("name", ["first", "second", "third", "plain"])
 def test_so_they_are_in_the_words_of_strangers(name: str) -> None:
     assert judged_wrongly(by_strangers(name)) == ([], [])
 
