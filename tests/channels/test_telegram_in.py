@@ -45,6 +45,24 @@ async def test_a_private_message_is_delivered_with_who_and_when(talk: Talk) -> N
 
 
 @talking
+async def test_a_chat_whose_message_is_long_in_being_kept_holds_no_other_but_its_own(talk: Talk) -> None:
+    ben, taken, kept = talk.server.person(1002, "Ben"), asyncio.Queue[str](), asyncio.Event()
+
+    async def deliver(inbound: Inbound) -> None:
+        if inbound.message.text == "one":
+            await kept.wait()
+        taken.put_nowait(inbound.message.text)
+
+    talk.deliver = deliver  # type: ignore[method-assign]
+    for person, text in ((talk.anna, "one"), (talk.anna, "two"), (ben, "three")):
+        talk.server.say(person, text)
+    async with talk.running():
+        assert await taken.get() == "three"
+        kept.set()
+        assert [await taken.get(), await taken.get()] == ["one", "two"]
+
+
+@talking
 async def test_in_a_group_each_person_has_a_conversation_of_their_own(talk: Talk) -> None:
     group, ben = talk.server.group(GROUP, "Garden"), talk.server.person(1002, "Ben")
     one, other = await talk.said("hello", chat=group), talk.server.say(ben, "hi", group)

@@ -207,7 +207,7 @@ async def test_a_long_answer_comes_in_pieces_in_order(one: Journey) -> None:
 @journey
 async def test_a_message_that_waits_is_marked_and_may_be_changed(one: Journey) -> None:
     answer, gate = slowly("One", " is done.")
-    one.model.script(answer, says("Bread it is."))
+    one.model.script(answer, says("Which bread?"))
     one.server.say(one.anna, "Tell me.")
     await one.server.until(lambda: one.server.draft(one.anna), SECONDS)
     waits = one.server.say(one.anna, "by bread")
@@ -216,7 +216,7 @@ async def test_a_message_that_waits_is_marked_and_may_be_changed(one: Journey) -
     await one.server.until(lambda: not one.server.unconfirmed, SECONDS)
     gate.set()
     answers = [(await one.server.next(one.anna, SECONDS)).text for _ in range(2)]
-    assert answers == ["One is done.", "Bread it is."]
+    assert answers == ["One is done.", "Which bread?"]
     assert "buy bread" in one.request() and "by bread" not in one.request()
 
 
@@ -351,9 +351,9 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
         assert asking.stderr
         said = await asyncio.to_thread(asking.stderr.readline)
         assert f"question 1, asked in telegram:{ANNA}" in said
-        one.model.script(says("Shall I water the plants?"), says("Watered."))
-        assert await one.says("hello") == "Shall I water the plants?"
-        assert await one.says("yes") == "Watered."
+        one.model.script(says("Tea or coffee?"), says("Which of them?"))
+        assert await one.says("hello") == "Tea or coffee?"
+        assert await one.says("yes") == "Which of them?"
         assert one.server.sent(ben) == []
         one.model.script(says("Sent."))
         one.server.press(first, "Yes", one.anna)
@@ -760,10 +760,12 @@ async def test_who_blocked_the_bot_keeps_nobody_else_waiting(one: Journey) -> No
     await one.end()
     ben = one.server.person(1002, "Ben")
     one.configure('allow_from = ["1002"]')
-    one.model.script(says("For Ben."), says("For Anna."))
+    one.model.script(says("For Anna."), says("For Ben."), says("Still here."))
     await one.start()
+    assert await one.says("hello") == "For Anna."
     one.server.block(ben.chat)
     one.server.say(ben, "hello")
-    await one.server.until(lambda: one.server.asked("sendMessage"), SECONDS)
-    assert await one.says("hello") == "For Anna."
+    told = (await one.server.next(one.anna, SECONDS)).text
+    assert told.startswith("Could not be delivered to telegram:1002: “For Ben.”")
+    assert await one.says("Are you there?") == "Still here."
     assert one.server.sent(ben) == []

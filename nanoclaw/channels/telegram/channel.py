@@ -196,23 +196,28 @@ class Telegram:
     async def _take(
         self, batch: Sequence[updates.Fields], bot: updates.Bot, deliver: Deliver, waited: frozenset[str]
     ) -> frozenset[str]:
-        """Deliver what is complete. Returns the albums that may have parts to come: then all from the first of them on
-        is to be asked for again."""
-        taken: set[str] = set()
+        """Deliver what is complete, in order within a chat, whose disk no other chat waits for. Returns the albums that
+        may have parts to come: then all from the first of them on is to be asked for again."""
+        taken, offset = set[str](), self._offset
+        coming, chats = frozenset[str](), dict[str, list[tuple[updates.Fields, Inbound | None]]]()
         for update in batch:
             album = updates.album_of(update)
             if album and album not in waited:
-                return frozenset(filter(None, map(updates.album_of, batch)))
+                coming = frozenset(filter(None, map(updates.album_of, batch)))
+                break
             parts = [update]
             if album:
                 parts = [] if album in taken else [one for one in batch if updates.album_of(one) == album]
                 taken.add(album)
             read = [inbound for part in parts if (inbound := self._read(part, bot))]
-            if read:
-                await self._hand_in(updates.joined(read) if len(read) > 1 else read[0], deliver)
-            await self._answer_press(update)
-            self._offset = int(update["update_id"]) + 1
-        return frozenset()
+            whole = (updates.joined(read) if len(read) > 1 else read[0]) if read else None
+            chats.setdefault(whole.address.chat if whole else "", []).append((update, whole))
+            offset = int(update["update_id"]) + 1
+        ended = await asyncio.gather(*(self._hand_in(each, deliver) for each in chats.values()), return_exceptions=True)
+        for error in filter(None, ended):
+            raise error  # all of it comes again, and what was taken in is known
+        self._offset = offset
+        return coming
 
     def _read(self, update: updates.Fields, bot: updates.Bot) -> Inbound | None:
         try:
@@ -221,10 +226,13 @@ class Telegram:
             _log_skipped(str(error) if isinstance(error, updates.Malformed) else type(error).__name__)
             return None
 
-    async def _hand_in(self, inbound: Inbound, deliver: Deliver) -> None:
-        if not inbound.is_edit:
-            _remember(self._newest, inbound.address.chat, inbound.external_id)
-        await deliver(inbound)
+    async def _hand_in(self, of_chat: Sequence[tuple[updates.Fields, Inbound | None]], deliver: Deliver) -> None:
+        for update, inbound in of_chat:
+            if inbound:
+                if not inbound.is_edit:
+                    _remember(self._newest, inbound.address.chat, inbound.external_id)
+                await deliver(inbound)
+            await self._answer_press(update)
 
     async def _answer_press(self, update: updates.Fields) -> None:
         """The button stops turning, and goes with those beside it: what it said need not be said twice. In a group it

@@ -96,7 +96,7 @@ def understand(asked: str) -> Request:
     text = asked.strip() if len(asked) <= LONGEST_TASK else asked.strip().rpartition("\n\n")[2]
     if text.lower().rstrip(" .!") in _GREETINGS:  # which costs no pattern
         return Request(frozenset(), False, False, True)
-    if (found := re.match(lexicon.REWORDS, text.lower())) and not _names(found[0]):
+    if (reworded := re.match(lexicon.REWORDS, text.lower())) and not _names(reworded[0]):
         return Request(frozenset(), False, False, True)
     orders, asks, wants_words, has_things = set[str](), False, False, False
     for sentence in re.split(r"(?<=[.!?。！？])\s+|\n", _without_texts(text.lower())):

@@ -196,8 +196,8 @@ TOPICS = (
 """Texts, and rules for the talk: wanted where no tool is asked for."""
 
 REWORDS = (
-    r"^\W*(?:please |pls |can you |could you |bitte )?(?:shorten|rewrite|rephrase|reword|paraphrase|correct|fix|order|sort"
-    r"|arrange|alphabetize|convert|kürz\w*|ordne|sortier\w*|korrigier\w*|raccourci\w*|classe|trie|corrige|ordena"
+    r"^\W*(?:please |pls |can you |could you |bitte )?(?:shorten|rewrite|rephrase|reword|paraphrase|correct|fix|order"
+    r"|sort|arrange|alphabetize|convert|kürz\w*|ordne|sortier\w*|korrigier\w*|raccourci\w*|classe|trie|corrige|ordena"
     r"|acorta|riordina|accorcia|abbrevia|encurt\w*|reescrev\w*|reescrib\w*|riscriv\w*)\b[^:\n]*:\s*\S"
 )
 """Asks for other words in place of those behind the colon."""
