@@ -110,7 +110,7 @@ async def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
     ids=["cannot be shown", "cannot be had"],
 )
 async def test_a_picture_alone_that_the_model_cannot_see_is_no_empty_message(
-    tmp_path: Path, content: bytes | Exception, said: str, told: str
+    tmp_path: Path, content: bytes | Exception, said: str, told: str, naps: list[float]
 ) -> None:
     provider = ScriptedProvider("I can read it as text.")
     async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
