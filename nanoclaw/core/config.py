@@ -59,6 +59,12 @@ class SessionSettings(NamedTuple):
     queue: Literal["steer", "followup"] = "steer"
 
 
+class Net(NamedTuple):
+    """`allow` are private places that pages may be read from all the same, each a name or name:port."""
+
+    allow: tuple[str, ...] = ()
+
+
 class Plugins(NamedTuple):
     """`enabled` are somebody else's that run, `off` built-in ones that do not."""
 
@@ -77,6 +83,7 @@ class Config(NamedTuple):
     context: Context = Context()
     limits: TurnLimits = TurnLimits()
     session: SessionSettings = SessionSettings()
+    net: Net = Net()
     plugins: Plugins = Plugins()
     table: Mapping[str, Any] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
@@ -156,6 +163,7 @@ def load(environ: Mapping[str, str]) -> Config:
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     config = Config(home, **made, table=table, environment=environment)
     _check_positive(path, config)
+    _check_net(path, config.net)
     return config._replace(warnings=tuple(_warnings(config)))
 
 
@@ -207,6 +215,18 @@ def _check_positive(path: Path, config: Config) -> None:
         check_positive(str(path), key, value)
     if model.window_tokens < 0:
         raise ConfigError(f"{path}: model.window_tokens must be a number of tokens, 0 for what is known of the model.")
+
+
+def _check_net(path: Path, net: Net) -> None:
+    if net.allow:
+        from nanoclaw.net.public import check_allowed
+
+        for one in net.allow:
+            try:
+                check_allowed(one)
+            except ValueError:
+                said = f'net.allow: {one!r} is no name; write it as "intranet.lan" or "127.0.0.1:8080".'
+                raise ConfigError(f"{path}: {said}") from None
 
 
 def check_positive(where: str, key: str, value: float) -> None:
@@ -332,5 +352,6 @@ _TYPES: dict[str, Any] = {
     "context": Context,
     "limits": TurnLimits,
     "session": SessionSettings,
+    "net": Net,
     "plugins": Plugins,
 }

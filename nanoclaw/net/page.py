@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from nanoclaw.net.public import NetError, NotPublic, public_address
+from nanoclaw.net.public import NetError, host_of, public_address
 
 _SAFE = "/%:@!$&'()*+,;=~-._"
 
@@ -29,35 +30,30 @@ class FetchedPage(NamedTuple):
         return words_of(text) if "html" in self.kind.lower() else text
 
 
-async def fetch(url: str, most_bytes: int, *, loopback: bool = False, agent: str = "nanoclaw") -> FetchedPage:
+async def fetch(
+    url: str, most_bytes: int, *, allow: Collection[str] = (), loopback: bool = False, agent: str = "nanoclaw"
+) -> FetchedPage:
     """The page at an http(s) address; no redirect is followed. The caller sets the time limit. Raises NetError."""
-    parts = urlsplit(url)
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise NotPublic("only http:// and https:// addresses without a name and password are fetched")
-    try:
-        host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode("ascii")
-        port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
-    except ValueError:
-        raise NotPublic("this is no usable address") from None
-    address = await public_address(host, port, loopback=loopback)
+    server = host_of(url)
+    address = await public_address(server.host, server.port, allow=allow, loopback=loopback)
     from nanoclaw.net.slim_httpx import httpx
 
-    name, place = (f"[{one}]" if ":" in one else one for one in (host, address))
+    parts, number = urlsplit(url), f"[{address}]" if ":" in address else address
     path = quote(parts.path or "/", safe=_SAFE) + ("?" + quote(parts.query, safe=_SAFE + "?") if parts.query else "")
     headers = {
-        "host": name if parts.port is None else f"{name}:{port}",
+        "host": server.named,
         "user-agent": agent,
         "accept": "text/*, application/json, */*;q=0.5",
         "accept-encoding": "identity",
     }
     try:
         async with (
-            httpx.AsyncClient(trust_env=False, timeout=None, verify=parts.scheme.lower() == "https") as client,
+            httpx.AsyncClient(trust_env=False, timeout=None, verify=server.scheme == "https") as client,
             client.stream(
                 "GET",
-                f"{parts.scheme.lower()}://{place}:{port}{path}",
+                f"{server.scheme}://{number}:{server.port}{path}",
                 headers=headers,
-                extensions={"sni_hostname": host},
+                extensions={"sni_hostname": server.host},
             ) as response,
         ):
             if location := response.has_redirect_location and response.headers["location"]:
@@ -73,7 +69,7 @@ async def fetch(url: str, most_bytes: int, *, loopback: bool = False, agent: str
     except httpx.RemoteProtocolError:
         raise NetError("what answered is no web server") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise NetError(f"{host} cannot be reached: {error or type(error).__name__}") from None
+        raise NetError(f"{server.host} cannot be reached: {error or type(error).__name__}") from None
 
 
 def words_of(page: str) -> str:

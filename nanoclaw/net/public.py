@@ -1,10 +1,14 @@
-"""Names of hosts turned into addresses that are public."""
+"""Addresses of the net: split, turned from names into numbers, and judged: public ones only, and what is allowed."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
+from collections.abc import Collection
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
@@ -21,14 +25,75 @@ class NotPublic(NetError):
         self.is_loopback = is_loopback
 
 
-async def public_address(host: str, port: int, *, loopback: bool = False) -> str:
-    """The first address of a name; all of them must be public, or with `loopback` this machine's. Raises NetError."""
+class WebHost(NamedTuple):
+    """A server of the web; `host` is a name in ASCII, or a number without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def named(self) -> str:
+        """The host as it stands in an address and in the Host header: with its port, where that isn't the usual one."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == _PORTS[self.scheme] else f"{name}:{self.port}"
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def host_of(url: str) -> WebHost:
+    """The server that a URL names. Raises NotPublic for all but plain http and https."""
+    try:
+        parts = urlsplit(url)
+        scheme, host = parts.scheme.lower(), parts.hostname or ""
+        if scheme not in _PORTS or not host or parts.username is not None or parts.password is not None:
+            raise NotPublic("only http:// and https:// addresses without a name and password are fetched")
+        return WebHost(scheme, _ascii(host), _PORTS[scheme] if parts.port is None else parts.port)
+    except ValueError:
+        raise NotPublic("this is no usable address") from None
+
+
+def _ascii(host: str) -> str:
+    return (host if host.isascii() else host.encode("idna").decode("ascii")).casefold()
+
+
+def check_allowed(entry: str) -> str:
+    """An entry of those that are allowed as it is compared. Raises ValueError for what is no name or name:port."""
+    host, port = entry.strip(), ""
+    if found := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::(\d+))?|([^\s:/\[\]@]+)(?::(\d+))?", host):
+        host, port = found[1] or found[3], found[2] or found[4] or ""
+    if port and not 0 < int(port) < 65536:
+        raise ValueError(entry)
+    try:
+        host = str(ipaddress.ip_address(host))
+    except ValueError:
+        if not found or found[1]:
+            raise ValueError(entry) from None
+        host = _ascii(host)
+    return f"{host} {port}".strip()
+
+
+def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
+    """True where a host is opened by its name, as `name` or `name:port`. What a name leads to opens nothing: whoever
+    owns a name decides where it leads."""
+    try:
+        mine = check_allowed(f"[{host}]" if ":" in host else host)
+    except ValueError:
+        return False
+    return not {mine, f"{mine} {port}"}.isdisjoint(check_allowed(one) for one in allow)
+
+
+async def public_address(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> str:
+    """The address of a name to connect to, resolved once. All of its addresses must be public, unless `allow` names it
+    or, with `loopback`, they are this machine's. Raises NetError."""
     addresses = await _addresses(host, port)
-    for address in addresses:
-        ip = _unwrapped(address)
-        if (not ip.is_global or ip.is_multicast) and not (ip.is_loopback and loopback):
-            where = "this machine" if ip.is_loopback else "private"
-            raise NotPublic(f"{host} is at {ip}, which is {where}. Only public pages are read", ip.is_loopback)
+    if not is_allowed(host, port, allow):
+        for address in addresses:
+            ip = _unwrapped(address)
+            if (not ip.is_global or ip.is_multicast) and not (ip.is_loopback and loopback):
+                where = "this machine" if ip.is_loopback else "private"
+                raise NotPublic(f"{host} is at {ip}, which is {where}. Only public pages are read", ip.is_loopback)
     return addresses[0]
 
 

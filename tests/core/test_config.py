@@ -54,6 +54,17 @@ def test_every_key_of_the_contract_is_read(tmp_path: Path) -> None:
     assert loaded.warnings == ()
 
 
+def test_private_places_are_opened_by_name(tmp_path: Path) -> None:
+    entries = '["127.0.0.1:8080", "intranet.lan", "[::1]:80"]'
+    assert load(tmp_path, f"[net]\nallow = {entries}").net.allow == ("127.0.0.1:8080", "intranet.lan", "[::1]:80")
+
+
+@pytest.mark.parametrize("entry", ["http://intranet.lan/", "a b", "", "a:99999", "[a]", "a@b", "a:"])
+def test_what_cannot_be_a_private_place_is_said(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(ConfigError, match=r'net.allow: .* is no name; write it as "intranet.lan"'):
+        load(tmp_path, f"[net]\nallow = ['{entry}']")
+
+
 def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
     loaded = load(tmp_path / "not there")
     assert loaded.model.name == ""

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from nanoclaw.net.page import fetch
-from nanoclaw.net.public import NetError, NotPublic
+from nanoclaw.net.public import NetError, NotPublic, is_allowed, public_address
 from tests.dial import story
 from tests.net.web_server import reply, serving
 
@@ -45,6 +45,39 @@ def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
             assert len(asked) == 1  # no redirect is followed
 
     ask()
+
+
+@story
+async def test_a_private_place_is_read_where_it_is_allowed_by_its_name() -> None:
+    async with serving(*[reply(b"hello")] * 2) as (address, _):
+        port = address.rpartition(":")[2]
+        for allow in (["127.0.0.1"], [f"127.0.0.1:{port}"]):
+            assert (await fetch(address, 100, allow=allow)).text == "hello"
+        for other in ("localhost", f"localhost:{port}", "127.0.0.1:1", "127.0.0.2", ""):
+            with pytest.raises(NotPublic, match="this machine"):
+                await fetch(address, 100, allow=[other] if other else [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port"),
+    [
+        *(("Intranet.LAN", "intranet.lan", 443), ("intranet.lan:81", "intranet.lan", 81), ("::1", "::1", 80)),
+        *(("[::1]:80", "::1", 80), ("[0:0::1]", "::1", 80), ("bücher.lan", "xn--bcher-kva.lan", 80)),
+    ],
+)
+def test_a_name_is_compared_as_it_is_meant(entry: str, host: str, port: int) -> None:
+    assert is_allowed(host, port, [entry])
+    assert not is_allowed(host + "0", port, [entry])
+
+
+@story
+async def test_a_name_that_leads_to_an_allowed_place_is_not_allowed_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
+    with pytest.raises(NotPublic, match="this machine"):
+        await public_address("rebinding.example", 9, allow=["127.0.0.1:9"])
 
 
 @story

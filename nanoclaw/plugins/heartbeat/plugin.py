@@ -77,7 +77,8 @@ class Heartbeat(Plugin):
         granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
         environment = {**clean_environment(given, core.secrets), **granted}
         redact = Redactor(core.secrets)
-        return Probe(self._host.workspace, environment, redact, self._refusal, self._settings.loopback)
+        loopback, allow = self._settings.loopback, core.config.net.allow
+        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

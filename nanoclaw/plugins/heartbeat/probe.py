@@ -48,10 +48,13 @@ class Probe:
         redact: Callable[[str], str] = str,
         refusal: Callable[[str], str] | None = None,
         loopback: bool = False,
+        allow: tuple[str, ...] = (),
     ) -> None:
         """`environment` is all that commands see; `redact` takes secrets out of what is kept; `refusal(command)` says
-        why one must not run. Pages on this machine are read with `loopback` only."""
-        self.root, self._redact, self._refusal, self._loopback = root, redact, refusal, loopback
+        why one must not run. Pages on this machine are read with `loopback` only, and of private places what `allow`
+        names."""
+        self.root, self._redact, self._refusal = root, redact, refusal
+        self._loopback, self._allow = loopback, allow
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     async def read(self, watch: Watch) -> Reading:
@@ -124,7 +127,7 @@ class Probe:
 
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return (await fetch(address, PAGE_BYTES, loopback=self._loopback)).text
+                return (await fetch(address, PAGE_BYTES, allow=self._allow, loopback=self._loopback)).text
         except NotPublic as error:
             raise ToolError(f"{error}{': heartbeat.loopback allows it' if error.is_loopback else ''}") from None
         except TimeoutError:
