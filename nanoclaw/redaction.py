@@ -9,6 +9,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 
 MASK = "[secret]"
+SHORTEST = 4
+"""Signs of a secret, at least: a shorter one would blank out ordinary words."""
 
 
 class Redactor:
@@ -33,7 +35,7 @@ class Redactor:
 
 def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
     """The environment that a child process may see: no name that smells of a secret, no value that holds one."""
-    known = tuple(secret for secret in secrets if len(secret) >= _SHORTEST)
+    known = tuple(secret for secret in secrets if len(secret) >= SHORTEST)
     return {
         name: value
         for name, value in environ.items()
@@ -48,14 +50,13 @@ def smells_of_secret(name: str) -> bool:
     return re.search(_SMELLS, name.upper()) is not None
 
 
-_SHORTEST = 4  # a shorter "secret" would blank out ordinary words
 _SHORTEST_ENCODED = 8
 _SMELLS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|AUTH(?!OR(?:_|$))"
 _PASSWORD_IN_ADDRESS = r"://[^/\s:@]*:[^/\s@]+@"
 
 
 def _forms(secret: str) -> Iterable[str]:
-    if len(secret) < _SHORTEST:
+    if len(secret) < SHORTEST:
         return
     yield secret
     if len(secret) < _SHORTEST_ENCODED:

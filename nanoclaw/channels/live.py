@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolProgress, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.escapes import one_line
 from nanoclaw.message_split import cut
@@ -29,6 +29,7 @@ themselves."""
 
 _T = TypeVar("_T")
 
+_PROGRESS = 100  # characters
 _REMEMBERED = 200  # ended turns whose answers may still come to take the place of what was shown
 _FAILURES = 3  # in a row, then no more is shown of a turn
 _ERASING = (2.0, 10.0)  # pauses before what is to go is tried to be erased again
@@ -80,6 +81,7 @@ class _ShownTurn:
     saying: str = ""
     shown: str = ""
     tool: str = ""
+    progress: str = ""
     since: float | None = None
     told: float = 0.0
     typed: float = 0.0
@@ -119,9 +121,13 @@ class LiveAnswers:
                 self._go_on(turn)
             case ToolStarted(call):
                 turn.said, turn.saying = _joined(turn.said, turn.saying), ""
-                turn.tool = one_line(call.name, 40)
+                turn.tool, turn.progress = one_line(call.name, 40), ""
                 turn.since = self._timer.now() if turn.since is None else turn.since
                 self._go_on(turn)
+            case ToolProgress(call, text, fraction):
+                percent = "" if fraction is None else f"{fraction * 100:.0f} %"
+                last = one_line(text.rpartition("\n")[2], _PROGRESS)
+                turn.tool, turn.progress = one_line(call.name, 40), f"{percent} {last}".strip()
             case Notice(_, None):  # a stream that broke off is begun anew
                 turn.saying += "\n"
             case TurnEnded(_, "cancelled") if text := _joined(turn.said, turn.saying):
@@ -257,7 +263,7 @@ class LiveAnswers:
             is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
             if not is_long or not self._hints.edits:
                 return ""
-            turn.told, text = now, f"working: {turn.tool} …"
+            turn.told, text = now, f"working: {turn.tool} … {turn.progress}".rstrip()
         else:
             text = self._first_piece(text)
         return text if text != turn.shown else ""

@@ -155,10 +155,10 @@ class App:
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         spawned(work, name, self._tasks)
 
-    async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
+    async def call(self, call: ToolCall, turn: Turn, parent: str) -> ToolResult:
         """Run a call through every gate."""
         assert isinstance(turn, RunningTurn)
-        return await self.call_runner.call(call, turn)
+        return await self.call_runner.call(call, turn, parent)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Carry a command out for somebody. Raises NanoclawError where it cannot be."""

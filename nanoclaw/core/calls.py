@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from nanoclaw.core.asks import Asks, sha256_of
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
+from nanoclaw.core.events import ToolFinished, ToolStarted
 from nanoclaw.core.messages import CheckedCall, Effect, EffectState, ToolCall, ToolResult
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.plugin import Ask, Instead, Refuse
+from nanoclaw.core.progress import Progress
 from nanoclaw.core.store import audit
 from nanoclaw.core.tool import Toolbox, ToolContext
 
@@ -128,6 +131,7 @@ class CallRunner:
     async def run(self, judged: Judged, turn: RunningTurn, report: Callable[[Effect], None]) -> ToolResult:
         """The result of a judged call: run, told to the plugins, bounded, and marked where it is of others."""
         assert judged.checked
+        progress = Progress(judged.call, turn, self._chain)
         context = ToolContext(
             turn.address,
             turn.sender,
@@ -139,16 +143,33 @@ class CallRunner:
             turn.conversation,
             turn.profile.name,
             turn.journal,
+            progress.show,
         )
-        result = await self._toolbox.run(judged.checked, context)
+        try:
+            result = await self._toolbox.run(judged.checked, context)
+        finally:
+            progress.close()
         result = await self._chain.after_tool(judged.checked, result, turn)
         text = self._outputs.shortened(judged.checked.name, result.text) or "(no output)"
         if result.outside:
             text = OUTSIDE.format(source=result.outside, text=text)
         return result._replace(text=text)
 
-    async def call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:
-        """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused."""
+    async def call(self, call: ToolCall, turn: RunningTurn, parent: str = "") -> ToolResult:
+        """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused. It is
+        shown below the call with the id `parent`, which it is a part of, and not at all without one."""
+        if not parent:
+            return await self._call(call, turn)
+        turn.show(ToolStarted(call, parent))
+        began, text, is_error = time.monotonic(), "stopped", True
+        try:
+            result = await self._call(call, turn)
+            text, is_error = result.text, result.is_error
+        finally:
+            turn.show(ToolFinished(call, text, is_error, time.monotonic() - began, parent))
+        return result
+
+    async def _call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:
         (judged,) = await self.judged([call], turn)
         if judged.result or judged.ask or judged.checked is None:
             return judged.result or self._toolbox.failed(call, NO)

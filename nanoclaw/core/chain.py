@@ -45,7 +45,7 @@ STEP_SECONDS = 10.0
 """The longest that a plugin's step may take, unless the plugin says otherwise (`seconds`)."""
 
 HOOKS = (
-    *("on_message", "before_turn", "before_model", "after_model", "stream", "before_tool", "after_tool"),
+    *("on_message", "before_turn", "before_model", "after_model", "stream", "before_tool", "on_progress", "after_tool"),
     *("before_answer", "on_end", "before_compaction", "conversation_of"),
 )
 _STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
@@ -180,6 +180,16 @@ class Chain:
             return Refuse(
                 f"{name} failed ({type(error).__name__}) when it was asked about this call, so it is not run."
             )
+
+    def on_progress(self, text: str, turn: Turn) -> str:
+        """Text of a running tool as the plugins let it be shown; "" where one fails."""
+        for one in self._of["on_progress"]:
+            try:
+                text = _checked(one.on_progress(text, turn), str) or text
+            except FAULTS as error:
+                self.fault(one, "on_progress", error)
+                return ""
+        return text
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
         for one in self._of["after_tool"]:

@@ -46,7 +46,19 @@ class Receipt(NamedTuple):
 
 
 class ToolStarted(NamedTuple):
+    """`parent` is the id of the call within which it runs, '' for one that the model made."""
+
     call: ToolCall
+    parent: str = ""
+
+
+class ToolProgress(NamedTuple):
+    """A few short lines of a running tool: they take the place of what its call showed before, and are never
+    stored. `fraction` is from 0 to 1 when known."""
+
+    call: ToolCall
+    text: str
+    fraction: float | None = None
 
 
 class ToolFinished(NamedTuple):
@@ -54,6 +66,7 @@ class ToolFinished(NamedTuple):
     text: str
     is_error: bool
     seconds: float
+    parent: str = ""
 
 
 class Joined(NamedTuple):
@@ -90,6 +103,7 @@ Event = (
     | ReasoningDelta
     | Notice
     | ToolStarted
+    | ToolProgress
     | ToolFinished
     | Joined
     | Receipt

@@ -157,8 +157,8 @@ class PluginHost:
     def commands(self, profile: Profile) -> Mapping[str, Command]:
         return self._app.commands.of(profile)
 
-    async def call(self, call: ToolCall, turn: Turn) -> ToolResult:
-        return await self._app.call(call, turn)
+    async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult:
+        return await self._app.call(call, turn, parent)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Raises NanoclawError where it cannot be carried out."""

@@ -293,7 +293,8 @@ class Host(Protocol):
     def channel(self, name: str) -> Channel | None: ...  # the channel of that name that this process serves
     def tools(self, profile: Profile) -> Mapping[str, Tool]: ...  # those of now, also those not in the prompt
     def commands(self, profile: Profile) -> Mapping[str, Command]: ...
-    async def call(self, call: ToolCall, turn: Turn) -> ToolResult: ...  # run a call through every gate
+    # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
+    async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...
     # Ask the model, accounted for and within every limit. Raises ProviderError.
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
@@ -380,6 +381,9 @@ class Plugin:
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Judge a call before any of its answer runs. One that raises refuses."""
         return None
+
+    def on_progress(self, text: str, turn: Turn) -> str | None:
+        """Change what a running tool shows of its work."""
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         return None

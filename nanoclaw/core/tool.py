@@ -43,6 +43,17 @@ def nobody(effect: Effect) -> None:
     """Takes an effect for nobody: no audit log is kept."""
 
 
+class ShowProgress(Protocol):
+    """Shows a few short lines while a tool runs, in place of those before; from any thread, and as often as you like.
+    `fraction` is from 0 to 1."""
+
+    def __call__(self, text: str, fraction: float | None = None) -> None: ...
+
+
+def unseen(text: str, fraction: float | None = None) -> None:
+    """Shows progress to nobody."""
+
+
 class Writes(Protocol):
     """Makes a change in one transaction with the mark that a call took effect."""
 
@@ -53,6 +64,7 @@ class ToolContext(NamedTuple):
     """For whom a tool runs. A tool that asks for it takes it as its first parameter.
 
     `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
+    `show` shows the person what it is doing: `context.show("page 3 of 8", 3 / 8)`; the model doesn't see it.
     `role` is "guest" where a guest may read the answer, so in groups always; `profile` is the name of the turn's.
     `turn` and `call` say which call it is.
     """
@@ -67,6 +79,7 @@ class ToolContext(NamedTuple):
     conversation: Address = NOWHERE
     profile: str = "person"
     writer: Writes | None = None
+    show: ShowProgress = unseen
 
     async def write(self, change: Callable[[Tx], T]) -> T:
         """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses

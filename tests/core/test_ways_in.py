@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Profile, Turn, Tx, Verdict
 from nanoclaw.core.profiles import PROFILES, dump, load, profile_of
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, NOON, FakeChannel, Program, bare
 
@@ -42,8 +43,10 @@ class Recorder(Plugin):
         self._seen.append((hook, turn.profile.name if turn else ""))
 
     def tools(self) -> list[Tool]:
-        async def look() -> str:
+        async def look(context: ToolContext) -> str:
             """Looks."""
+            context.show("looking")
+            await asyncio.sleep(0)  # it is shown from the loop
             return "seen"
 
         return [tool(look, reach="none", open_to=PROFILES)]
@@ -74,6 +77,10 @@ class Recorder(Plugin):
         self._note("before_tool", turn)
         return None
 
+    def on_progress(self, text: str, turn: Turn) -> str | None:
+        self._note("on_progress", turn)
+        return None
+
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
         self._note("after_tool", turn)
         return result._replace(text=f"{result.text} by {turn.origin}")
@@ -91,7 +98,7 @@ class Recorder(Plugin):
 
 A_REQUEST = ("before_model", "after_model")
 TURN = (
-    *("before_turn", *A_REQUEST, "before_tool", "after_tool"),
+    *("before_turn", *A_REQUEST, "before_tool", "on_progress", "after_tool"),
     *("before_model", "stream", "after_model", "before_answer", "on_end"),
 )
 """A turn with one call of a tool."""

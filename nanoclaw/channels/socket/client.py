@@ -100,7 +100,7 @@ class _Client:
 
 
 def _event(frame: Frame) -> Event | None:
-    """None for one that this version does not know."""
+    """None for one that this version does not know; what it does not know of one is left out."""
     kind, values = _EVENTS.get(frame["event"]), dict(frame["with"])
     if "call" in values:
         values["call"] = ToolCall(**values["call"])
@@ -108,5 +108,5 @@ def _event(frame: Frame) -> Event | None:
         values["usage"] = Usage(**values["usage"])
     for name in {"external_ids", "files"} & values.keys():
         values[name] = tuple(values[name])
-    event: Event | None = kind(**values) if kind else None
+    event: Event | None = kind(**{name: values[name] for name in kind._fields if name in values}) if kind else None
     return event

@@ -33,6 +33,7 @@ from nanoclaw.core.events import (
     Receipt,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnBegan,
     TurnEnded,
@@ -73,6 +74,7 @@ class Window:
         self._spoken = Spoken()
         self._last = ""  # what kind of thing was printed last
         self._tools: list[tuple[ToolCall, float]] = []
+        self._progress: dict[str, str] = {}  # of running calls
         self._bar = ""
         self._noticed = ""  # the last notice, until something else happens
         self._queued: list[str] = []  # typed while a turn runs
@@ -122,8 +124,12 @@ class Window:
                 self._spoken.begin_round()
                 self._tools.append((call, time.monotonic()))
                 self._redraw()
+            case ToolProgress(call, text, fraction):
+                self._progress[call.id] = text if fraction is None else f"{fraction:.0%} {text}"
+                self._draw_soon()
             case ToolFinished(call):
                 self._forget(call)
+                self._progress.pop(call.id, None)
                 self._print(tool_line(event), "line", _RED if event.is_error else _DIM)
             case Notice(text, None):
                 if text != self._noticed:
@@ -147,6 +153,7 @@ class Window:
                     self._unsaid -= 1
                     self._echo_queued(1)
                 self._tools.clear()
+                self._progress.clear()
                 self._bar = ""
                 if self._since is not None:
                     self._since = time.monotonic()
@@ -307,7 +314,10 @@ class Window:
         return ANSI(self._drawn[1])
 
     def _state(self) -> StyleAndTextTuples:
-        lines = [f"⚙ {tool_label(call)} … {_elapsed(since)}" for call, since in self._tools[-3:]]
+        lines = []
+        for call, since in self._tools[-3:]:
+            lines.append(f"⚙ {tool_label(call)} … {_elapsed(since)}")
+            lines += [f"  {one_line(line, 200)}" for line in self._progress.get(call.id, "").split("\n") if line]
         if self._bar:
             lines.append(self._bar)
         elif self._since is not None and not self._tools:

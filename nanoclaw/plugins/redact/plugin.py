@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nanoclaw.core.messages import CheckedCall, ToolResult
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, Turn
-from nanoclaw.redaction import Redactor
+from nanoclaw.redaction import SHORTEST, Redactor
 
 
 class Redact(Plugin):
@@ -12,6 +12,11 @@ class Redact(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._redact = Redactor(host.get("core").secrets)
+
+    def on_progress(self, text: str, turn: Turn) -> str | None:
+        whole = self._redact(text)
+        begun = self._redact.begun(whole)  # the rest of a secret may be on its way
+        return whole[: len(whole) - begun] if begun >= SHORTEST else whole
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         return result._replace(text=self._redact(result.text))
