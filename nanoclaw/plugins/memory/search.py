@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 LONGEST_NOTE = 280
 """Characters of a recalled note."""
 
-PATIENCE_SECONDS = 3.0
-"""Time in which a query off the event loop waits for notes that are still being read."""
+PATIENCE_STEPS = 16
+"""Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
+or however long the machine takes."""
 
 END_SECONDS, END_BYTES, LAST_SECONDS = 2.0, 2_000_000, 20.0
 """Time in which a process that ends goes on reading notes; so few bytes are read to the end, in a time that no machine
@@ -98,10 +99,18 @@ class NoteSearch:
 
     def _asked(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
         hits = self._answered(ask)
-        if (reader := self._reader) and not _on_event_loop():
-            reader.join(PATIENCE_SECONDS)
+        for _ in range(PATIENCE_STEPS):
+            if not self.remark or _on_event_loop() or not self._read_step():
+                break
             hits = self._answered(ask)
         return hits
+
+    def _read_step(self) -> bool:
+        """Read some of what is unread, beside the reader's thread or in its place; False when that cannot be."""
+        index = self._index()
+        with index.lock, suppress(sqlite3.Error):
+            return index.go_on(self._closing.is_set)
+        return False
 
     def _answered(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
         index = self._index()

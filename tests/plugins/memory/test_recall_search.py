@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -229,6 +230,18 @@ def test_without_full_text_search_in_sqlite_the_reason_is_said(
 def test_who_asks_from_a_thread_waits_for_all_the_notes(root: Path, notes: NoteSearch) -> None:
     years_of_notes(root)
     assert [hit.text for hit in notes.search("word0", 1)] == ["met word0 in town"]
+
+
+def test_who_asks_from_a_thread_has_all_the_notes_also_where_nothing_else_gets_to_run(
+    root: Path, notes: NoteSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    years_of_notes(root)
+    goes_on = Event()
+    monkeypatch.setattr(notes, "_read", lambda index: goes_on.wait())
+    found = notes.search("word0", 1)
+    goes_on.set()
+    assert [hit.text for hit in found] == ["met word0 in town"]
+    assert notes.remark == ""
 
 
 def test_a_search_that_is_closed_meanwhile_goes_on_where_it_was(root: Path) -> None:
