@@ -58,6 +58,9 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "tree_sitter": ("shell_words",),
     "tree_sitter_bash": ("shell_words",),
     "authres": ("channels.email",),
+    "trafilatura": ("plugins.web",),
+    "ddgs": ("plugins.web",),
+    "charset_normalizer": ("net",),
     "inscriptis": ("channels.email",),
     "lxml": ("channels.email",),
     "nio": ("channels.matrix",),
@@ -71,7 +74,7 @@ NEVER_AT_THE_TOP = frozenset(
         *("litellm", "loguru", "xllamacpp", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
-        *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash"),
+        *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
     }
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""

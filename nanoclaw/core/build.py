@@ -38,6 +38,7 @@ BUILT_IN: dict[str, str] = {
     "media": "nanoclaw.plugins.media.plugin:Media",
     "files": "nanoclaw.plugins.files.plugin:Files",
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
+    "web": "nanoclaw.plugins.web.plugin:Web",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
     "undo": "nanoclaw.plugins.undo.plugin:Undo",

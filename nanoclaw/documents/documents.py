@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, NamedTuple
 
 from nanoclaw.documents.marks import escape
 
@@ -60,6 +60,27 @@ class DocumentError(ValueError):
     """There is no text to be had; the message is a sentence for a person."""
 
 
+class DocumentText(NamedTuple):
+    """The text of a document, `about` it in a few words (PDF, 3 pages), and a `remark` on why there is no more."""
+
+    about: str
+    text: str
+    remark: str
+
+
+def document_text(
+    path: Path, budget_characters: int = CHARACTERS, stopped: Callable[[], bool] = lambda: False
+) -> DocumentText:
+    """A document's text, cut to the budget. Raises DocumentError, also when `stopped()` says to end before there is
+    any text."""
+    name = _one_line(path.name)
+    found = _read(path, name, budget_characters, stopped)
+    text = "\n".join(_tidy("".join(found.text)))
+    if not text:
+        raise DocumentError(f"{name!r} {found.fault or 'took too long to be read. Save a smaller copy.'}")
+    return DocumentText(", ".join(filter(None, (found.kind, found.parts))), text, _remark(name, text, found))
+
+
 def read_document(
     path: Path,
     budget_characters: int = CHARACTERS,
@@ -70,18 +91,13 @@ def read_document(
 
     Raises DocumentError, also when `stopped()` says to end before there is any text.
     """
-    name = _one_line(path.name)
-    found = _read(path, name, budget_characters, stopped)
-    text = escape("\n".join(_tidy("".join(found.text))))
-    if not text:
-        raise DocumentError(f"{name!r} {found.fault or 'took too long to be read. Save a smaller copy.'}")
-    about = ", ".join(part for part in (found.kind, found.parts) if part)
-    opening = f"[attached file {name}: {about}]" if about else f"[attached file {name}]"
-    end = f"[end of attached file {name}]"
-    if remark := _remark(name, text, found):
+    name, found = _one_line(path.name), document_text(path, budget_characters, stopped)
+    opening = f"[attached file {name}: {found.about}]" if found.about else f"[attached file {name}]"
+    end, remark = f"[end of attached file {name}]", found.remark
+    if remark:
         tell(remark)
         remark = f"[... {remark} ...]"
-    return "\n".join(part for part in (opening, text, remark, end) if part)
+    return "\n".join(part for part in (opening, escape(found.text), remark, end) if part)
 
 
 @dataclass

@@ -49,7 +49,10 @@ def host_of(url: str) -> WebHost:
         scheme, host = parts.scheme.lower(), parts.hostname or ""
         if scheme not in _PORTS or not host or parts.username is not None or parts.password is not None:
             raise NotPublic("only http:// and https:// addresses without a name and password are fetched")
-        return WebHost(scheme, _ascii(host), _PORTS[scheme] if parts.port is None else parts.port)
+        port = _PORTS[scheme] if parts.port is None else parts.port
+        if not re.fullmatch(r"[a-z0-9._-]{1,253}|[0-9a-f:.]+(?:%[a-z0-9._-]+)?", host := _ascii(host)) or not port:
+            raise ValueError(url)
+        return WebHost(scheme, host, port)
     except ValueError:
         raise NotPublic("this is no usable address") from None
 
@@ -85,16 +88,25 @@ def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
 
 
 async def public_address(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> str:
-    """The address of a name to connect to, resolved once. All of its addresses must be public, unless `allow` names it
-    or, with `loopback`, they are this machine's. Raises NetError."""
-    addresses = await _addresses(host, port)
+    """The address of a name to connect to, as `public_addresses` has it."""
+    return (await public_addresses(host, port, allow=allow, loopback=loopback))[0]
+
+
+async def public_addresses(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> list[str]:
+    """The addresses of a name, resolved once. All of them must be public, unless `allow` names it or, with `loopback`,
+    they are this machine's. Raises NetError."""
+    addresses = list(dict.fromkeys(await _addresses(host, port)))
     if not is_allowed(host, port, allow):
         for address in addresses:
             ip = _unwrapped(address)
-            if (not ip.is_global or ip.is_multicast) and not (ip.is_loopback and loopback):
+            if not _is_public(ip) and not (ip.is_loopback and loopback):
                 where = "this machine" if ip.is_loopback else "private"
                 raise NotPublic(f"{host} is at {ip}, which is {where}. Only public pages are read", ip.is_loopback)
-    return addresses[0]
+    return addresses
+
+
+def _is_public(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return ip.is_global and not ip.is_multicast
 
 
 async def _addresses(host: str, port: int) -> list[str]:

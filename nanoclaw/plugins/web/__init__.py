@@ -1,0 +1,1 @@
+"""Pages of the net read, and the net searched."""

@@ -1,0 +1,156 @@
+"""web_fetch: one page, read, kept for an hour, and shown as far as it is worth a model's window."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from nanoclaw import __version__
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.messages import UserMessage
+from nanoclaw.core.outputs import Outputs, hint
+from nanoclaw.core.plugin import Host
+from nanoclaw.core.tool import ToolContext, ToolOutput
+from nanoclaw.net.page import BadStatus, FetchedPage, fetch
+from nanoclaw.net.public import NetError, NotPublic, WebHost, host_of
+from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, contents
+from nanoclaw.plugins.web.kept import KeptPage, KeptPages
+from nanoclaw.plugins.web.robots import Robots
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+SECONDS = 30.0
+"""For one page in all, redirects and reading too."""
+
+REDIRECTS = 5
+WHOLE, HEAD, TAIL = 12_000, 8_000, 2_000
+"""Characters of a page that is shown whole, and of the head and tail of a longer one."""
+
+PASSAGES, BEGIN = 6_000, 500
+"""Characters of the passages that fit a question, and of the beginning that stands above them."""
+
+ERROR_CHARACTERS = 1_000
+"""Of what a server says beside an error."""
+
+AGENT = "nanoclaw"
+
+_ORIGINS = ("person", "job")
+
+
+class Fetching:
+    """Fetches pages for the turns of one program."""
+
+    def __init__(self, host: Host, allow: Collection[str]) -> None:
+        self._host, self._allow = host, allow
+        self._outputs, self._pages = Outputs(host.workspace), KeptPages()
+        self._robots = Robots(self._page, AGENT)
+
+    def clear(self) -> None:
+        """Forget what is kept."""
+        self._pages.clear()
+        self._robots.clear()
+
+    async def fetch(self, context: ToolContext, url: str, question: str) -> ToolOutput:
+        """The page at an address, or the passages of it that fit a question. Raises ToolError."""
+        url = url.strip()
+        url = url if "://" in url else f"https://{url}"
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await self._read(context, url, question.strip())
+        except NotPublic as error:
+            raise ToolError(f"{url} was not read: {error}.{self._opens(url, error)}") from None
+        except BadStatus as error:
+            return _refused(url, error.page)
+        except NetError as error:
+            raise ToolError(f"{url} was not read: {error}.") from None
+        except TimeoutError:
+            raise ToolError(f"{url} was not read: it gave no whole answer within {SECONDS:.0f} s.") from None
+
+    async def _read(self, context: ToolContext, url: str, question: str) -> ToolOutput:
+        host, now = host_of(url), self._host.now()
+        found = self._pages.get(url, now)
+        if found is None or (context.profile == "job" and found.turn != context.turn):  # a job looks for news
+            is_alone = context.profile == "job" and not self._is_asked_for(context, host)
+            if is_alone and await self._robots.forbid(url, now):
+                raise ToolError(
+                    f"{url} was not read: the robots.txt of {host.named} asks programs not to read it by themselves. "
+                    "When the person asks for this address it is read."
+                )
+            page = await self._page(url, MOST_BYTES)
+            read = await self._contents(page)
+            if read.images:
+                return ToolOutput(read.text, read.images, page.url)
+            found = KeptPage(page.url, read.about, read.text, now, context.turn)
+            if "no-store" not in page.headers.get("cache-control", ""):
+                self._pages.keep(url, found)
+        return ToolOutput(self._shown(found, question, now), outside=found.url)
+
+    async def _page(self, url: str, most_bytes: int) -> FetchedPage:
+        agent = f"{AGENT}/{__version__} (personal assistant)"
+        return await fetch(url, most_bytes, allow=self._allow, agent=agent, redirects=REDIRECTS)
+
+    async def _contents(self, page: FetchedPage) -> PageContents:
+        stopped = threading.Event()
+        try:
+            return await asyncio.to_thread(contents, page, stopped)
+        finally:
+            stopped.set()  # when this is cancelled, the thread is not, and ends by itself
+
+    def _is_asked_for(self, context: ToolContext, host: WebHost) -> bool:
+        """True where the words of the person, or of their job, name the site."""
+        history = self._host.conversations.history(context.conversation)
+        said = (one.text for one in history if isinstance(one, UserMessage) and one.origin in _ORIGINS)
+        return any(host.host in text.casefold() for text in said)
+
+    def _opens(self, url: str, error: NotPublic) -> str:
+        """The setting that opens a private place, for the person."""
+        if "Only public" not in str(error) or str(error).startswith("it leads"):
+            return ""
+        return f' The person can open it in config.toml: [net] allow = ["{host_of(url).named}"]'
+
+    def _shown(self, page: KeptPage, question: str, now: datetime) -> str:
+        age = int((now - page.at).total_seconds() // 60)
+        head = " · ".join(filter(None, (page.about, f"read {age} min ago" if age else "")))
+        text, whole = page.text, "\n\n".join(filter(None, (page.url, page.about, page.text)))
+        if question and len(text) > PASSAGES + BEGIN:
+            from nanoclaw.plugins.web.passages import fitting
+
+            begin, passages = text[:BEGIN].strip(), fitting(text, question, PASSAGES)
+            text = f"{begin} […]\n\n[What fits the question best:]\n\n{passages}" if passages else _ends(text)
+            if not passages:
+                text = f"[No word of the question stands in it.]\n\n{text}"
+            text = f"{text}\n\n{hint(self._outputs.keep('web_fetch', whole))}"
+        elif len(text) > WHOLE:
+            text = f"{_ends(text)}\n\n{hint(self._outputs.keep('web_fetch', whole))}"
+        return f"{head}\n\n{text}" if head else text
+
+
+def _ends(text: str) -> str:
+    left_out = f"{len(text) - HEAD - TAIL:,} characters"
+    return f"{text[:HEAD]}\n[... {left_out} left out ...]\n{text[-TAIL:]}" if len(text) > HEAD + TAIL else text
+
+
+def _refused(url: str, page: FetchedPage) -> ToolOutput:
+    """The result where a server gave no page, with what it says about that."""
+    said = page.text.strip() if page.kind.startswith("text/") or "json" in page.kind else ""
+    said = said if len(said) <= ERROR_CHARACTERS else f"{said[:ERROR_CHARACTERS]} […]"
+    again = page.headers.get("retry-after", "")
+    wait = f" It asks to wait ({again[:40]})." if again else ""
+    at = "" if page.url == url else f" at {page.url}"
+    why = _STATUS.get(page.status[:3], "")
+    text = f"{url} was not read: the server answered {page.status}{at}{why}.{wait}"
+    return ToolOutput(f"{text}\n\n{said}".strip(), outside=page.url, is_error=True)
+
+
+_STATUS = {
+    "401": ", which wants a login",
+    "402": ", which wants a payment",
+    "403": ", which lets this program not in",
+    "404": ": there is no such page",
+    "410": ": the page is gone",
+    "429": ": too many requests",
+    "451": ", for legal reasons",
+}
