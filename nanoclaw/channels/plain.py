@@ -207,7 +207,8 @@ def _tool(event: ToolFinished) -> dict[str, Any]:
     return {
         "name": printable(event.call.name),
         "arguments": _arguments(event.call.arguments),
-        "ok": not event.is_error,
+        "result": printable(event.text),
+        "is_error": event.is_error,
         "seconds": round(event.seconds, 3),
     }
 

@@ -12,7 +12,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import ToolFinished, ToolStarted
 from nanoclaw.core.messages import CheckedCall, Effect, EffectState, ToolCall, ToolResult
-from nanoclaw.core.outputs import Outputs
+from nanoclaw.core.outputs import Outputs, shortened_diff
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.progress import Progress
 from nanoclaw.core.store import audit
@@ -153,7 +153,7 @@ class CallRunner:
         text = self._outputs.shortened(judged.checked.name, result.text) or "(no output)"
         if result.outside:
             text = OUTSIDE.format(source=result.outside, text=text)
-        return result._replace(text=text)
+        return result._replace(text=text, diff=shortened_diff(result.diff))
 
     async def call(self, call: ToolCall, turn: RunningTurn, parent: str = "") -> ToolResult:
         """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused. It is

@@ -46,10 +46,12 @@ class Receipt(NamedTuple):
 
 
 class ToolStarted(NamedTuple):
-    """`parent` is the id of the call within which it runs, '' for one that the model made."""
+    """`parent` is the id of the call within which it runs, '' for one that the model made. `number` is its place among
+    the calls of the conversation, by which /show finds its result; 0 for one that has none."""
 
     call: ToolCall
     parent: str = ""
+    number: int = 0
 
 
 class ToolProgress(NamedTuple):
@@ -67,6 +69,8 @@ class ToolFinished(NamedTuple):
     is_error: bool
     seconds: float
     parent: str = ""
+    number: int = 0
+    diff: str = ""
 
 
 class Joined(NamedTuple):

@@ -97,6 +97,8 @@ class AssistantMessage(NamedTuple):
 
 
 class ToolResult(NamedTuple):
+    """The outcome of a call. `diff` is for the person alone: no model is sent it."""
+
     call_id: str
     name: str
     text: str
@@ -104,6 +106,7 @@ class ToolResult(NamedTuple):
     is_error: bool = False
     images: tuple[Image, ...] = ()
     outside: str = ""
+    diff: str = ""
 
 
 Message = UserMessage | AssistantMessage | ToolResult

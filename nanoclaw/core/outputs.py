@@ -24,6 +24,21 @@ KEPT_BYTES = 200_000_000
 _OURS = re.compile(r"[a-z_]+-[0-9a-f]{12}\.txt|\.[0-9a-f]{12}\.part")
 
 
+DIFF_LINES, DIFF_CHARACTERS = 400, 20_000
+"""Of a diff that is kept with its result."""
+
+
+def shortened_diff(diff: str) -> str:
+    """The beginning of a long diff, and how many lines are left out."""
+    lines = diff[:DIFF_CHARACTERS].split("\n")[:DIFF_LINES]
+    left = diff.count("\n") + 1 - len(lines)
+    if not left and len(diff) <= DIFF_CHARACTERS:
+        return diff
+    return "\n".join(
+        [*lines, f"[... {left:,} lines left out ...]" if left else "[... the rest of the line left out ...]"]
+    )
+
+
 class Outputs:
     """The folder for them. The same output has the same name, so that a repeated call has the same result."""
 

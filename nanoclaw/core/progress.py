@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.events import ToolProgress
 from nanoclaw.core.messages import ToolCall
+from nanoclaw.core.tool import Shown
 from nanoclaw.escapes import plain
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ class Progress:
     def __init__(self, call: ToolCall, turn: RunningTurn, chain: Chain) -> None:
         self._call, self._turn, self._chain = call, turn, chain
         self._loop = asyncio.get_running_loop()
-        self._newest: tuple[str, float | None] | None = None
+        self._newest: tuple[Shown, float | None] | None = None
         self._next = 0.0  # not before
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    def show(self, text: str, fraction: float | None = None) -> None:
+    def show(self, text: Shown, fraction: float | None = None) -> None:
         is_on_its_way, self._newest = self._newest is not None, (text, fraction)
         if not is_on_its_way:
             with suppress(RuntimeError):  # a thread that outlives the program
@@ -57,7 +58,8 @@ class Progress:
         if newest is None or self._is_closed:
             return
         self._next = self._loop.time() + PAUSE_SECONDS
-        text = _bounded(self._chain.on_progress(newest[0][-_READ:], self._turn)[-_READ // 2 :])
+        text = newest[0] if isinstance(newest[0], str) else newest[0]()
+        text = _bounded(self._chain.on_progress(text[-_READ:], self._turn)[-_READ // 2 :])
         self._turn.show(ToolProgress(self._call, text, _part(newest[1])))
 
 

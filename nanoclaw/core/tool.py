@@ -43,14 +43,18 @@ def nobody(effect: Effect) -> None:
     """Takes an effect for nobody: no audit log is kept."""
 
 
+Shown = str | Callable[[], str]
+"""A text, or a function that makes it when it is about to be shown."""
+
+
 class ShowProgress(Protocol):
     """Shows a few short lines while a tool runs, in place of those before; from any thread, and as often as you like.
     `fraction` is from 0 to 1."""
 
-    def __call__(self, text: str, fraction: float | None = None) -> None: ...
+    def __call__(self, text: Shown, fraction: float | None = None) -> None: ...
 
 
-def unseen(text: str, fraction: float | None = None) -> None:
+def unseen(text: Shown, fraction: float | None = None) -> None:
     """Shows progress to nobody."""
 
 
@@ -98,6 +102,8 @@ class ToolOutput(NamedTuple):
     """The source of a text that no owner wrote, such as the address of a page."""
     is_error: bool = False
     """It was done, and what came of it is a failure, such as a command's exit status that isn't 0."""
+    diff: str = ""
+    """Lines of what it changed, each with +, - or a blank in front, for the person: the model doesn't see them."""
 
 
 class Tool(NamedTuple):
@@ -212,7 +218,14 @@ class Toolbox:
             logger.exception("tool {} failed", call.name)
             output = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)
         return ToolResult(
-            call.id, call.name, plain(output.text), self._clock(), output.is_error, output.images, output.outside
+            call.id,
+            call.name,
+            plain(output.text),
+            self._clock(),
+            output.is_error,
+            output.images,
+            output.outside,
+            plain(output.diff),
         )
 
     def failed(self, call: ToolCall, text: str) -> ToolResult:

@@ -326,15 +326,17 @@ class RunningTurn:
     async def _run(
         self, call: ToolCall, judged: Judged, number: int, effects: CallEffects, stream: Stream
     ) -> ToolResult:
-        stream(ToolStarted(call))
+        place = self.session.results() + number + 1 if self.session else 0
+        stream(ToolStarted(call, number=place))
         started = time.monotonic()
         try:
             result = judged.result or await self._parts.call_runner.run(judged, self, effects.reports(number))
         except asyncio.CancelledError:
-            stream(ToolFinished(call, "stopped", True, time.monotonic() - started))
+            stream(ToolFinished(call, "stopped", True, time.monotonic() - started, number=place))
             raise
         effects.end(number, result)
-        stream(ToolFinished(call, result.text, result.is_error, time.monotonic() - started))
+        seconds = time.monotonic() - started
+        stream(ToolFinished(call, result.text, result.is_error, seconds, number=place, diff=result.diff))
         return result._replace(text=escape(result.text))
 
     def _repeats(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:

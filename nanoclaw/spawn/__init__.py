@@ -46,11 +46,12 @@ async def run_process(
     environment: Mapping[str, str],
     timeout_seconds: float,
     spool: Callable[[bytes], None] = lambda data: None,
+    heard: Callable[[bytes], None] = lambda data: None,
 ) -> Exit:
     """Run until exit, time limit or flood; whatever happens, cancellation too, the whole family is gone afterwards.
 
     The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker.
-    Of an output that is too long for memory `spool` is given all, piece by piece.
+    Of an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes.
     Raises OSError when it cannot be started.
     """
     marker = f"{_marker(folder, os.getpid())}{os.urandom(8).hex()}"
@@ -71,7 +72,7 @@ async def run_process(
         raise
     finally:
         os.close(writing)
-    output = _Output(reading, spool)
+    output = _Output(reading, spool, heard)
     family = _Family(child, marker.encode())
     try:
         why = await _wait(child, output, timeout_seconds)
@@ -173,8 +174,8 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
 class _Output:
     """The first and the last bytes that a pipe delivers, and how many there were."""
 
-    def __init__(self, descriptor: int, spool: Callable[[bytes], None]) -> None:
-        self._spool, self._spools = spool, False
+    def __init__(self, descriptor: int, spool: Callable[[bytes], None], heard: Callable[[bytes], None]) -> None:
+        self._spool, self._spools, self._heard = spool, False, heard
         self.head = bytearray()
         self.tail = bytearray()
         self.total = 0
@@ -203,6 +204,7 @@ class _Output:
             self._loop.remove_reader(self._descriptor)
             self.ended.set()
             return False
+        self._heard(chunk)
         self.total += len(chunk)
         if self.total > FLOOD_BYTES:
             self.flooded.set()

@@ -158,7 +158,15 @@ def test_json_is_one_object() -> None:
         "reason": "answered",
         "session": "main",
         "model": "openai/x",
-        "tools": [{"name": "read_file", "arguments": {"path": "a.md"}, "ok": True, "seconds": 0.01}],
+        "tools": [
+            {
+                "name": "read_file",
+                "arguments": {"path": "a.md"},
+                "result": "a\nb",
+                "is_error": False,
+                "seconds": 0.01,
+            }
+        ],
         "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 3},
     }
     assert out.count("\n") == 1 and err == ""
@@ -175,7 +183,7 @@ def test_json_of_a_failure_has_the_error() -> None:
 def test_json_survives_any_arguments(arguments: str) -> None:
     call = ToolCall("1", "exec", arguments)
     out = ask((ToolFinished(call, "", True, 0), TurnEnded("x", "answered")), as_json=True)[0]
-    assert json.loads(out)["tools"][0]["ok"] is False
+    assert json.loads(out)["tools"][0]["is_error"] is True
 
 
 def test_no_control_byte_passes() -> None:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
-from nanoclaw.core.messages import CheckedCall, ToolCall
+from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
+from nanoclaw.core.messages import Address, CheckedCall, ToolCall
 from nanoclaw.core.plugin import Host, Plugin, Refuse, Turn, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import Program, bare, results, running, tools_plugin
+from tests.program import FakeChannel, Program, bare, results, running, tools_plugin
 from tests.virtual_time import virtual_time
 
 
@@ -78,6 +78,37 @@ async def test_progress_shows_no_secret_nor_the_beginning_of_one(tmp_path: Path)
     async with running(tmp_path, model, settings=settings, extra=[tools_plugin(tool(work))]) as program:
         await program.ask("work")
         assert [event.text for event in shown(program)] == ["export KEY=[secret] and KEY="]
+
+
+class Watched(FakeChannel):
+    """Hands each event on as it comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: asyncio.Queue[Event] = asyncio.Queue()
+
+    def show(self, address: Address, event: Event) -> None:
+        super().show(address, event)
+        self.came.put_nowait(event)
+
+    async def shows(self, text: str) -> None:
+        while not (isinstance(event := await self.came.get(), ToolProgress) and event.text == text):
+            pass
+
+
+async def test_a_running_command_shows_its_last_lines_as_a_terminal_would(tmp_path: Path) -> None:
+    command = (
+        r"mkfifo go; seq 1 9; printf '\033[32m10 %%\r50 %%'; cat go; printf '\r100 %%\n\033]0;owned\007done'; cat go"
+    )
+    channel, model = Watched(), ScriptedProvider(call("exec", {"command": command}), "Done.")
+    async with running(tmp_path, model, channel=channel) as program:
+        await program.say("work")
+        await channel.shows("6\n7\n8\n9\n50 %")
+        await asyncio.to_thread((program.workspace / "go").write_text, "")
+        await channel.shows("7\n8\n9\n100 %\ndone")
+        await asyncio.to_thread((program.workspace / "go").write_text, "")
+        assert await program.answer() == "Done."
+        assert isinstance([event for _, event in channel.events if "Tool" in type(event).__name__][-1], ToolFinished)
 
 
 class Nests(Plugin):

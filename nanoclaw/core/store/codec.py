@@ -29,6 +29,8 @@ def dump(message: Message) -> str:
                 body["opaque"] = message.opaque
         case ToolResult():
             body |= {"kind": "result", "call": message.call_id, "name": message.name, "error": message.is_error}
+            if message.diff:
+                body["diff"] = message.diff
     if not isinstance(message, AssistantMessage):
         if message.images:
             body["images"] = [[image.sha256, image.name] for image in message.images]
@@ -48,7 +50,8 @@ def load(body: dict[str, Any], load_image: LoadImage) -> Message:
     if kind == "user":
         return UserMessage(text, at, body["origin"], images, body.get("outside", ""))
     if kind == "result":
-        return ToolResult(body["call"], body["name"], text, at, body["error"], images, body.get("outside", ""))
+        outside, diff = body.get("outside", ""), body.get("diff", "")
+        return ToolResult(body["call"], body["name"], text, at, body["error"], images, outside, diff)
     raise ValueError(f"a message of unknown kind {kind!r}")
 
 
@@ -70,6 +73,8 @@ def with_texts(message: Message, dumped: str) -> Message:
     if isinstance(message, AssistantMessage):
         calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
         return message._replace(text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
+    if isinstance(message, ToolResult):
+        return message._replace(text=body["text"], diff=body.get("diff", ""))
     return message._replace(text=body["text"])
 
 

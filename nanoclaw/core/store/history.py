@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import Message, Usage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage
 from nanoclaw.core.store import codec
 from nanoclaw.core.store.compactions import instead, shortened
 from nanoclaw.core.store.db import Store
@@ -43,6 +43,27 @@ def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> l
     """The messages of a turn, up to that id, as they were said."""
     sql = "SELECT id, turn, body FROM messages WHERE session = ?1 AND turn = ?2 AND id <= coalesce(?3, id) ORDER BY id"
     return [placed.message for placed in _placed(store, store.rows(sql, session, turn, upto))]
+
+
+_IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') = 'result' END"
+
+
+def count_results(store: Store, session: int) -> int:
+    """The number of results of tools that a session has."""
+    return int(store.rows(f"SELECT count(*) FROM messages WHERE {_IS_RESULT}", session)[0][0])
+
+
+def result(store: Store, session: int, number: int) -> tuple[ToolCall | None, ToolResult] | None:
+    """The result with a number, counted from 1, and the call that it is of."""
+    sql = f"SELECT id, turn, body FROM messages WHERE {_IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
+    found = store.rows(sql, session, max(1, number) - 1)
+    for placed in _placed(store, found):
+        assert isinstance(placed.message, ToolResult)
+        said = of_turn(store, session, placed.turn, placed.id)
+        made = [call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls]
+        call = next((call for call in reversed(made) if call.id == placed.message.call_id), None)
+        return call, placed.message
+    return None
 
 
 def list_sessions(store: Store) -> list[SessionInfo]:

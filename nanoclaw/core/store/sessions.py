@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, Outbound, UserMessage
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Effect,
+    Message,
+    Outbound,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from nanoclaw.core.metadata import program_remark
 from nanoclaw.core.plugin import Tx
 from nanoclaw.core.provider import HistoryMemo
@@ -47,6 +56,7 @@ class Session:
         self._history: list[Message] = []
         self._last = 0  # number of its newest message in the store
         self._snapshot_text: str | None = None
+        self._results: int | None = None  # of tools, so far
         self.forgot = 0
         """Counts how often something was forgotten."""
         self.is_in_turn = False
@@ -78,7 +88,17 @@ class Session:
     def unload(self) -> None:
         """Let history and snapshot leave memory; they come back from the store when somebody asks for them."""
         self._is_loaded, self.memo = False, HistoryMemo()
-        self._history, self._snapshot_text = [], None
+        self._history, self._snapshot_text, self._results = [], None, None
+
+    def results(self) -> int:
+        """The number of results of tools that it has had: they are counted from 1, older contexts included."""
+        if self._results is None:
+            self._results = history.count_results(self._store, self.id)
+        return self._results
+
+    def result(self, number: int) -> tuple[ToolCall | None, ToolResult] | None:
+        """The result with a number, and its call; None where there is none."""
+        return history.result(self._store, self.id, number)
 
     def _add(self, messages: Sequence[Message], last: int) -> None:
         """Take up what is in the store now, unless it was read there meanwhile."""
@@ -238,6 +258,9 @@ class Session:
                 tx.db.execute(sql, (image.sha256, image.mime, image.data))
         sql = "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?)"
         tx.db.executemany(sql, [(self.id, self.context, turn, codec.dump(message)) for message in messages])
+        if self._results is not None:
+            self._results += sum(isinstance(message, ToolResult) for message in messages)
+            tx.on_rollback(lambda: setattr(self, "_results", None))
         last = tx.db.execute("SELECT coalesce(max(id), 0) FROM messages").fetchone()[0]
         tx.after(lambda: self._add(messages, last))
 

@@ -26,6 +26,7 @@ from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import visible
+from nanoclaw.plugins.files.diffs import before_writing, diff
 from nanoclaw.plugins.files.editing import edited
 from nanoclaw.plugins.files.looking import check_short, found, listing, search
 from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, TextPage, coding_of, is_image, picture
@@ -126,16 +127,18 @@ class Files(Plugin):
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    async def _write_file(self, context: ToolContext, path: str, content: str) -> str:
+    async def _write_file(self, context: ToolContext, path: str, content: str) -> ToolOutput:
         """Write a whole file; folders are made. What was in it is replaced."""
         with self._kept("write_file", path, context), open_parent_for_writing(self._root, path) as (folder, name):
-            existed = _exists(folder, name)
+            existed, before = _exists(folder, name), before_writing(folder, name)
             replace_in(folder, name, content)
-        return f"{'Overwrote' if existed else 'Created'} {visible(path)} ({in_words(len(content.encode()))})."
+        after = content.encode()
+        said = f"{'Overwrote' if existed else 'Created'} {visible(path)} ({in_words(len(after))})."
+        return ToolOutput(said, diff=await diff(before, after))
 
     async def _edit_file(
         self, context: ToolContext, path: str, old: Annotated[str, "exact text, found once in the file"], new: str
-    ) -> str:
+    ) -> ToolOutput:
         """Replace one piece of text in a file; everything else stays as it is."""
         with self._kept("edit_file", path, context):
             with open_for_reading(self._root, path) as file:
@@ -146,7 +149,7 @@ class Files(Plugin):
             after, line = edited(content, old, new, path)
             with open_parent_for_writing(self._root, path) as (folder, name):
                 replace_in(folder, name, after)
-        return f"Edited {visible(path)} at line {line}."
+        return ToolOutput(f"Edited {visible(path)} at line {line}.", diff=await diff(content, after))
 
     async def _append_file(self, context: ToolContext, path: str, content: str) -> str:
         """Add text on a new line at the end of a file; the file is made when missing."""

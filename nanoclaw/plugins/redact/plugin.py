@@ -19,7 +19,7 @@ class Redact(Plugin):
         return whole[: len(whole) - begun] if begun >= SHORTEST else whole
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        return result._replace(text=self._redact(result.text))
+        return result._replace(text=self._redact(result.text), diff=self._redact(result.diff))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
         return answer._replace(text=self._redact(answer.text))

@@ -13,7 +13,7 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.tool import Tool, ToolOutput, tool
+from nanoclaw.core.tool import ShowProgress, Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import plain, visible
 from nanoclaw.redaction import clean_environment
 
@@ -48,7 +48,9 @@ class Shell(Plugin):
     def tools(self) -> Iterable[Tool]:
         return [tool(self._exec, examples=_EXAMPLES)._replace(audit=_effect)]
 
-    async def _exec(self, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None) -> ToolOutput:
+    async def _exec(
+        self, context: ToolContext, command: str, timeout_seconds: Annotated[int | None, "at most 600"] = None
+    ) -> ToolOutput:
         """Run a shell command in the workspace. Returns its output and exit status; background processes are ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
@@ -65,6 +67,7 @@ class Shell(Plugin):
                 environment=self.public.variables,
                 timeout_seconds=seconds,
                 spool=spool.write,
+                heard=LastLines(context.show).hear,
             )
             kept = await asyncio.to_thread(spool.finish, "exec") if ended.dropped else ""
         except OSError as error:
@@ -73,6 +76,23 @@ class Shell(Plugin):
             spool.close()
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept), _outcome(ended, seconds))))
         return ToolOutput(text, is_error=ended.why != "exited" or ended.status != 0)
+
+
+class LastLines:
+    """Shows the end of an output while it grows."""
+
+    def __init__(self, show: ShowProgress) -> None:
+        self._show, self._end = show, b""
+
+    def hear(self, data: bytes) -> None:
+        self._end = (self._end + data)[-_SHOWN_BYTES:]
+        self._show(self._lines)
+
+    def _lines(self) -> str:
+        return _readable(self._end)
+
+
+_SHOWN_BYTES = 4_000
 
 
 class Environment:
