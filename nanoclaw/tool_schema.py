@@ -89,6 +89,8 @@ def _convert(value: Any, schema: dict[str, Any], where: str) -> Any:
     if kind == "array":
         items = value if isinstance(value, list) else [value]
         return [_convert(item, schema["items"], where) for item in items]
+    if kind == "object" and isinstance(value, dict):
+        return value
     if kind == "string":
         if not isinstance(value, str):
             value = json.dumps(value, ensure_ascii=False)

@@ -50,6 +50,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pptx": ("documents",),
     "Stemmer": ("tokenizer",),
     "yaml": ("plugins.skills.front_matter",),
+    "rank_bm25": ("plugins.tool_search.ranking", "plugins.web.passages"),
     "croniter": ("time_words.cron",),
     "dateparser": ("time_words",),
     "imap_tools": ("channels.email",),

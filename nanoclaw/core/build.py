@@ -40,6 +40,7 @@ BUILT_IN: dict[str, str] = {
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
     "web": "nanoclaw.plugins.web.plugin:Web",
     "message": "nanoclaw.plugins.message.plugin:Messages",
+    "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
     "undo": "nanoclaw.plugins.undo.plugin:Undo",
     "forget": "nanoclaw.plugins.forget.plugin:Forget",

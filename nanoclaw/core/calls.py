@@ -11,7 +11,7 @@ from nanoclaw.core.asks import Asks, sha256_of
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import ToolFinished, ToolStarted
-from nanoclaw.core.messages import CheckedCall, Effect, EffectState, ToolCall, ToolResult
+from nanoclaw.core.messages import AssistantMessage, CheckedCall, Effect, EffectState, ToolCall, ToolResult
 from nanoclaw.core.outputs import Outputs, shortened_diff
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.progress import Progress
@@ -80,9 +80,15 @@ class CallRunner:
     def __init__(self, toolbox: Toolbox, chain: Chain, asks: Asks, outputs: Outputs) -> None:
         self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
+    def meant(self, answer: AssistantMessage) -> AssistantMessage:
+        """An answer with the calls that are meant, where some name their tool by CALL_TOOL."""
+        calls = tuple(map(self._toolbox.meant, answer.tool_calls))
+        return answer if calls == answer.tool_calls else answer._replace(tool_calls=calls)
+
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
-        """Judge all calls of an answer before any of them runs. A tool may have come since the context began."""
-        if any(self._toolbox.find(call.name) is None for call in calls):
+        """Judge all calls of an answer before any of them runs. A tool may have come since the context began, or be
+        gone."""
+        if any(call.said or self._toolbox.find(call.name) is None for call in calls):
             self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         judged, was_listed = list[Judged](), False
@@ -95,16 +101,13 @@ class CallRunner:
         self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, tuple[str, str]], *, lists: bool
     ) -> Judged:
         """Judge one call; of one that is unknown `lists` adds which tools there are."""
-        failed = self._toolbox.failed
+        failed, profile, tool = self._toolbox.failed, turn.profile, self._toolbox.find(call.name)
+        if tool and not tool.is_open(profile):
+            return Judged(call, result=failed(call, f"{tool.name} cannot be used here."))
         try:
-            checked = self._toolbox.check(call, lists=lists)
+            checked = self._toolbox.check(call, profile, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
-        tool = self._toolbox.find(call.name)
-        assert tool
-        profile = turn.profile
-        if profile.name not in tool.open_to or (profile.only is not None and tool.name not in profile.only):
-            return Judged(call, result=failed(call, f"{tool.name} cannot be used here."))
         verdict = await self._chain.before_tool(checked, turn, tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
@@ -144,6 +147,7 @@ class CallRunner:
             turn.profile.name,
             turn.journal,
             progress.show,
+            turn.profile.only,
         )
         try:
             result = await self._toolbox.run(judged.checked, context)
@@ -158,6 +162,7 @@ class CallRunner:
     async def call(self, call: ToolCall, turn: RunningTurn, parent: str = "") -> ToolResult:
         """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused. It is
         shown below the call with the id `parent`, which it is a part of, and not at all without one."""
+        call = self._toolbox.meant(call)
         if not parent:
             return await self._call(call, turn)
         turn.show(ToolStarted(call, parent))

@@ -16,6 +16,7 @@ from nanoclaw.core.messages import (
     Limits,
     ModelRequest,
     ToolResult,
+    ToolSpec,
 )
 from nanoclaw.core.plugin import (
     Answer,
@@ -46,7 +47,7 @@ STEP_SECONDS = 10.0
 
 HOOKS = (
     *("on_message", "before_turn", "before_model", "after_model", "stream", "before_tool", "on_progress", "after_tool"),
-    *("before_answer", "on_end", "before_compaction", "conversation_of"),
+    *("before_answer", "on_end", "before_compaction", "conversation_of", "prompt_tools"),
 )
 _STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
 
@@ -73,8 +74,18 @@ class Chain:
             self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
         if profile is None:
             return self._tools
-        only = profile.only
-        return [tool for tool in self._tools if profile.name in tool.open_to and (only is None or tool.name in only)]
+        return [tool for tool in self._tools if tool.is_open(profile)]
+
+    def prompt_tools(self, profile: Profile) -> tuple[ToolSpec, ...]:
+        """Specs for the prompt of a new context: of all tools that are open to it, but for what a plugin keeps out."""
+        specs = tuple(tool.spec for tool in self.tools(profile, anew=True))
+        for one in self._of["prompt_tools"]:
+            try:
+                if (chosen := one.prompt_tools(specs, profile)) is not None:
+                    specs = tuple(_checked(spec, ToolSpec) for spec in chosen)
+            except FAULTS as error:
+                self.fault(one, "prompt_tools", error)
+        return specs
 
     def commands(self) -> list[Command]:
         return [command for one in self.plugins for command in self._list(one, "commands", one.commands, Command)]

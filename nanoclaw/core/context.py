@@ -61,14 +61,14 @@ class ContextBuilder:
 
     def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
         """A new context, for a first message, which came through a channel."""
-        tools = self._chain.tools(profile, anew=True)
+        tools = self._chain.prompt_tools(profile)
         found = self._found(query, profile)
         line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
         own = [part for _, part in found] + ([Section("capabilities", "Capabilities", line)] if line else [])
         return PromptSnapshot(
             profile.name,
             tuple(sections.merged(own, profile.mode, frozenset(self._limits.off))),
-            tuple(tool.spec for tool in tools),
+            tools,
             self._versions(found),
             (channel,) if channel else (),
         )

@@ -151,8 +151,8 @@ class PluginHost:
     def channel(self, name: str) -> Channel | None:
         return self._app.channels.get(name)
 
-    def tools(self, profile: Profile) -> Mapping[str, Tool]:
-        return {tool.name: tool for tool in self._app.chain.tools(profile)}
+    def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]:
+        return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
 
     def commands(self, profile: Profile) -> Mapping[str, Command]:
         return self._app.commands.of(profile)

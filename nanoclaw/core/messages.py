@@ -45,12 +45,23 @@ class Image(NamedTuple):
         return hashlib.sha256(self.data).hexdigest()
 
 
+CALL_TOOL = "call_tool"
+"""The tool by which a model calls one whose schema is not in its prompt: `name` says which, `arguments` are its own."""
+
+
 class ToolCall(NamedTuple):
-    """A model's wish to run a tool; `arguments` is the JSON text exactly as the model wrote it."""
+    """A model's wish to run a tool; `arguments` is the JSON text exactly as the model wrote it. `said` is that text of
+    a call by CALL_TOOL, whose name and arguments are those of the tool that it called so; '' otherwise."""
 
     id: str
     name: str
     arguments: str
+    said: str = ""
+
+    @property
+    def as_said(self) -> ToolCall:
+        """The call as its model wrote it, and reads it again."""
+        return ToolCall(self.id, CALL_TOOL, self.said) if self.said else self
 
 
 Reach = Literal["none", "workspace", "outside"]

@@ -6,7 +6,7 @@ and nothing else of nanoclaw. docs/plugins.md has a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -25,6 +25,7 @@ from nanoclaw.core.messages import (
     Role,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Usage,
     UserMessage,
 )
@@ -130,11 +131,8 @@ class NoteRef(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A message on its way into a turn, at its beginning or while it runs.
-
-    `remarks` go into its runtime metadata, a line each; `quote` is the text that it answers; `notes` are those that its
-    remarks show; `inbound` is the message as it came.
-    """
+    """A message on its way into a turn, at its beginning or while it runs. `remarks` go into its runtime metadata, a
+    line each; `quote` is the text that it answers; `notes` are those that its remarks show; `inbound` is as it came."""
 
     message: UserMessage
     attachments: tuple[Attachment, ...] = ()
@@ -221,12 +219,9 @@ class Command(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the system message. Parts with the same `id` are joined.
-
-    `stable` ones come first. `source` is what it is from. `version` tells whether another hand changed it: where it is
-    another than the one the context began with, the prompt is made anew; '' is the hash of its text. `diagnostics` are
-    codes such as section_truncated.
-    """
+    """A part of the system message. Parts with the same `id` are joined, `stable` ones come first. `source` is what it
+    is from. `version` tells whether another hand changed it: where it is another than the one the context began with,
+    the prompt is made anew; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
 
     id: str
     title: str
@@ -291,7 +286,7 @@ class Host(Protocol):
     # Run something beside; it is logged when it fails, and cancelled at the end.
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
     def channel(self, name: str) -> Channel | None: ...  # the channel of that name that this process serves
-    def tools(self, profile: Profile) -> Mapping[str, Tool]: ...  # those of now, also those not in the prompt
+    def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]: ...  # `anew`: plugins are asked
     def commands(self, profile: Profile) -> Mapping[str, Command]: ...
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
@@ -323,6 +318,10 @@ class Plugin:
     def tools(self) -> Iterable[Tool]:
         """Asked again when a context begins."""
         return ()
+
+    def prompt_tools(self, specs: Sequence[ToolSpec], profile: Profile) -> Iterable[ToolSpec] | None:
+        """Choose those that the prompt of a new context has; a model calls the others by `call_tool`."""
+        return None
 
     def commands(self) -> Iterable[Command]:
         return ()

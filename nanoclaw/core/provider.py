@@ -306,6 +306,7 @@ def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
     while unique in used:
         unique, number = f"{wanted}_{number}", number + 1
     used.add(unique)
+    call = call.as_said
     name = re.sub(r"[^A-Za-z0-9_-]|^(?=[0-9-])", "_", call.name.strip())[:64] or "unknown_tool"
     arguments = _legal_arguments(call.arguments)
     repaired = ToolCall(unique, name, arguments)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core.errors import FAULTS, NanoclawError, ToolError
 from nanoclaw.core.messages import (
+    CALL_TOOL,
     Address,
     CheckedCall,
     Effect,
@@ -28,11 +29,16 @@ from nanoclaw.escapes import plain
 from nanoclaw.tool_schema import ArgumentsError, check, parse, schema_of
 
 if TYPE_CHECKING:
-    from nanoclaw.core.plugin import Turn, Tx, Verdict
+    from nanoclaw.core.plugin import Profile, Turn, Tx, Verdict
 
 T = TypeVar("T")
 
 NOWHERE = Address("", "")
+
+_OF_CALL = {"name", "arguments"}
+
+MOST_LISTED = 30
+"""Names of tools in an error about an unknown one."""
 
 
 OPEN_TO = ("person", "job", "heartbeat", "helper")
@@ -84,6 +90,7 @@ class ToolContext(NamedTuple):
     profile: str = "person"
     writer: Writes | None = None
     show: ShowProgress = unseen
+    only: frozenset[str] | None = None  # names of tools that its turn may use; None: all that are open to its profile
 
     async def write(self, change: Callable[[Tx], T]) -> T:
         """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses
@@ -125,6 +132,9 @@ class Tool(NamedTuple):
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def is_open(self, profile: Profile) -> bool:
+        return profile.name in self.open_to and (profile.only is None or self.name in profile.only)
 
 
 def tool(
@@ -180,16 +190,32 @@ class Toolbox:
         found = self.find(name)
         return found.reach if found else "outside"
 
-    def check(self, call: ToolCall, *, lists: bool = True) -> CheckedCall:
-        """A call with its arguments parsed and converted. Raises ToolError for an unknown tool, with the list of all
-        unless `lists` is False, and for arguments that do not fit."""
+    def meant(self, call: ToolCall) -> ToolCall:
+        """The call that is meant by one of CALL_TOOL, any other as it is: all that follows sees the tool that runs."""
+        if self.find(call.name) is None or call.name.strip().casefold() != CALL_TOOL:
+            return call
+        try:
+            given = parse(call.arguments)
+        except ArgumentsError:
+            return call
+        name, arguments = given.get("name"), given.get("arguments")
+        if not isinstance(name, str) or not isinstance(arguments, dict | str | None) or given.keys() - _OF_CALL:
+            return call  # its schema says what is wrong
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        is_own = name.strip().casefold() == CALL_TOOL
+        return call if is_own else ToolCall(call.id, name.strip(), text, call.arguments)
+
+    def check(self, call: ToolCall, profile: Profile | None = None, *, lists: bool = True) -> CheckedCall:
+        """A call with its arguments parsed and converted. Raises ToolError for an unknown tool, with those that are
+        open to a profile unless `lists` is False, and for arguments that do not fit."""
         found = self.find(call.name)
         if found is None:
-            raise ToolError(self._unknown(call.name, lists=lists))
+            raise ToolError(self._unknown(call.name, profile, lists=lists))
         try:
             arguments = check(parse(call.arguments), found.name, found.spec.parameters)
         except ArgumentsError as error:
-            raise ToolError(str(error)) from None
+            schema = json.dumps(found.spec.parameters, ensure_ascii=False)  # it may be out of sight by now
+            raise ToolError(f"{error} Its parameters: {schema}" if call.said else str(error)) from None
         return CheckedCall(call.id, found.name, arguments, found.reach)
 
     def audit(self, call: CheckedCall) -> Effect | None:
@@ -232,10 +258,11 @@ class Toolbox:
         """The result of a call that is not run."""
         return ToolResult(call.id, call.name, text, self._clock(), is_error=True)
 
-    def _unknown(self, name: str, *, lists: bool) -> str:
-        names = [spec.name for spec in self.specs]
+    def _unknown(self, name: str, profile: Profile | None, *, lists: bool) -> str:
+        names = [tool.name for tool in self._tools.values() if profile is None or tool.is_open(profile)]
         import difflib
 
         near = difflib.get_close_matches(name.strip().casefold(), names, 3, 0.5)
-        hint = f" Near: {', '.join(near)}." if near else f" Tools: {', '.join(names)}." * lists
+        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+        hint = f" Near: {', '.join(near)}." if near else f" Tools: {', '.join(names[:MOST_LISTED])}{more}." * lists
         return f"there is no tool {name!r}.{hint}"

@@ -239,7 +239,7 @@ class RunningTurn:
         self._restarts = False
         self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.patience))
         try:
-            return await self._request
+            return self._parts.call_runner.meant(await self._request)
         except asyncio.CancelledError:
             self._request.cancel()
             with suppress(asyncio.CancelledError, ProviderError):

@@ -115,7 +115,7 @@ def history_messages(history: Sequence[Message], known: str = "") -> Chat:
             case AssistantMessage(tool_calls=()):
                 _add(messages, "assistant", _reply(message.text))
             case AssistantMessage():
-                for call in message.tool_calls:
+                for call in (one.as_said for one in message.tool_calls):
                     _add(messages, "assistant", _call(call.name, call.arguments))
                     _add(messages, "user", _result(call, results.get(call.id)))
             case ToolResult():

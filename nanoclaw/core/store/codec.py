@@ -21,7 +21,7 @@ def dump(message: Message) -> str:
         case AssistantMessage():
             body |= {"kind": "assistant", "finish": message.finish, "model": message.model}
             if message.tool_calls:
-                body["calls"] = [[call.id, call.name, call.arguments] for call in message.tool_calls]
+                body["calls"] = [call if call.said else call[:3] for call in message.tool_calls]
             if message.usage:
                 usage = message.usage
                 body["usage"] = [usage.input_tokens, usage.output_tokens, usage.cached_tokens]

@@ -1,0 +1,178 @@
+"""Tools that have no room in the prompt: `tool_search` finds them, `call_tool` runs them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.messages import CALL_TOOL, ToolSpec
+from nanoclaw.core.plugin import Host, Plugin, Profile
+from nanoclaw.core.provider import chat_tools
+from nanoclaw.core.token_estimate import estimate
+from nanoclaw.core.tool import Tool, ToolContext, tool
+
+SEARCH = "tool_search"
+
+LEAST_TOKENS = 500
+"""The smallest budget that has room for these two tools and the most used ones."""
+
+OFTEN = (
+    *("read_file", "write_file", "edit_file", "list_dir", "find_files", "search_files", "exec", "cron", "report"),
+    *("memory_search", "memory_add", "message", "web_search", "web_fetch"),
+)
+"""Tools of ours that are in the prompt before any other."""
+
+SELDOM = ("memory_get", "append_file", "memory_forget")
+"""Tools of ours that are left out before somebody else's single ones."""
+
+NAMES_TOKENS = 80
+"""Room for the names of what is left out."""
+
+SHOWN, NAMED = 5, 10
+"""Tools found that are shown with all that a call needs, and others that are only named."""
+
+MOST_CHARACTERS = 1_200
+"""Of a description of others that is shown."""
+
+
+class SearchSettings(NamedTuple):
+    """`tokens` of schemas that a prompt may have; what does not fit is searched for. 0: all tools are in the prompt."""
+
+    tokens: int = 1_500
+
+    def check(self) -> None:
+        if self.tokens and self.tokens < LEAST_TOKENS:
+            raise ConfigError(f"tool_search.tokens must be 0 (every tool is sent) or at least {LEAST_TOKENS}.")
+
+
+class ToolSearch(Plugin):
+    name = "tool_search"
+    needs = ("skills", "mcp")
+    settings = SearchSettings
+
+    def __init__(self, host: Host, settings: SearchSettings) -> None:
+        self._host, self._most = host, settings.tokens
+
+    def tools(self) -> Iterable[Tool]:
+        return (tool(self._tool_search, reach="none"), _CALL) if self._most else ()
+
+    def prompt_tools(self, specs: Sequence[ToolSpec], profile: Profile) -> Iterable[ToolSpec] | None:
+        """All where they fit; else the most used of ours, then others' and the rest, then those of servers."""
+        own = [spec for spec in specs if spec.name in (SEARCH, CALL_TOOL)]
+        others = [spec for spec in specs if spec not in own]
+        if len(own) < 2:  # nothing could be found again
+            return None
+        left_out = _left_out(others, self._most, own)
+        if not left_out and not self._has_more(profile):
+            return others
+        kept = {spec.name for spec in others} - {spec.name for spec in left_out}
+        search = own[0]._replace(description=f"{own[0].description}{_what(left_out)}")
+        return [search if spec.name == SEARCH else spec for spec in specs if spec in own or spec.name in kept]
+
+    def _has_more(self, profile: Profile) -> bool:
+        """True where something can be found although all tools are in the prompt."""
+        return False
+
+    async def _tool_search(
+        self, context: ToolContext, query: Annotated[str, "a few words, or the name of a tool"]
+    ) -> str:
+        """Find tools that are not listed here by what they do. Call one that was found with call_tool."""
+        from nanoclaw.plugins.tool_search.ranking import Candidate, ranked
+
+        profile = Profile(context.profile, only=context.only)
+        specs = [one.spec for one in self._host.tools(profile, anew=True).values()]
+        specs = [spec for spec in specs if spec.name not in (SEARCH, CALL_TOOL)]
+        found = ranked(query, [Candidate(spec.name, spec.description, spec.parameters) for spec in specs])
+        if not found:
+            raise ToolError(
+                f"no tool fits {query[:100]!r}: say in other words what it is to do. There are {_groups(specs)}."
+            )
+        shown = "\n".join(_in_full(specs[at]) for at in found[:SHOWN])
+        rest = ", ".join(specs[at].name for at in found[SHOWN : SHOWN + NAMED])
+        return f"{shown}\nLess fitting: {rest}" if rest else shown
+
+
+async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str:
+    raise ToolError("give the name of another tool, and its arguments as one JSON object.")
+
+
+_CALL = Tool(
+    ToolSpec(
+        CALL_TOOL,
+        "Run a tool that tool_search found.",
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}},
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+    ),
+    _not_called,
+    "none",
+    False,
+)
+"""The core takes a call of it for one of the tool that it names."""
+
+
+# --- what is in the prompt -------------------------------------------------------------------------------------------
+
+
+def _left_out(specs: Sequence[ToolSpec], most: int, own: Sequence[ToolSpec]) -> list[ToolSpec]:
+    sizes = {spec.name: _tokens(spec) for spec in specs}
+    if sum(sizes.values()) <= most:
+        return []
+    left = most - sum(map(_tokens, own)) - NAMES_TOKENS
+    left_out = list[ToolSpec]()
+    for spec in sorted(specs, key=_place):
+        if _server(spec) or sizes[spec.name] > left:
+            left_out.append(spec)
+        else:
+            left -= sizes[spec.name]
+    return [spec for spec in specs if spec in left_out]
+
+
+def _place(spec: ToolSpec) -> tuple[int, int]:
+    if spec.name in OFTEN:
+        return 0, OFTEN.index(spec.name)
+    return (2, SELDOM.index(spec.name)) if spec.name in SELDOM else (1, 0)
+
+
+def _tokens(spec: ToolSpec) -> int:
+    return estimate(json.dumps(chat_tools((spec,)), ensure_ascii=False, separators=(",", ":")))
+
+
+def _server(spec: ToolSpec) -> str:
+    """The server of a tool that is called SERVER__tool."""
+    server, sign, _ = spec.name.partition("__")
+    return server if sign else ""
+
+
+def _what(left_out: Sequence[ToolSpec]) -> str:
+    """A few words about what can be found."""
+    return f" There are: {_groups(left_out)}." if left_out else ""
+
+
+def _groups(specs: Sequence[ToolSpec], most: int = 240) -> str:
+    """Servers with how many tools each has, then single tools, as far as there is room."""
+    servers = Counter(filter(None, map(_server, specs)))
+    names = [*(f"{name} ({many})" for name, many in servers.items()), *(one.name for one in specs if not _server(one))]
+    text = ", ".join(names)
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1].rpartition(", ")[0]
+    return f"{kept} and more" if kept else f"{text[: most - 1]}…"
+
+
+# --- what was found --------------------------------------------------------------------------------------------------
+
+
+def _in_full(spec: ToolSpec) -> str:
+    """All that a call needs, in one line of JSON."""
+    description = spec.description
+    if len(description) > MOST_CHARACTERS:
+        description = f"{description[: MOST_CHARACTERS - 1]}…"
+    shown = {"name": spec.name, "description": description, "parameters": spec.parameters}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
