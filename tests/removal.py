@@ -191,6 +191,14 @@ async def look_inside(root: Path, without: frozenset[str]) -> None:
         assert "dentity" in await program.ask("/context")
 
 
+@way("web")
+async def read_no_private_page(root: Path, without: frozenset[str]) -> None:
+    model = ScriptedProvider(call("web_fetch", {"url": "http://127.0.0.1:9/"}), "It is private.")
+    async with running(root, model, without=without) as program:
+        assert await program.ask("Read that page") == "It is private."
+        assert "this machine" in results(program.history)[0].text
+
+
 @way("approvals")
 async def answer_a_question(root: Path, without: frozenset[str]) -> None:
     async with running(root, without=without) as program:

@@ -41,7 +41,8 @@ def contents(page: FetchedPage, stopped: threading.Event) -> PageContents:
         return _picture(page, name)
     if "html" in kind or head[:14].lower().startswith((b"<!doctype html", b"<html")):
         found = readable(decoded(body, page.kind), page.url)
-        about = " · ".join(filter(None, (found.title, found.date)))
+        title = "" if found.text.startswith(f"# {found.title}\n") else found.title  # it says that itself
+        about = " · ".join(filter(None, (title, found.date)))
         if not found.text.strip() and not found.remarks:
             raise ToolError(f"{page.url} has no text in it.")
         return _noted(PageContents(found.text.strip(), about), page, *found.remarks)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from nanoclaw.core.messages import ToolExample
-from nanoclaw.core.plugin import Host, Plugin, Profile, Section
+from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.plugins.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.web.fetching import Fetching
+    from nanoclaw.plugins.web.search import WebSearch
 
 OPEN_TO = ("person", "job", "helper")
 CITE = "Web: name the addresses that your answer rests on."
@@ -19,9 +22,11 @@ CITE = "Web: name the addresses that your answer rests on."
 
 class Web(Plugin):
     name = "web"
+    settings = WebSettings
+    secrets = ("key",)
 
-    def __init__(self, host: Host, settings: None) -> None:
-        self._host = host
+    def __init__(self, host: Host, settings: WebSettings) -> None:
+        self._host, self._settings = host, settings
 
     @cached_property
     def _fetching(self) -> Fetching:
@@ -29,10 +34,33 @@ class Web(Plugin):
 
         return Fetching(self._host, self._host.get("core").config.net.allow)
 
+    @cached_property
+    def _search(self) -> WebSearch:
+        from nanoclaw.plugins.web.search import WebSearch
+
+        return WebSearch(self._settings, self._host.get("core").config.environment)
+
     def tools(self) -> Iterable[Tool]:
         """`reach` is none: nothing of the person's is changed, so a rehearsal reads too. What an address carries out is
         for guards to judge, whose `before_tool` sees all of it."""
-        return [tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO)]
+        return [
+            tool(self._web_search, reach="none", open_to=OPEN_TO),
+            tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO),
+        ]
+
+    async def _web_search(
+        self,
+        query: str,
+        count: Annotated[int, "at most 20"] = 8,
+        since: Annotated[str, "day, week, month, year or YYYY-MM-DD"] = "",
+    ) -> ToolOutput:
+        """Search the web: titles, addresses and snippets; web_fetch reads one."""
+        from nanoclaw.plugins.web.search import query_of, shown
+
+        today: date = self._host.now().date()
+        asked = query_of(query, count, since, today)
+        found = await self._search.results(asked)
+        return ToolOutput(shown(asked, self._search.engine, found), outside="web search" if found else "")
 
     async def _web_fetch(
         self,
@@ -45,6 +73,10 @@ class Web(Plugin):
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         return [Section("capabilities", "Web", CITE)] if profile.name in OPEN_TO else []
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        lacking, is_chosen = self._search.lacks(), self._settings.search != WebSettings().search
+        return [Finding(not is_chosen, f"web_search: {lacking}", "web")] if lacking else []
 
     def reload(self) -> None:
         """Words may be forgotten: no page that was read before is shown again."""

@@ -30,7 +30,7 @@ async def test_an_article_is_read_as_markdown_with_title_date_and_links(tmp_path
         found = await fetched(tmp_path, opened(served), f"{served.url}/news/bridge")
         assert not found.is_error
         assert found.outside == f"{served.url}/news/bridge"
-        assert "The bridge · 2026-03-04" in found.text
+        assert "]\n2026-03-04\n\n# The bridge\n" in found.text
         assert "carries lorries again" in found.text
         assert f"[plans]({served.url}/news/plans.html)" in found.text
         assert "| first | 40 |" in found.text
