@@ -41,7 +41,11 @@ def _options(argv: Sequence[str]) -> Any:
         return SimpleNamespace(**CHAT, **common)
     from nanoclaw.commands.arguments import chat_parser, parser
 
-    return (parser() if any(map(is_built_in, argv)) or _asks_for_help(argv) else chat_parser()).parse_args(argv)
+    words, program = list(argv), list[str]()
+    if "mcp" in words and "--" in words:  # behind it stands a whole command line of another program
+        words, program = words[: words.index("--")], words[words.index("--") + 1 :]
+    chosen = parser() if any(map(is_built_in, words)) or _asks_for_help(words) else chat_parser()
+    return chosen.parse_args(words, SimpleNamespace(program=program))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -99,7 +103,7 @@ _FAMILIES: dict[str, str] = {
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
     "cron": "jobs",
     **dict.fromkeys(("context", "usage", "sessions", "skills"), "showing"),
-    **{name: name for name in ("memory", "local", "plugins", "heartbeat")},
+    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp")},
     "link": "linking",
 }
 """By command the module of nanoclaw/commands that carries it out; it is imported only then."""

@@ -67,6 +67,9 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "nio": ("channels.matrix",),
     "aiohttp": ("channels.matrix",),
     "Crypto": ("channels.matrix",),
+    "mcp": ("plugins.mcp",),
+    "mcp_types": ("plugins.mcp",),
+    "anyio": ("plugins.mcp", "providers.http"),
 }
 """Libraries with one owner."""
 
@@ -76,11 +79,17 @@ NEVER_AT_THE_TOP = frozenset(
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
+        *("mcp", "mcp_types", "anyio"),
     }
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
-WHOLE = frozenset({"markdown.terminal", "channels.matrix.client"})
+WHOLE = frozenset(
+    {
+        *("markdown.terminal", "channels.matrix.client"),
+        *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth"),
+    }
+)
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""
 
 CORE_FILE_LINES, PARAMETERS, CALLABLES = 400, 8, 2

@@ -75,6 +75,11 @@ def parser() -> _Parser:
 
         add_arguments(command("cron", "reminders and tasks: when they are due, and all that can be done about them"))
 
+    with suppress(ModuleNotFoundError):
+        from nanoclaw.plugins.mcp.cli import add_arguments as add_mcp_arguments
+
+        add_mcp_arguments(command("mcp", "servers of the Model Context Protocol, which bring tools"))
+
     context = command("context", "what the model would see, part by part and word by word")
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
     context.add_argument(

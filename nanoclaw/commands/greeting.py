@@ -40,4 +40,5 @@ def urgent(app: App) -> list[str]:
     """Lines about what the owner has to know at once: that all is frozen, important reminders without an answer."""
     frozen = ["Everything is frozen by /panic; /resume goes on."] if app.router.is_frozen else []
     schedule = app.public("schedule")
-    return [*frozen, *(schedule.important() if schedule else ())]
+    mcp = app.public("mcp")
+    return [*frozen, *(schedule.important() if schedule else ()), *(mcp.important() if mcp else ())]

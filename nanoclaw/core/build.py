@@ -39,6 +39,7 @@ BUILT_IN: dict[str, str] = {
     "files": "nanoclaw.plugins.files.plugin:Files",
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
     "web": "nanoclaw.plugins.web.plugin:Web",
+    "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
@@ -306,6 +307,8 @@ def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
     for one in kinds:
         for name in one.secrets:
             kept.append(str(config.get(one.keys.get(name, f"{prefix_of(one)}.{name}"), "")))
+        if hidden := getattr(one.settings, "secrets", None):
+            kept += hidden(_settings(config, one), config.environment)
     kept += [value for table in chat_apps.tables(config).values() for value in table.secrets]
     return tuple(value for value in (*kept, *named) if len(value) >= 8)
 

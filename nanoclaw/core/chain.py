@@ -46,8 +46,8 @@ STEP_SECONDS = 10.0
 """The longest that a plugin's step may take, unless the plugin says otherwise (`seconds`)."""
 
 HOOKS = (
-    *("on_message", "before_turn", "before_model", "after_model", "stream", "before_tool", "on_progress", "after_tool"),
-    *("before_answer", "on_end", "before_compaction", "conversation_of", "prompt_tools"),
+    *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
+    *("on_progress", "after_tool", "before_answer", "on_end", "before_compaction", "conversation_of", "prompt_tools"),
 )
 _STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
 
@@ -74,7 +74,7 @@ class Chain:
             self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
         if profile is None:
             return self._tools
-        return [tool for tool in self._tools if tool.is_open(profile)]
+        return [tool for tool in self._tools if tool.is_there and tool.is_open(profile)]
 
     def prompt_tools(self, profile: Profile) -> tuple[ToolSpec, ...]:
         """Specs for the prompt of a new context: of all tools that are open to it, but for what a plugin keeps out."""
@@ -125,6 +125,10 @@ class Chain:
             if (found := one.conversation_of(address)) is not None:
                 return found
         return None
+
+    async def before_context(self, turn: Turn) -> None:
+        for one in self._of["before_context"]:
+            await self._step(one, "before_context", partial(one.before_context, turn), ())
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft:
         for one in self._of["before_turn"]:

@@ -18,13 +18,17 @@ _SAME = {"start": "help", "cron rehearse": "rehearse"}
 """Other names of commands: what chat apps say for somebody who begins, and the one action of /cron that takes time."""
 
 _COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+_OF_FAMILY = re.compile(r"/([A-Za-z][\w-]*:)(.+)", re.DOTALL)
 
 SHORT = 60
 """Characters of a text that is only named."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd"."""
+    """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd". Of
+    a family, "/notes:sum up", the command is "notes:" and the rest its argument."""
+    if family := _OF_FAMILY.fullmatch(text.strip()):
+        return family[1].lower(), family[2].strip()
     match = _COMMAND.fullmatch(text.strip())
     if match is None:
         return None

@@ -117,9 +117,9 @@ class Config(NamedTuple):
         return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value that the file has for a dotted key."""
+        """The value that the file has for a dotted key; one that ends with ".*" is a whole table."""
         value: Any = self.table
-        for part in key.split("."):
+        for part in key.removesuffix(".*").split("."):
             if not isinstance(value, Mapping) or part not in value:
                 return default
             value = value[part]

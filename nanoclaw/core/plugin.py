@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from nanoclaw.core.tool import Tool
 
 T = TypeVar("T")
-
 Mode = Literal["full", "minimal", "guest", "none"]
 """The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, one line."""
 
@@ -200,7 +199,6 @@ class Reply(NamedTuple):
 Done = str | Reply | UserMessage
 """The result of a command. A UserMessage: the model is asked this in the command's place."""
 
-
 EVERYBODY = frozenset({"person", "guest"})
 """For `open_to` of commands that guests may give too."""
 
@@ -302,10 +300,11 @@ class Plugin:
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()  # made before it, where they are there at all
-    # A NamedTuple with defaults, read from its table of config.toml. Its `check()`, if it has one, raises ConfigError.
+    # A NamedTuple with defaults, read from its table of config.toml. Its `check()`, if it has one, raises ConfigError;
+    # its `secrets(environment)` gives further values that must never show.
     settings: ClassVar[type | None] = None
     secrets: ClassVar[tuple[str, ...]] = ()  # those of the settings that must never show
-    keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd"}
+    keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd", "all": "x.*"}
     channel_settings: ClassVar[type | None] = None  # a NamedTuple of settings that it has in the table of every channel
     migrations: ClassVar[tuple[str, ...]] = ()  # SQL of its tables, called NAME_…; run before it is made
     marks: ClassVar[tuple[str, ...]] = ()  # "table.column" with nobody's words: forgetting leaves them alone
@@ -363,6 +362,8 @@ class Plugin:
         its history."""
         return None
 
+    # A context is about to begin, for which `tools` and `sections` will be asked: make ready what they need.
+    async def before_context(self, turn: Turn) -> None: ...
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Complete a message that enters a turn, also one steered in."""
         return None

@@ -93,6 +93,8 @@ class Runner:
         if (profile.mode in ("minimal", "none") or from_plugin) and session.history:  # it knows nothing of times before
             await self.sessions.transactions.write(session.reset)
         before = prompt_snapshot.load(session.snapshot_text)
+        if before is None or before.profile != profile.name:
+            await self.chain.before_context(turn)
         snapshot = self.builder.resume(session.snapshot_text, inbound.message.text, profile, inbound.address.channel)
         self._tell_of_cuts(turn, before, snapshot)
         if _is_owners(turn):
@@ -117,6 +119,8 @@ class Runner:
         if turn.profile.mode not in ("minimal", "none"):
             turn.session = session
         stored = turn.session.snapshot_text if turn.session else None
+        if prompt_snapshot.load(stored) is None:
+            await self.chain.before_context(turn)
         snapshot = self.builder.resume(stored, inbound.message.text, turn.profile, inbound.address.channel)
         turn.snapshot = snapshot
         messages, notes, snapshot = await self._frames(turn, [Accepted(0, inbound)], snapshot)

@@ -128,6 +128,9 @@ class Tool(NamedTuple):
     atomic: bool = False  # a call does nothing but one `context.write`
     # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
     open_to: frozenset[str] = frozenset(OPEN_TO)
+    is_there: bool = True  # False: no new context has it; a call by an older one is run, and says why it cannot be
+    # True: the schema is of others, and may be any; a call's arguments are handed on as they are.
+    is_foreign: bool = False
 
     @property
     def name(self) -> str:
@@ -212,7 +215,9 @@ class Toolbox:
         if found is None:
             raise ToolError(self._unknown(call.name, profile, lists=lists))
         try:
-            arguments = check(parse(call.arguments), found.name, found.spec.parameters)
+            arguments = parse(call.arguments)
+            if not found.is_foreign:
+                arguments = check(arguments, found.name, found.spec.parameters)
         except ArgumentsError as error:
             schema = json.dumps(found.spec.parameters, ensure_ascii=False)  # it may be out of sight by now
             raise ToolError(f"{error} Its parameters: {schema}" if call.said else str(error)) from None

@@ -346,6 +346,8 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with only the keywords every grammar builder knows."""
+    if not isinstance(schema, dict):  # of others: true, for anything
+        return {}
     plain = {key: schema[key] for key in _PLAIN_KEYS if key in schema}
     for choice in ("anyOf", "oneOf"):
         if choice in schema:

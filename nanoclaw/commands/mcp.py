@@ -1,0 +1,219 @@
+"""`nanoclaw mcp`: the servers of the Model Context Protocol that are set, tried and changed from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.escapes import one_line, printable
+from nanoclaw.installation import start_command
+from nanoclaw.plugins.mcp.settings import McpSettings, ServerSettings, check_name
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.mcp.connection import Connection
+
+OFF = "the plugin mcp is off: take it out of [plugins] off in config.toml"
+
+
+def mcp(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.core.build import checked
+
+    checked(config)
+    actions = {"list": _list, "add": _add, "remove": _remove, "test": _test, "tools": _tools}
+    return actions[options.action](config, options)
+
+
+def _servers(config: Config) -> dict[str, ServerSettings]:
+    return McpSettings(config.get("mcp", {})).parsed()
+
+
+def _named(config: Config, name: str) -> ServerSettings:
+    servers = _servers(config)
+    if name not in servers:
+        import difflib
+
+        near = difflib.get_close_matches(name, servers, 1, 0.6)
+        known = f"did you mean {near[0]!r}?" if near else f"set: {', '.join(servers) or 'none'}."
+        raise ConfigError(f"there is no MCP server {name!r}; {known}")
+    return servers[name]
+
+
+def _say(options: argparse.Namespace, data: dict[str, Any], *lines: str) -> None:
+    if options.json:
+        print(json.dumps(data, ensure_ascii=False))
+    else:
+        print(*map(printable, lines), sep="\n")
+
+
+# --- what is set -----------------------------------------------------------------------------------------------------
+
+
+def _list(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.plugins.mcp.listing import KeptListings
+
+    kept = KeptListings(config.home / "plugins" / "mcp" / "servers.json")
+    found = [
+        {
+            "name": name,
+            "place": one.place,
+            "on": not one.off,
+            "tools": len(kept.of(name).tools),
+            "error": kept.error(name),
+        }
+        for name, one in _servers(config).items()
+    ]
+    lines = [_line(one) for one in found]
+    how = f"none yet: {start_command()} mcp add NAME -- COMMAND ARGUMENT…, or mcp add NAME --url URL"
+    _say(options, {"servers": found}, *(lines or [how]))
+    return 0
+
+
+def _line(one: dict[str, Any]) -> str:
+    known = f"not there when last tried: {one['error']}" if one["error"] else f"{one['tools']} tools when last seen"
+    return f"{one['name']}  {one['place']}  ({known if one['on'] else 'off'})"
+
+
+def _add(config: Config, options: argparse.Namespace) -> int:
+    import tomlkit
+
+    name = options.name
+    check_name(name)
+    if name in _servers(config):
+        raise ConfigError(f"there is an MCP server {name!r} already: {start_command()} mcp remove {name} takes it out.")
+    table = tomlkit.table()
+    if options.url:
+        table["url"] = options.url
+    if options.program:
+        table["command"] = options.program[0]
+        if options.program[1:]:
+            table["args"] = options.program[1:]
+    for key, given, sign in (("headers", options.header, ":"), ("env", options.env, "=")):
+        if given:
+            pairs = tomlkit.inline_table()
+            pairs.update(dict(_pair(one, sign, key) for one in given))
+            table[key] = pairs
+    for key in ("cwd", "allow", "deny", "reads"):
+        if value := getattr(options, key):
+            table[key] = value
+    McpSettings({name: dict(table)}).check()
+    document = _document(config)
+    servers = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+    servers[name] = table
+    _write(config, document)
+    test = f"{start_command()} mcp test {name}"
+    _say(options, {"added": name}, f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.")
+    return 0
+
+
+def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not found or not name.strip():
+        example = "'Authorization: Bearer $TOKEN'" if key == "headers" else "NAME=VALUE"
+        raise ConfigError(f"--{'header' if key == 'headers' else 'env'} is written as {example}.")
+    return name.strip(), value.strip()
+
+
+def _remove(config: Config, options: argparse.Namespace) -> int:
+    name = _named(config, options.name).name
+    document = _document(config)
+    servers: Any = document["mcp"]
+    del servers[name]
+    if not servers:
+        del document["mcp"]
+    _write(config, document)
+    for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
+        kept.unlink()
+    _say(options, {"removed": name}, f"{name} is taken out. A running nanoclaw has it until its next start.")
+    return 0
+
+
+def _document(config: Config) -> Any:
+    import tomlkit
+
+    return tomlkit.parse(config.file.read_text(encoding="utf-8-sig") if config.file.exists() else "")
+
+
+def _write(config: Config, document: Any) -> None:
+    import tomlkit
+
+    try:
+        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(config.file, tomlkit.dumps(document), mode=0o600)
+    except NotSaved as error:
+        raise ConfigError(str(error)) from None
+
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+
+def _test(config: Config, options: argparse.Namespace) -> int:
+    name = _named(config, options.name).name
+    began = time.monotonic()
+
+    def show(address: str) -> None:
+        import sys
+
+        print(f"Open this address in a browser of this machine, and sign in:\n{address}", file=sys.stderr, flush=True)
+
+    async def tried() -> Connection:
+        return (await _looked_at(config, [name], show))[name]
+
+    one = asyncio.run(tried())
+    remarks = [f"- {remark}" for remark in one.listing.remarks]
+    data = {"name": name, "about": one.about, "tools": len(one.listing.tools), "error": one.error}
+    if one.error:
+        raise ConfigError(f"{name} is not there: {one.error}")
+    prompts = f", {len(one.listing.prompts)} prompts" if one.listing.prompts else ""
+    resources = ", resources" if one.listing.has_resources else ""
+    seconds = f"{time.monotonic() - began:.1f} s"
+    said = f"{name} is there: {one.about}, {len(one.listing.tools)} tools{prompts}{resources}, in {seconds}."
+    _say(options, {**data, "remarks": list(one.listing.remarks)}, said, *remarks)
+    return 0
+
+
+def _tools(config: Config, options: argparse.Namespace) -> int:
+    wanted = (
+        [_named(config, options.name).name] if options.name else [n for n, s in _servers(config).items() if not s.off]
+    )
+    found = asyncio.run(_looked_at(config, wanted))
+    lines, data = [], []
+    for name, one in found.items():
+        if one.error:
+            lines.append(f"{name} is not there: {one.error}")
+        for tool in one.listing.tools:
+            reads = one.settings.only_reads(tool.name)
+            data.append({"server": name, "name": tool.spec.name, "description": tool.spec.description, "reads": reads})
+            lines.append(f"{tool.spec.name}{' (reads)' if reads else ''}: {one_line(tool.spec.description, 100)}")
+    errors = {name: one.error for name, one in found.items() if one.error}
+    _say(options, {"tools": data, "errors": errors}, *(lines or ["no tools"]))
+    return 1 if errors else 0
+
+
+async def _looked_at(config: Config, names: list[str], show: Any = None) -> dict[str, Connection]:
+    """The connections to these servers, after they were tried and closed."""
+    from nanoclaw.commands.looking import looked_at
+
+    async with looked_at(config) as app:
+        servers = app.public("mcp")
+        if servers is None:
+            raise ConfigError(OFF)
+        for name in names:
+            if name not in servers.names:
+                raise ConfigError(f"the MCP server {name} is off: take off = true out of [mcp.{name}].")
+        found = {name: servers.connections()[name] for name in names}
+        for one in found.values():
+            one.open_login = show
+        await asyncio.gather(*(one.ready() for one in found.values()))
+        for one in found.values():
+            if one.state == "connected":
+                one.error = ""
+        return found
+
+
+COMMANDS = {"mcp": mcp}

@@ -1,0 +1,1 @@
+"""MCP: a client for servers of the Model Context Protocol."""

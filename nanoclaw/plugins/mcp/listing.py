@@ -1,0 +1,181 @@
+"""Offers of a server: its tools by the names that a model calls them by, bounded, and kept over restarts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.core.messages import ToolSpec
+from nanoclaw.escapes import plain
+
+LONGEST_NAME = 64
+DESCRIPTION_CHARACTERS = 2_000
+SCHEMA_CHARACTERS = 16_000
+MOST_TOOLS = 500
+MOST_PROMPTS = 100
+_ANY = {"type": "object", "properties": {}}
+_DEEPEST = 40
+
+
+class ListedTool(NamedTuple):
+    """A tool by the `name` that the server knows it by; `spec` has that of the model."""
+
+    name: str
+    spec: ToolSpec
+
+
+class ListedPrompt(NamedTuple):
+    """A prompt, with the names of its arguments; those that it needs come first in `required`."""
+
+    name: str
+    description: str
+    arguments: tuple[str, ...]
+    required: tuple[str, ...]
+
+
+class ServerListing(NamedTuple):
+    """All that a server offers. `remarks` are what was wrong with it."""
+
+    tools: tuple[ListedTool, ...] = ()
+    prompts: tuple[ListedPrompt, ...] = ()
+    has_resources: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[str]]:
+    """Tools as a server lists them, each parsed for itself: what is wrong with one costs no other. Then remarks."""
+    found: dict[str, ListedTool] = {}
+    seen: set[str] = set()
+    remarks: list[str] = []
+    for one in given:
+        name = one.get("name") if isinstance(one, Mapping) else None
+        if not isinstance(name, str) or not name.strip():
+            remarks.append("a tool without a name is left out")
+            continue
+        shown = plain(name[:LONGEST_NAME])
+        if name in seen:
+            remarks.append(f"{shown} is listed twice: the first counts")
+            continue
+        if len(found) >= MOST_TOOLS:
+            remarks.append(f"only the first {MOST_TOOLS} tools are taken: choose with allow or deny")
+            break
+        seen.add(name)
+        called = _called(server, name)
+        if called.casefold() in found:
+            remarks.append(f"{shown} would have the name of another tool, and is called {_hashed(server, name)}")
+            called = _hashed(server, name)
+        schema, wrong = _schema(one.get("inputSchema"))
+        remarks += [f"{shown}: {wrong}"] * bool(wrong)
+        text, title = one.get("description"), one.get("title")
+        described = next((plain(part).strip() for part in (text, title) if isinstance(part, str) and part.strip()), "")
+        if len(described) > DESCRIPTION_CHARACTERS:
+            remarks.append(f"{shown}: its description of {len(described):,} characters is cut")
+            described = described[:DESCRIPTION_CHARACTERS].rstrip() + "…"
+        spec = ToolSpec(called, described or shown, schema)
+        found[called.casefold()] = ListedTool(name, spec)
+    return list(found.values()), remarks
+
+
+def prompts_of(given: Iterable[Any]) -> list[ListedPrompt]:
+    found = []
+    for one in given:
+        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+            continue
+        listed = one.get("arguments")
+        arguments = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+        names = [each["name"] for each in arguments if isinstance(each.get("name"), str)]
+        required = [each["name"] for each in arguments if each.get("required") is True and each.get("name") in names]
+        described = one.get("description") or one.get("title") or ""
+        found.append(ListedPrompt(one["name"], plain(str(described))[:300], tuple(names), tuple(required)))
+    return found[:MOST_PROMPTS]
+
+
+def _called(server: str, name: str) -> str:
+    called = f"{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', name)}"
+    return called if len(called) <= LONGEST_NAME else _hashed(server, name)
+
+
+def _hashed(server: str, name: str) -> str:
+    """A name that no other tool has: its beginning, and eight signs made of all of it."""
+    whole = f"{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', name)}"
+    return f"{whole[: LONGEST_NAME - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def usable_schema(given: Any) -> dict[str, Any]:
+    return _schema(given)[0]
+
+
+def _schema(given: Any) -> tuple[dict[str, Any], str]:
+    """The schema of a tool's arguments as it is given, or one that takes anything and why."""
+    if not isinstance(given, Mapping):
+        return _ANY, "it has no schema, so its arguments are not described"
+    try:
+        size = len(json.dumps(given))
+    except (ValueError, RecursionError):
+        return _ANY, "its schema cannot be read, so its arguments are not described"
+    if size > SCHEMA_CHARACTERS:
+        return _ANY, f"its schema of {size:,} characters is left out, so its arguments are not described"
+    properties, required = given.get("properties", {}), given.get("required", [])
+    is_plain = isinstance(properties, Mapping) and all(isinstance(one, Mapping | bool) for one in properties.values())
+    is_plain = is_plain and isinstance(required, list) and all(isinstance(one, str) for one in required)
+    if given.get("type", "object") != "object" or not is_plain or _depth(given) > _DEEPEST:
+        return _ANY, "its schema is not one of an object, so its arguments are not described"
+    return {"properties": {}, **given, "type": "object"}, ""
+
+
+def _depth(value: Any, level: int = 0) -> int:
+    if level > _DEEPEST:
+        return level
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return max((_depth(one, level + 1) for one in inner), default=level)
+
+
+# --- kept over restarts ----------------------------------------------------------------------------------------------
+
+
+class KeptListings:
+    """The listings of all servers in one file: what was offered last, and what went wrong. A file that cannot be read
+    is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            found = {}
+        self._all: dict[str, Any] = found if isinstance(found, dict) else {}
+
+    def of(self, server: str) -> ServerListing:
+        try:
+            kept = self._all[server]
+            tools = [ListedTool(name, ToolSpec(*spec)) for name, spec in kept["tools"]]
+            prompts = [
+                ListedPrompt(name, text, tuple(names), tuple(needed)) for name, text, names, needed in kept["prompts"]
+            ]
+            return ServerListing(tuple(tools), tuple(prompts), bool(kept["resources"]), tuple(kept["remarks"]))
+        except (KeyError, TypeError, ValueError):
+            return ServerListing()
+
+    def error(self, server: str) -> str:
+        """Reason why it was not there when it was last tried, '' for nothing."""
+        kept = self._all.get(server)
+        return str(kept.get("error", "")) if isinstance(kept, dict) else ""
+
+    def keep(self, server: str, listing: ServerListing, error: str = "") -> None:
+        """Raises OSError."""
+        body = {
+            "tools": [[one.name, list(one.spec[:3])] for one in listing.tools],
+            "prompts": [list(one) for one in listing.prompts],
+            "resources": listing.has_resources,
+            "remarks": list(listing.remarks),
+            "error": error,
+        }
+        body = json.loads(json.dumps(body))
+        if self._all.get(server) != body:
+            self._all[server] = body
+            write_atomically(self._path, json.dumps(self._all, ensure_ascii=False), mode=0o600)

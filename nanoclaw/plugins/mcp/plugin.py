@@ -1,0 +1,208 @@
+"""MCP: tools, resources and prompts of servers of the Model Context Protocol. Light: what needs the SDK is imported
+when the first server is to be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import UserMessage
+from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.plugins.mcp.settings import McpSettings
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.mcp.connection import Connection
+    from nanoclaw.plugins.mcp.questions import ServerQuestions
+
+CONTEXT_SECONDS, AGAIN_SECONDS = 8.0, 2.0
+"""That the beginning of a context waits for servers; and for those that failed before."""
+REASON = 160
+
+
+class Servers:
+    """The servers that are set and not off, with a connection to each: what the plugin makes public."""
+
+    def __init__(self, host: Host, settings: McpSettings) -> None:
+        self._host = host
+        self.all = settings.parsed()
+        self._on = {name: one for name, one in self.all.items() if not one.off}
+        self._made: dict[str, Connection] = {}
+        self.questions: ServerQuestions | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._on)
+
+    def connections(self) -> Mapping[str, Connection]:
+        """The connection of each server, made at the first look."""
+        if self._on and not self._made:
+            from nanoclaw.plugins.mcp.connection import Connection, Surroundings
+            from nanoclaw.plugins.mcp.listing import KeptListings
+            from nanoclaw.plugins.mcp.questions import ServerQuestions
+            from nanoclaw.redaction import Redactor, clean_environment
+
+            host, core = self._host, self._host.get("core")
+            self.questions = ServerQuestions(host)
+            around = Surroundings(
+                host.log,
+                self.questions,
+                KeptListings(host.home / "servers.json"),
+                lambda: clean_environment(core.config.environment, core.secrets),
+                lambda: core.config.environment,
+                Redactor(core.secrets),
+                host.workspace,
+                host.home,
+            )
+            self._made = {name: Connection(one, around) for name, one in self._on.items()}
+        return self._made
+
+    def important(self) -> list[str]:
+        """Lines for the owner at a start: the servers that could not be reached when they were last tried."""
+        if not self._on:
+            return []
+        from nanoclaw.plugins.mcp.listing import KeptListings
+
+        kept = KeptListings(self._host.home / "servers.json")
+        errors = {name: kept.error(name) for name in self._on}
+        return [
+            f"MCP server {name} was not there when it was last tried: {error}"
+            for name, error in errors.items()
+            if error
+        ]
+
+    def named(self, server: str) -> Connection:
+        found = next((one for name, one in self.connections().items() if name.casefold() == server.casefold()), None)
+        if found is None:
+            raise ToolError(f"there is no MCP server {server!r}; there are {', '.join(self._on)}.")
+        return found
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(one.aclose() for one in self._made.values()))
+
+
+class Mcp(Plugin):
+    name = "mcp"
+    settings = McpSettings
+    keys: ClassVar[Mapping[str, str]] = {"servers": "mcp.*"}
+
+    def __init__(self, host: Host, settings: McpSettings) -> None:
+        self._host = host
+        self.public = self._servers = Servers(host, settings)
+
+    async def before_context(self, turn: Turn) -> None:
+        """Connect to all, side by side, and wait for a moment."""
+        if turn.profile.name not in _OPEN_TO or turn.profile.only == frozenset():
+            return
+        connections = self._servers.connections()
+        before = {name: one.error for name, one in connections.items()}
+        waits = [
+            asyncio.wait_for(one.ready(), AGAIN_SECONDS if one.state == "failed" else CONTEXT_SECONDS)
+            for one in connections.values()
+            if one.state != "connected"
+        ]
+        await asyncio.gather(*waits, return_exceptions=True)
+        for name, one in connections.items():
+            if one.state != "connected" and one.error != before[name]:
+                self._host.show(turn.address, Notice(_absent(one), is_failure=True))
+
+    async def aclose(self) -> None:
+        await self._servers.aclose()
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        if deep:
+            await asyncio.gather(*(one.ready() for one in self._servers.connections().values()))
+        return [_finding(one) for one in self._servers.connections().values()]
+
+    # --- what the model sees -----------------------------------------------------------------------------------------
+
+    def tools(self) -> Iterable[Tool]:
+        found: list[Tool] = []
+        for one in self._servers.connections().values():
+            is_there = one.state not in ("failed",) and (one.state != "connecting" or not one.error)
+            for listed in one.listing.tools:
+                reach = "none" if one.settings.only_reads(listed.name) else "outside"
+                run = partial(_run, one, listed.name)
+                found.append(Tool(listed.spec, run, reach, True, is_there=is_there, is_foreign=True))  # type: ignore[arg-type]
+        if any(one.listing.has_resources for one in self._servers.connections().values()):
+            found.append(tool(self._mcp_resources, reach="none"))
+        return found
+
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        if profile.name not in _OPEN_TO or profile.only == frozenset():
+            return
+        absent = [_absent(one) for one in self._servers.connections().values() if one.state in ("failed", "connecting")]
+        if absent:
+            text = "\n".join(f"- {line}" for line in absent)
+            # of the context's beginning: a server that comes or goes later does not change it
+            yield Section("mcp", "MCP servers", f"Not there, so you have none of their tools:\n{text}", version="begun")
+
+    async def _mcp_resources(self, context: ToolContext, server: str, uri: str | None = None) -> ToolOutput:
+        """List the resources of an MCP server, or read one by its URI."""
+        from nanoclaw.plugins.mcp.results import resource, source_of
+
+        one = self._servers.named(server)
+        if not uri:
+            return ToolOutput(await one.request(_resources, context), outside=source_of(one.name))
+        images: list[Any] = []
+        found = await one.request(lambda session, _: session.read_resource(str(uri)), context)
+        text = await resource(found.contents, images)
+        return ToolOutput(text or "(it is empty)", tuple(images), source_of(one.name))
+
+    # --- commands ----------------------------------------------------------------------------------------------------
+
+    def commands(self) -> Iterable[Command]:
+        names = self._servers.names
+        for name in names:
+            help = f"prompts of the MCP server {name}; /{name}:? lists them"
+            yield Command(f"{name.casefold()}:", help, partial(self._prompt, name), waits=True)
+        if names:
+            yield Command("answer", "fill in what an MCP server asks: /answer Berlin", self._answer)
+
+    def _answer(self, said: Said, tx: Tx) -> Reply:
+        self._servers.connections()
+        assert self._servers.questions
+        return self._servers.questions.answer(said, tx)
+
+    async def _prompt(self, server: str, said: Said) -> Reply | UserMessage:
+        """Ask the model with a prompt of a server's: /NAME:prompt arguments."""
+        from nanoclaw.plugins.mcp import prompts
+
+        return await prompts.asked(self._servers.connections()[server], said.argument, self._host.now())
+
+
+_OPEN_TO = frozenset(("person", "job", "heartbeat", "helper", "rehearsal"))
+"""Names of the profiles that have tools of servers."""
+
+
+async def _run(connection: Connection, name: str, context: ToolContext, /, **arguments: Any) -> ToolOutput:
+    """Call a tool of a server."""
+    from nanoclaw.plugins.mcp import calls
+
+    return await calls.call(connection, name, context, arguments)
+
+
+async def _resources(session: Any, _: Any) -> str:
+    from nanoclaw.plugins.mcp import calls
+
+    return await calls.resources(session)
+
+
+def _absent(one: Connection) -> str:
+    why = one.error or "it has not answered yet"
+    return f"MCP server {one.name} is not there: {why[:REASON]}"
+
+
+def _finding(one: Connection) -> Finding:
+    if one.state == "connected":
+        count = len(one.listing.tools)
+        remarks = "".join(f"; {remark}" for remark in one.listing.remarks[:3])
+        return Finding(True, f"{one.about}: {count} tools{remarks}", f"mcp {one.name}")
+    if one.state == "failed" or one.error:
+        return Finding(False, f"not there: {one.error}", f"mcp {one.name}")
+    said = "is being connected" if one.state == "connecting" else "is connected when a conversation begins"
+    return Finding(True, said, f"mcp {one.name}")

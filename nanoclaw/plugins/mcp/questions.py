@@ -1,0 +1,217 @@
+"""Questions of servers: a person fills in a form, opens an address, lets the model be asked; nobody there means no."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nanoclaw.core.errors import NanoclawError, ProviderError
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    Limits,
+    Message,
+    ModelRequest,
+    Outbound,
+    SystemPrompt,
+    UserMessage,
+)
+from nanoclaw.core.plugin import Ask, Host, Reply, Said, Tx
+from nanoclaw.core.tool import ToolContext
+from nanoclaw.escapes import one_line, plain
+from nanoclaw.tool_schema import ArgumentsError, check
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.mcp.connection import RunningCall
+
+SECONDS = 300.0
+"""The time in which one field of a form can be filled in."""
+MOST_FIELDS = 12
+SHOWN = 600
+_REFUSED = -1
+
+
+class ServerQuestions:
+    """Asks the person whose turn made the call that a server works on."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._open: dict[int, tuple[dict[str, Any], asyncio.Future[Any]]] = {}
+        self._numbers = 0
+
+    async def roots(self) -> Any:
+        from nanoclaw.plugins.mcp.sdk import types
+
+        workspace = self._host.workspace
+        root = types.Root(uri=workspace.absolute().as_uri(), name="workspace")  # type: ignore[arg-type]
+        return types.ListRootsResult(roots=[root])
+
+    def _can_ask(self, context: ToolContext) -> bool:
+        """True where somebody is there in turns of its kind."""
+        try:
+            return self._host.profile(context.profile).can_ask
+        except NanoclawError:
+            return False
+
+    # --- a form, an address ------------------------------------------------------------------------------------------
+
+    async def elicitation(self, server: str, call: RunningCall | None, params: Any) -> Any:
+        from nanoclaw.plugins.mcp.sdk import types
+
+        if call is None or call.context is None or not self._can_ask(call.context):
+            return types.ElicitResult(action="decline")
+        asking = self._address if params.mode == "url" else self._form
+        content = await call.of_person(asking(server, call.context.address, params))
+        if content is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=content or None)
+
+    async def _address(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
+        """Show an address to open; None where the person did not."""
+        said = one_line(plain(params.message), SHOWN)
+        question = f"The MCP server {server} asks you to open an address: {said}\n{one_line(params.url, SHOWN)}\nDone?"
+        return {} if await self._host.ask(Ask(question), place) else None
+
+    async def _form(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
+        """Have a form filled in, field by field; None where the person did not."""
+        said = one_line(plain(params.message), SHOWN)
+        fields = dict(list((params.requested_schema.get("properties") or {}).items())[:MOST_FIELDS])
+        required = params.requested_schema.get("required") or []
+        named = ", ".join(_title(name, field) for name, field in fields.items())
+        wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
+        if not await self._host.ask(Ask(f"The MCP server {server} asks: {said}{wanted}"), place):
+            return None
+        filled: dict[str, Any] = {}
+        for name, field in fields.items():
+            value = await self._field(server, place, name, field if isinstance(field, Mapping) else {})
+            if value is None and name in required:
+                return None
+            if value is not None:
+                filled[name] = value
+        return filled
+
+    async def _field(self, server: str, place: Address, name: str, field: Mapping[str, Any]) -> Any:
+        """The person's value for one field; None for none, or when the time is over."""
+        self._numbers += 1
+        number = self._numbers
+        schema = _plain(field)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._open[number] = (schema, future)
+        described = field.get("description")
+        about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
+        answer = f"/answer {number}:" if self._open else "/answer"
+        how = f"“{answer} …” answers it, “{answer}” leaves it out."
+        text = f"{server}: {_title(name, field)}{about} ({_kind(schema)})? {how}"
+        try:
+            await self._host.write(lambda tx: tx.send(Outbound(place, text), is_news=False))
+            async with asyncio.timeout(SECONDS):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            del self._open[number]
+
+    def answer(self, said: Said, tx: Tx) -> Reply:
+        """Take what a person says to an open question: /answer Berlin; /answer 3: Berlin where there are several."""
+        number, colon, text = said.argument.strip().partition(":")
+        if not (colon and number.isdecimal() and int(number[:9]) in self._open):
+            number, text = str(next(iter(self._open), "")) if len(self._open) == 1 else "", said.argument
+        found = self._open.get(int(number[:9])) if number else None
+        if found is None or found[1].done():
+            which = " or ".join(f"/answer {one}: …" for one in self._open)
+            return Reply(f"Which question? {which}" if which else "No MCP server asks anything.")
+        schema, future = found
+        value: Any = None
+        if text.strip():
+            try:
+                value = check(
+                    {"value": _typed(text.strip(), schema)}, "it", {"properties": {"value": schema}, "required": []}
+                )
+                value = value["value"]
+            except ArgumentsError as error:
+                return Reply(f"That does not fit: {error}")
+        tx.after(lambda: None if future.done() else future.set_result(value))
+        return Reply("Passed on." if text.strip() else "Left out.")
+
+    # --- the model ---------------------------------------------------------------------------------------------------
+
+    async def sampling(self, server: str, call: RunningCall | None, params: Any) -> Any:
+        from nanoclaw.plugins.mcp.sdk import types
+
+        if call is None or call.context is None or not self._can_ask(call.context):
+            return types.ErrorData(code=_REFUSED, message="nobody is there to allow it")
+        messages = [_message(one, self._host) for one in params.messages]
+        if not messages or any(one is None for one in messages):
+            return types.ErrorData(code=_REFUSED, message="only text can be asked of the model here")
+        said = tuple(one for one in messages if one)
+        answer = await call.of_person(self._model(server, call.context.address, said, params))
+        if isinstance(answer, str) or answer is None:
+            return types.ErrorData(code=_REFUSED, message=answer or "the call is over")
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(type="text", text=answer.text),
+            model=answer.model or "unknown",
+            stop_reason="maxTokens" if answer.finish == "length" else "endTurn",
+        )
+
+    async def _model(
+        self, server: str, place: Address, messages: tuple[Message, ...], params: Any
+    ) -> AssistantMessage | str:
+        """The model's answer, once the person has allowed it; or why there is none."""
+        last = one_line(messages[-1].text, SHOWN)
+        question = f"The MCP server {server} wants to ask your model, at your cost: “{last}” Allow it?"
+        if not await self._host.ask(Ask(question), place):
+            return "the person did not allow it"
+        system = SystemPrompt(f"You answer for the MCP server {server}.\n{plain(params.system_prompt or '')}".strip())
+        tokens = max(1, min(params.max_tokens, Limits().output_tokens))
+        try:
+            return await self._host.complete(ModelRequest(system, messages, limits=Limits(output_tokens=tokens)))
+        except ProviderError as error:
+            return f"the model gave no answer: {error}"
+
+
+def _message(one: Any, host: Host) -> Message | None:
+    """A message of a server's to the model; None for one that is not all text."""
+    if any(block.type != "text" for block in one.content_as_list):
+        return None
+    text = plain("\n".join(block.text for block in one.content_as_list))
+    return AssistantMessage(text, host.now()) if one.role == "assistant" else UserMessage(text, host.now())
+
+
+def _title(name: str, field: Any) -> str:
+    title = field.get("title") if isinstance(field, Mapping) else None
+    return one_line(plain(title if isinstance(title, str) and title else name), 60)
+
+
+def _plain(field: Mapping[str, Any]) -> dict[str, Any]:
+    """A field's schema with what is looked at here."""
+    kind = field.get("type")
+    options = field.get("enum") or [one.get("const") for one in field.get("oneOf", ()) if isinstance(one, Mapping)]
+    options = [one for one in options if isinstance(one, str)] if isinstance(options, list) else []
+    if kind == "array":
+        items = field.get("items")
+        return {"type": "array", "items": _plain(items) if isinstance(items, Mapping) else {"type": "string"}}
+    if kind in ("boolean", "integer", "number"):
+        return {"type": kind}
+    return {"type": "string", **({"enum": options} if options else {})}
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    kinds = {"boolean": "yes or no", "integer": "a whole number", "number": "a number", "string": "text"}
+    if schema["type"] == "array":
+        return f"several, with commas between: {_kind(schema['items'])}"
+    return " or ".join(schema["enum"]) if "enum" in schema else kinds[schema["type"]]
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    if schema["type"] == "boolean":
+        from nanoclaw.yes_no import yes_or_no
+
+        said = yes_or_no(text)
+        return text if said is None else said
+    if schema["type"] == "array":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if "enum" in schema:
+        return next((one for one in schema["enum"] if one.casefold() == text.casefold()), text)
+    return text
