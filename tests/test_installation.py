@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -40,11 +41,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture
-def installed(wheel: Path, tmp_path: Path) -> Installed:
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment with the wheel in it; the libraries come from the one of the tests, but for some extras."""
-    prefix, home = tmp_path / "environment", tmp_path / "home"
-    home.mkdir()
+    prefix = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
     python = str(prefix / "bin" / "python")
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
@@ -53,6 +53,17 @@ def installed(wheel: Path, tmp_path: Path) -> Installed:
     for library in Path(sysconfig.get_path("purelib")).iterdir():
         if not library.name.startswith(LEFT_OUT):
             (site / library.name).symlink_to(library)
+    return prefix
+
+
+@pytest.fixture
+def installed(environment: Path, tmp_path: Path) -> Installed:
+    """An environment of the test's own: a copy whose launcher starts the Python in it."""
+    prefix, home = tmp_path / "environment", tmp_path / "home"
+    home.mkdir()
+    shutil.copytree(environment, prefix, symlinks=True)
+    launcher = prefix / "bin" / "nanoclaw"
+    launcher.write_text(launcher.read_text().replace(str(environment), str(prefix)))
     return Installed(prefix, home)
 
 
