@@ -1,7 +1,6 @@
 """The house's arrows and its figures: who may import whom, and what may only shrink.
 
-Walks every import, also those inside functions. What offends today stands in `architecture_debts.txt`: a line may be
-taken out there, never put in.
+Walks every import, also those inside functions.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-DEBTS = Path(__file__).with_name("architecture_debts.txt")
 
 NOT_LIBRARIES = frozenset({"", "__main__", "cli", "commands", "attach", "core", "plugins", "channels", "providers"})
 """All else at the top is a library of ours: pure, it imports nothing of ours and knows nothing of an assistant."""
@@ -108,6 +106,10 @@ class Import:
     at_the_top: bool
 
 
+def wrong_arrows(walked: Iterable[Import]) -> list[str]:
+    return sorted({f"arrow: {one.importer} -> {one.target}: {why}" for one in walked if (why := _wrong(one))})
+
+
 def imports(package: Path) -> Iterator[Import]:
     """Every import that runs, in every module; those under `if TYPE_CHECKING` do not run."""
     for path in sorted(package.rglob("*.py")):
@@ -139,12 +141,6 @@ def _imports_in(node: ast.AST, importer: str, package: Path, top: bool) -> Itera
 def _is_module(name: str, package: Path) -> bool:
     path = package.parent.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-def wrong_arrows(package: Path) -> list[str]:
-    return sorted(
-        {f"arrow: {found.importer} -> {found.target}: {why}" for found in imports(package) if (why := _wrong(found))}
-    )
 
 
 def _wrong(found: Import) -> str:
@@ -226,28 +222,15 @@ def _is_late(part: ast.AnnAssign) -> bool:
     return part.value is not None and "init=False" in ast.unparse(part.value)
 
 
-def debts() -> list[str]:
-    return [line for line in DEBTS.read_text(encoding="utf-8").splitlines() if line]
-
-
 def test_every_import_follows_the_arrows() -> None:
-    known = {line for line in debts() if line.startswith("arrow: ")}
-    assert [line for line in wrong_arrows(REPOSITORY / "nanoclaw") if line not in known] == []
+    walked = list(imports(REPOSITORY / "nanoclaw"))
+    every = {"cli", "core.turn", "providers.openai_compatible", "channels.terminal.chat", "core.log"}
+    assert every <= {one.importer for one in walked}
+    assert wrong_arrows(walked) == []
 
 
 def test_nothing_grows_beyond_the_figures_of_the_house() -> None:
-    known = {line for line in debts() if not line.startswith("arrow: ")}
-    assert [line for line in figures(REPOSITORY / "nanoclaw") if line not in known] == []
-
-
-def test_a_debt_that_is_paid_is_taken_off_the_list() -> None:
-    owed = {*wrong_arrows(REPOSITORY / "nanoclaw"), *figures(REPOSITORY / "nanoclaw")}
-    assert [line for line in debts() if line not in owed] == []
-
-
-def test_the_walk_sees_every_module() -> None:
-    importers = {found.importer for found in imports(REPOSITORY / "nanoclaw")}
-    assert {"cli", "core.turn", "providers.openai_compatible", "channels.terminal.chat", "core.log"} <= importers
+    assert figures(REPOSITORY / "nanoclaw") == []
 
 
 @pytest.mark.parametrize(
@@ -275,7 +258,7 @@ def test_an_arrow_that_goes_wrong_is_found(tmp_path: Path, module: str, line: st
     path = package / module
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(line)
-    found = wrong_arrows(package)
+    found = wrong_arrows(imports(package))
     assert len(found) == 1, found
     assert reason in found[0]
 
@@ -295,7 +278,7 @@ def test_an_arrow_that_goes_right_is_left_alone(tmp_path: Path, module: str, lin
     package = _package(tmp_path)
     (package / module).parent.mkdir(parents=True, exist_ok=True)
     (package / module).write_text(line)
-    assert wrong_arrows(package) == []
+    assert wrong_arrows(imports(package)) == []
 
 
 def _package(tmp_path: Path) -> Path:
