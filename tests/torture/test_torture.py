@@ -17,16 +17,16 @@ from tests.torture.trials import Trials
 
 SEED = 7
 SAMPLE = {
-    "killed before each call": 90,
-    "killed in the middle of each write": 130,
-    "killed at random": 140,
-    "disk full at one call": 230,
-    "disk full from one call on": 380,
-    "device fails at one call": 250,
-    "half of one write is taken": 380,
-    "power fails after each call": 330,
+    "killed before each call": 180,
+    "killed in the middle of each write": 260,
+    "killed at random": 230,
+    "disk full at one call": 400,
+    "disk full from one call on": 450,
+    "device fails at one call": 400,
+    "half of one write is taken": 430,
+    "power fails after each call": 480,
 }
-"""Every so-manieth point is looked at here: enough to see what is broken everywhere, in some ten seconds."""
+"""Every so-manieth point is looked at here: enough to see what is broken everywhere."""
 
 
 @pytest.fixture(scope="module")
