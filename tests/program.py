@@ -4,6 +4,7 @@ collects what is sent."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -33,7 +34,11 @@ MAIN = Address("terminal", "main")
 GUEST = Address("chat", "777")
 
 _NUMBERS = count(1)
-"""Of all messages of a test process: a home that is opened again would drop one whose id it has seen."""
+
+
+def new_id() -> str:
+    """An id that no message had, also none of another process: a home that is opened again drops one it has seen."""
+    return f"said-{os.getpid()}-{next(_NUMBERS)}"
 
 
 class AtOnce(Executor):
@@ -145,12 +150,12 @@ class Program:
         """Hand a message of the owner's in; it is stored when this returns."""
         message = UserMessage(text, self.clock())
         address = Address(self.channel.name, chat)
-        await self.deliver(Inbound(address, sender, f"said-{next(_NUMBERS)}", message, files, quoted, quote))
+        await self.deliver(Inbound(address, sender, new_id(), message, files, quoted, quote))
 
     async def write_from(self, address: Address, sender: str, text: str, **fields: Any) -> None:
         """Hand a message of anybody's in, as a chat channel does."""
         message = UserMessage(text, self.clock())
-        await self.deliver(Inbound(address, sender, f"said-{next(_NUMBERS)}", message, **fields))
+        await self.deliver(Inbound(address, sender, new_id(), message, **fields))
 
     async def answer(self) -> str:
         return (await self.channel.sent.get()).text
