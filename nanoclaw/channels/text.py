@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nanoclaw.core.events import (
     Event,
@@ -21,6 +21,7 @@ from nanoclaw.escapes import one_line, printable
 
 _MAIN = ("path", "file", "command", "query", "pattern", "url", "name", "text", "id")
 _PARSED_CHARACTERS = 200_000  # longer arguments are not worth the wait for one word
+DIFF_LINES = 20
 LABEL, WHOLE = 60, 10_000
 """Characters of a label on a screen, and where nothing is narrow: on a pipe or in a file."""
 
@@ -31,9 +32,35 @@ def tool_label(call: ToolCall, room: int = LABEL) -> str:
 
 
 def tool_line(event: ToolFinished, room: int = LABEL) -> str:
-    """`⚙ read_file notes/x.md … ✓ 12 lines, 0.01 s`"""
-    mark = "✗" if event.is_error else "✓"
-    return f"⚙ {tool_label(event.call, room)} … {mark} {_outcome(event, room)}, {seconds(event.seconds)}"
+    """`✓ exec pytest · 2.1 s, 14 kB #3`; the number is what /show takes."""
+    return f"{mark(event)} {tool_label(event.call, room)} · {outcome(event, room)}"
+
+
+def mark(event: ToolFinished) -> str:
+    return "✗" if event.is_error else "✓"
+
+
+def outcome(event: ToolFinished, room: int = LABEL) -> str:
+    """What came of a call, its time, and the size of its result where that is no more than a line: `2.1 s, 14 kB #3`"""
+    lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
+    parts = [_said(event, lines, room), seconds(event.seconds)]
+    if len(lines) > 1:
+        parts.append(size(len(event.text.encode("utf-8", "replace"))))
+    number = f" #{event.number}" if event.number else ""
+    return ", ".join(filter(None, parts)) + number
+
+
+def diff_lines(event: ToolFinished, most: int = DIFF_LINES) -> list[str]:
+    """The beginning of what a call changed, and how to see the rest."""
+    lines = printable(event.diff).splitlines()
+    left = len(lines) - most
+    if left <= 1:  # one line more takes the place of the line that would say so
+        return lines
+    return [*lines[:most], f"… {left} lines more{f', /show {event.number}' if event.number else ''}"]
+
+
+def size(count: int) -> str:
+    return f"{count} B" if count < 1000 else f"{count / 1000:.0f} kB" if count < 999_500 else f"{count / 1e6:.1f} MB"
 
 
 def notice_line(text: str, room: int = LABEL) -> str:
@@ -42,7 +69,7 @@ def notice_line(text: str, room: int = LABEL) -> str:
 
 def seconds(count: float) -> str:
     if count < 10:
-        return f"{count:.2f} s"
+        return f"{count:.2f} s" if count < 1 else f"{count:.1f} s"
     return f"{count:.0f} s" if count < 120 else f"{count / 60:.0f} min"
 
 
@@ -131,7 +158,10 @@ class PlainFlow:
                 self.end_line()
                 self._spoken.begin_round()
             case ToolFinished():
-                self.note(tool_line(event, self._room))
+                indent = "  " * bool(event.parent)
+                self.note(f"{indent}{tool_line(event, self._room)}")
+                for line in diff_lines(event):
+                    self.note(f"{indent}  {line}")
             case Notice(text, None) | Receipt(text):
                 self._spoken.add("\n")
                 self.note(notice_line(text, self._room))
@@ -209,10 +239,11 @@ def _main_argument(arguments: str, room: int) -> str:
     return one_line(str(plain[0]), room) if plain else ""
 
 
-def _outcome(event: ToolFinished, room: int) -> str:
-    lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
+def _said(event: ToolFinished, lines: Sequence[str], room: int) -> str:
+    """The line that tells what happened, '' for a result that is more than a line."""
     if event.is_error:
         return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
-    if len(lines) > 1:
-        return f"{len(lines)} lines"
-    return one_line(lines[0], room) if lines else "done"
+    if event.diff:
+        signs = [line[:1] for line in event.diff.splitlines()]
+        return f"+{signs.count('+')} −{signs.count('-')}"
+    return one_line(lines[0], room) if len(lines) == 1 else ""

@@ -14,7 +14,17 @@ from pathlib import Path
 
 from nanoclaw.channels.terminal.chat import Terminal
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.events import Event, Joined, Notice, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.events import (
+    Event,
+    Joined,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall
 
 ANSWER = """# Heading one
@@ -79,6 +89,8 @@ class Chatter:
             if not self.turn:
                 self.show(TurnEnded(said, "answered"))
             await self.say(said, inbound)
+        elif text == "remind me":
+            await self.say("It is set.", inbound)
         else:
             self.queue.put_nowait(inbound)
 
@@ -140,10 +152,40 @@ async def events_of(text: str) -> AsyncIterator[Event]:
         call = ToolCall("1", "read_file", '{"path": "notes/x.md"}')
         yield TextDelta("Let me look.")
         yield ToolStarted(call)
-        yield ToolFinished(call, "a\nb\nc", False, 0.01)
+        yield ToolFinished(call, "a\nb\nc", False, 0.01, number=1)
         yield ToolStarted(call)
-        yield ToolFinished(call, "there is no notes/x.md\nlook with list_dir", True, 0.02)
+        yield ToolFinished(call, "there is no notes/x.md\nlook with list_dir", True, 0.02, number=2)
         yield TextDelta("It has three lines.")
+    elif word == "many":
+        for number in range(1, int(rest) + 1):
+            call = ToolCall(str(number), "read_file", f'{{"path": "notes/{number}.md"}}')
+            yield ToolStarted(call, number=number)
+            yield ToolFinished(call, f"content {number}", False, 0.001, number=number)
+        yield TextDelta("All read.")
+    elif word == "diff":
+        call = ToolCall("1", "edit_file", '{"path": "笔记/很长的名字很长的名字很长的名字.md", "old": "a", "new": "b"}')
+        diff = "\n".join(["@@ line 8 @@", " same", "-old \x1b[2J", *(f"+new 🎉 {n} {'wide ' * 30}" for n in range(30))])
+        yield ToolStarted(call, number=3)
+        yield ToolFinished(call, "Edited.", False, 0.01, number=3, diff=diff)
+        yield TextDelta("Changed.")
+    elif word == "nest":
+        outer, inner = ToolCall("o", "delegate", '{"text": "look it up"}'), ToolCall("i", "web_fetch", '{"url": "a.b"}')
+        yield ToolStarted(outer, number=4)
+        yield ToolStarted(inner, "o")
+        yield ToolProgress(inner, "page 1 of 2", 0.5)
+        await asyncio.sleep(float(rest))
+        yield ToolFinished(inner, "one\ntwo", False, 0.5, "o")
+        yield ToolFinished(outer, "found it", False, 0.6, number=4)
+        yield TextDelta("It is there.")
+    elif word == "side":
+        left, right = ToolCall("l", "exec", '{"command": "left"}'), ToolCall("r", "exec", '{"command": "right"}')
+        yield ToolStarted(left, number=5)
+        yield ToolStarted(right, number=6)
+        yield ToolProgress(left, "compiling a\ncompiling b")
+        yield ToolProgress(right, "testing")
+        await asyncio.sleep(float(rest))
+        yield ToolFinished(right, "[exit status 1]", True, 0.6, number=6)
+        yield TextDelta("One is gone.")
     elif word == "hang":
         yield ReasoningDelta("secret thoughts")
         yield ToolStarted(ToolCall("1", "exec", '{"command": "sleep 60"}'))

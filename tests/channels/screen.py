@@ -14,6 +14,7 @@ class Screen:
         self.gone: list[str] = []
         self.cells = [[" "] * columns for _ in range(rows)]
         self.x = self.y = 0
+        self.kept: tuple[list[list[str]], int, int] | None = None  # the usual screen while the other one is shown
         self.styled = False  # whether an SGR code other than reset was seen
         self._rest = ""
 
@@ -21,6 +22,11 @@ class Screen:
     def lines(self) -> list[str]:
         """All that was ever scrolled away and what is there now, without blank lines."""
         return [line for line in [*self.gone, *map(_text, self.cells)] if line.strip()]
+
+    @property
+    def shown(self) -> str:
+        """The screen as it stands."""
+        return "\n".join(map(_text, self.cells))
 
     @property
     def text(self) -> str:
@@ -71,6 +77,8 @@ class Screen:
     def _control(self, found: re.Match[str]) -> None:
         private, numbers, letter = found.groups()
         if letter is None or private:
+            if numbers == "1049":
+                self._turn_to_other(on=letter == "h")
             return
         first = int(numbers.split(";")[0] or 0) if numbers else 0
         count = max(1, first)
@@ -89,10 +97,22 @@ class Screen:
                 self.cells[self.y][self.x :] = [" "] * (self.columns - self.x)
                 for row in range(self.y + 1, self.rows):
                     self.cells[row] = [" "] * self.columns
+            case "H":
+                row, column = (*(max(1, int(number or 1)) for number in numbers.split(";")), 1)[:2]
+                self.y, self.x = min(self.rows, row) - 1, column - 1
+            case "J":
+                self.cells = [[" "] * self.columns for _ in range(self.rows)]
             case "m":
                 self.styled = self.styled or numbers not in ("", "0")
             case _:
                 raise AssertionError(f"the terminal does not know {found[0]!r}")
+
+    def _turn_to_other(self, *, on: bool) -> None:
+        if on and self.kept is None:
+            self.kept = self.cells, self.x, self.y
+            self.cells, self.x, self.y = [[" "] * self.columns for _ in range(self.rows)], 0, 0
+        elif not on and self.kept:
+            (self.cells, self.x, self.y), self.kept = self.kept, None
 
 
 def _text(cells: list[str]) -> str:

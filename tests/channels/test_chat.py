@@ -115,7 +115,7 @@ class FakeView:
         self.seen: list[object] = []
         self.ready, self.left = asyncio.Event(), asyncio.Event()
 
-    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
         self.submit, self.interrupt = submit, interrupt
         self.ready.set()
         await self.left.wait()
@@ -123,7 +123,7 @@ class FakeView:
     def show(self, event: Event) -> None:
         self.seen.append(event)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, reply_to: str = "") -> None:
         self.seen.append(text)
 
     def note(self, line: str) -> None:

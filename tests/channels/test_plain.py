@@ -74,7 +74,7 @@ def test_a_pipe_gets_the_answer_and_nothing_else() -> None:
 def test_a_terminal_sees_the_answer_as_it_comes_and_once() -> None:
     out, err, _ = ask(TOOL_TURN, tty=True)
     assert out == "Let me look.\nIt has two lines.\n"
-    assert err == "⚙ read_file a.md … ✓ 2 lines, 0.01 s\n"
+    assert err == "✓ read_file a.md · 0.01 s, 3 B\n"
 
 
 def test_an_answer_that_is_not_what_streamed_is_told_too() -> None:

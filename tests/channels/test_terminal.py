@@ -47,15 +47,90 @@ def test_a_narrow_screen_shows_every_word(start: Start) -> None:
 
 def test_each_tool_call_is_a_line_with_outcome_and_time(start: Start) -> None:
     screen = ask(start(), "tools", "It has three lines.")
-    assert "⚙ read_file notes/x.md … ✓ 3 lines, 0.01 s" in screen.lines
-    assert "⚙ read_file notes/x.md … ✗ there is no notes/x.md, 0.02 s" in screen.lines
-    assert screen.text.index("Let me look.") < screen.text.index("⚙ read_file") < screen.text.index("It has three")
+    assert "✓ read_file notes/x.md · 0.01 s, 5 B #1" in screen.lines
+    assert "✗ read_file notes/x.md · there is no notes/x.md, 0.02 s, 41 B #2" in screen.lines
+    assert screen.text.index("Let me look.") < screen.text.index("✓ read_file") < screen.text.index("It has three")
+
+
+def test_fifty_quick_tools_are_fifty_lines_in_their_order(start: Start) -> None:
+    lines = ask(start(rows=10), "many 50", "All read.").lines
+    found = [line for line in lines if line.startswith("✓ read_file")]
+    assert found == [f"✓ read_file notes/{n}.md · content {n}, 0.00 s #{n}" for n in range(1, 51)]
+
+
+def test_a_change_shows_twenty_lines_that_fit_the_screen_and_counts_the_rest(start: Start) -> None:
+    chat = start(columns=40)
+    lines = ask(chat, "diff", "Changed.").lines
+    first = next(n for n, line in enumerate(lines) if line.startswith("✓ edit_file"))
+    assert lines[first] == "✓ edit_file 笔记/很… · +30 −1, 0.01 s #3"
+    assert lines[first + 1 : first + 5] == [
+        "  @@ line 8 @@",
+        "   same",
+        "  -old [2J",
+        "  +new 🎉 0 wide wide wide wide wide wi…",
+    ]
+    assert lines[first + 21 : first + 23] == ["  … 13 lines more, /show 3", "Changed."]
+    assert "\x1b[32m" in chat.raw and "\x1b[2J" not in chat.raw
+
+
+def test_two_tools_side_by_side_show_what_each_is_doing_and_one_never_heard_of_again_is_broken_off(
+    start: Start,
+) -> None:
+    chat = start()
+    chat.say("side 1")
+    text = chat.expect("  testing").text
+    assert re.search(r"exec left … 0 s\n  compiling a\n  compiling b\n. exec right … 0 s\n  testing", text)
+    lines = chat.expect(lambda screen: "broken off" in screen.text and idle(screen)).lines
+    assert "✗ exec right · [exit status 1], 0.60 s #6" in lines
+    assert any(re.fullmatch(r"✗ exec left · broken off, \d\.\d+ s", line) for line in lines)
+
+
+def test_a_call_within_a_call_stands_below_it_while_it_runs_and_afterwards(start: Start) -> None:
+    chat = start()
+    chat.say("nest 0.5")
+    text = chat.expect("page 1 of 2").text
+    assert re.search(r". delegate look it up … 0 s\n  . web_fetch a\.b … 0 s\n    50% page 1 of 2", text)
+    lines = chat.expect(lambda screen: "It is there." in screen.text and idle(screen)).lines
+    at = lines.index("✓ delegate look it up · found it, 0.60 s #4")
+    assert lines[at + 1] == "  ✓ web_fetch a.b · 0.50 s, 7 B"
+
+
+def test_ctrl_o_shows_the_last_result_as_a_whole_and_gives_back_what_was_typed(start: Start) -> None:
+    chat = start(rows=12)
+    chat.press("\x0f")
+    chat.expect("no tool has run here yet; /show looks for results of earlier")
+    ask(chat, "tools", "It has three lines.")
+    ask(chat, "diff", "Changed.")
+    chat.press("half typed\x0f")
+    chat.expect("#3 (3 of 3)")
+    assert "path: 笔记/很长的名字很长的名字很长的名字.md" in chat.screen.text
+    chat.press("G")
+    chat.expect("+new 🎉 29")
+    chat.press("\x1b[D\x1b[D")
+    chat.expect("✓ read_file notes/x.md · 0.01 s, 5 B #1 (1 of 3)")
+    chat.press("q")
+    chat.expect("› half typed")
+    chat.press("\x15")
+    ask(chat, "hello", "You said: hello")
+
+
+def test_what_is_said_while_a_result_is_open_comes_when_it_is_closed(start: Start) -> None:
+    chat = start(rows=12)
+    ask(chat, "tools", "It has three lines.")
+    chat.say("pause 0.3")
+    chat.expect("A moment.")
+    chat.press("\x0f")
+    chat.expect("(2 of 2)")
+    assert "A moment." not in chat.screen.shown
+    chat.press("\x03")
+    lines = chat.expect(lambda screen: "A moment." in screen.text and idle(screen)).lines
+    assert lines.count("A moment.") == 1
 
 
 def test_a_running_tool_and_thinking_show_without_the_thoughts(start: Start) -> None:
     chat = start()
     chat.say("hang")
-    chat.expect("⚙ exec sleep 60 … 1 s")
+    chat.expect(" exec sleep 60 … 1 s")
     assert "secret thoughts" not in chat.raw
 
 
@@ -137,6 +212,17 @@ def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_pla
         places.append(next(n for n, line in enumerate(lines) if n > places[-1] and words in line))
     assert [sum(line == one for line in lines) for one in ("› pause 1", "› /help", "› fourth")] == [1, 1, 1]
     assert [one["text"] for one in chat.delivered()] == ["pause 2", "pause 1", "/help", "fourth"]
+
+
+def test_what_code_answers_during_a_turn_stands_right_above_its_answer(start: Start) -> None:
+    chat = start()
+    chat.say("pause 1")
+    chat.expect("A moment.")
+    chat.say("second")
+    chat.say("remind me")
+    lines = chat.expect(lambda screen: "You said: second" in screen.text and idle(screen)).lines
+    shown = ["› pause 1", "A moment.", "› remind me", "It is set.", "› second", "You said: second"]
+    assert [line for line in lines if line in shown] == shown
 
 
 def test_messages_that_join_the_turn_are_shown_where_they_did_and_nothing_waits_afterwards(start: Start) -> None:

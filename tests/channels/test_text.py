@@ -40,11 +40,17 @@ def test_the_label_of_a_call_survives_any_arguments(arguments: str, label: str) 
 
 def test_the_line_of_a_call_says_outcome_and_time() -> None:
     call = ToolCall("1", "exec", '{"command": "make"}')
-    assert tool_line(ToolFinished(call, "one\ntwo\n", False, 3.456)) == "⚙ exec make … ✓ 2 lines, 3.46 s"
-    assert tool_line(ToolFinished(call, "wrote 3 bytes", False, 61.2)) == "⚙ exec make … ✓ wrote 3 bytes, 61 s"
-    assert tool_line(ToolFinished(call, "", False, 600)) == "⚙ exec make … ✓ done, 10 min"
-    assert tool_line(ToolFinished(call, "\n", True, 0)) == "⚙ exec make … ✗ failed, 0.00 s"
-    assert tool_line(ToolFinished(call, "bad\n[exit status 3]", True, 0)) == "⚙ exec make … ✗ [exit status 3], 0.00 s"
+    assert tool_line(ToolFinished(call, "one\ntwo\n", False, 3.456)) == "✓ exec make · 3.5 s, 8 B"
+    assert tool_line(ToolFinished(call, "é\n" * 7_000, False, 2.1, number=7)) == "✓ exec make · 2.1 s, 21 kB #7"
+    assert tool_line(ToolFinished(call, "wrote 3 bytes", False, 61.2)) == "✓ exec make · wrote 3 bytes, 61 s"
+    assert tool_line(ToolFinished(call, "", False, 600)) == "✓ exec make · 10 min"
+    assert tool_line(ToolFinished(call, "\n", True, 0)) == "✗ exec make · failed, 0.00 s"
+    assert (
+        tool_line(ToolFinished(call, "bad\n[exit status 3]", True, 0)) == "✗ exec make · [exit status 3], 0.00 s, 19 B"
+    )
+    assert tool_line(ToolFinished(call, "Edited.", False, 0, diff="@@ line 2 @@\n x\n-a\n+b\n+c")) == (
+        "✓ exec make · +2 −1, 0.00 s"
+    )
 
 
 def test_one_line_is_bounded() -> None:

@@ -32,14 +32,16 @@ _REMEMBERED = 1000  # messages by which a repeat is known
 class TerminalView(Protocol):
     """The screen of a terminal chat: a window with a live part, or plain lines."""
 
-    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
-        """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line."""
+    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
+        """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line.
+        `submit` gives the id of the message, '' where it is none."""
         ...
 
     def show(self, event: Event) -> None: ...
 
-    def say(self, text: str) -> None:
-        """A whole message of the assistant; what has just streamed of it is not said twice."""
+    def say(self, text: str, reply_to: str = "") -> None:
+        """A whole message of the assistant; what has just streamed of it is not said twice. `reply_to` is the id of
+        the message that it answers."""
         ...
 
     def note(self, line: str) -> None: ...
@@ -121,7 +123,7 @@ class Terminal:
             self._asked_help.discard(outbound.reply_to)
             text = "\n".join([text.rstrip(), *(f"- `{name}`: {line}" for name, line in OWN_COMMANDS.items())])
         if text.strip():
-            self._view.say(text)
+            self._view.say(text, outbound.reply_to)
         for path in outbound.files:
             self._view.note(f"file: {one_line(path, 1000)}")
         self._settle()
@@ -137,15 +139,16 @@ class Terminal:
         if isinstance(event, TurnEnded) and self._open.answer_due:
             asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up_waiting)
 
-    def _submit(self, text: str) -> None:
+    def _submit(self, text: str) -> str:
         text = printable(text).strip()
         if text and text.lower().split()[0] in _LEAVE:
             self._view.leave()
         elif text:
             self._warned = float("-inf")
-            self._hand_in(text)
+            return self._hand_in(text)
+        return ""
 
-    def _hand_in(self, text: str) -> None:
+    def _hand_in(self, text: str) -> str:
         text, files = take_files(text)
         for file in files:
             self._view.note(f"attached {file.name}")
@@ -158,6 +161,7 @@ class Terminal:
             self._asked_help.add(inbound.external_id)
         self._handed_in.put_nowait(inbound)
         self._settle()
+        return inbound.external_id
 
     async def _carry(self, deliver: Deliver) -> None:
         while True:

@@ -45,6 +45,7 @@ def typing_keys(
     interrupt: Callable[[], None],
     leave: Callable[[], None],
     busy: Callable[[], bool],
+    open_result: Callable[[], None],
 ) -> KeyBindings:
     keys = KeyBindings()
     typing = has_focus(area)  # and not in the search of the history
@@ -82,6 +83,10 @@ def typing_keys(
         area.buffer.reset(append_to_history=typed and running)
         if running or not typed:
             interrupt()
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        open_result()
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:

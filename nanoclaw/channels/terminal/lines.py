@@ -30,7 +30,7 @@ class Lines:
         self._prompted = False
         self._typed = ""
 
-    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
         self._submit = submit
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, interrupt)
@@ -52,7 +52,7 @@ class Lines:
         if isinstance(event, ToolStarted):
             self._flow.note(f"⚙ {tool_label(event.call, self._room)} …")
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, reply_to: str = "") -> None:
         self._break_prompt()
         self._flow.say(text)
         self._prompt()

@@ -6,11 +6,13 @@ import asyncio
 import sys
 import textwrap
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
@@ -24,7 +26,8 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
-from nanoclaw.channels.text import Spoken, notice_line, progress, tool_label, tool_line
+from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines
+from nanoclaw.channels.text import Spoken, notice_line, progress
 from nanoclaw.core.events import (
     Event,
     Joined,
@@ -38,7 +41,6 @@ from nanoclaw.core.events import (
     TurnBegan,
     TurnEnded,
 )
-from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.markdown.blocks import Blocks
 
@@ -46,9 +48,27 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25
 _FRAME_SECONDS = 0.05  # between two drawings of a growing block, at least
 _LIVE_CHARACTERS = 20_000
-_BOLD, _DIM, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
-_STYLE = Style.from_dict({"dim": "fg:ansibrightblack", "prompt": "bold"})
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_TOOLS = {"failed": "\x1b[31m", "plus": "\x1b[32m", "minus": "\x1b[31m", "place": "\x1b[36m"}
+_STYLE = Style.from_dict(
+    {
+        "dim": "fg:ansibrightblack",
+        "prompt": "bold",
+        "plus": "fg:ansigreen",
+        "minus": "fg:ansired",
+        "place": "fg:ansicyan",
+    }
+)
+_RESULTS = 50  # that can be opened
 _MENU_LINES = 8
+
+
+@dataclass(slots=True, eq=False)
+class _Typed:
+    """A line that waits for its turn; `id` is that of its message."""
+
+    text: str
+    id: str = ""
 
 
 class Window:
@@ -73,17 +93,18 @@ class Window:
         self._joined = False  # the next block goes on with the one before
         self._spoken = Spoken()
         self._last = ""  # what kind of thing was printed last
-        self._tools: list[tuple[ToolCall, float]] = []
-        self._progress: dict[str, str] = {}  # of running calls
+        self._tools = ToolLines()
+        self._results: deque[ToolFinished] = deque(maxlen=_RESULTS)
+        self._held: list[str] | None = None  # what was printed while a result is open
         self._bar = ""
         self._noticed = ""  # the last notice, until something else happens
-        self._queued: list[str] = []  # typed while a turn runs
+        self._queued: list[_Typed] = []  # while a turn runs
         self._unsaid = 0  # turns that have ended while their answer has not come
         self._thinking = False
         self._since: float | None = None  # when the wait for an answer began
         self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
 
-    async def run(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
         self._app = self._build(submit, interrupt)
         for line in typed_ahead(sys.stdin.fileno()):
             submit(line)
@@ -112,25 +133,25 @@ class Window:
         match event:
             case TurnBegan():  # what streamed of one that a crash cut off is no part of this answer
                 self._finish_blocks()
+                self._print_tools(self._tools.broke_off(self._columns()))
                 self._spoken.begin_round()
             case TextDelta(text):
                 self._bar = ""
                 self._stream(printable(text))
             case ReasoningDelta():
                 self._draw_soon()
-            case ToolStarted(call):
+            case ToolStarted():
                 self._finish_blocks()
                 self._bar = ""
                 self._spoken.begin_round()
-                self._tools.append((call, time.monotonic()))
+                self._tools.began(event)
                 self._redraw()
-            case ToolProgress(call, text, fraction):
-                self._progress[call.id] = text if fraction is None else f"{fraction:.0%} {text}"
+            case ToolProgress():
+                self._tools.shows(event)
                 self._draw_soon()
-            case ToolFinished(call):
-                self._forget(call)
-                self._progress.pop(call.id, None)
-                self._print(tool_line(event), "line", _RED if event.is_error else _DIM)
+            case ToolFinished():
+                self._results.append(event)
+                self._print_tools(self._tools.ended(event, self._columns()))
             case Notice(text, None):
                 if text != self._noticed:
                     self._finish_blocks()
@@ -152,18 +173,22 @@ class Window:
                 if event.reason == "answered" and not event.answer:
                     self._unsaid -= 1
                     self._echo_queued(1)
-                self._tools.clear()
-                self._progress.clear()
+                self._print_tools(self._tools.broke_off(self._columns()))
                 self._bar = ""
                 if self._since is not None:
                     self._since = time.monotonic()
                 self._redraw()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, reply_to: str = "") -> None:
+        own = next((typed for typed in self._queued if typed.id and typed.id == reply_to), None)
+        if own:  # answered by code, before its turn came: it stands above its answer
+            self._queued.remove(own)
+            self._finish_blocks()
+            self._print(_prompted(own.text), "typed", _BOLD)
         if rest := self._spoken.rest_of(printable(text)):
             self._finish_blocks()
             self._print_block(rest)
-        if self._unsaid:
+        if self._unsaid and not own:
             self._unsaid -= 1
             self._echo_queued(1)
 
@@ -181,7 +206,7 @@ class Window:
             self._thinking = False
             self._unsaid = 0
             if self._queued:
-                self._print(notice_line(f"not begun: {'; '.join(self._queued)}"), "line", _DIM)
+                self._print(notice_line(f"not begun: {'; '.join(typed.text for typed in self._queued)}"), "line", _DIM)
                 self._queued.clear()
             if self._ticking:
                 self._ticking.cancel()
@@ -227,17 +252,30 @@ class Window:
             self._noticed = text
             self._print(notice_line(text), "line", _DIM)
 
+    def _print_tools(self, lines: list[ToolLine]) -> None:
+        """All at once: what is written in one piece is drawn once."""
+        if lines and self._colour:
+            self._print("\n".join(f"{_TOOLS.get(kind, _DIM)}{text}{_PLAIN}" for kind, text in lines), "tools")
+        elif lines:
+            self._print("\n".join(text for _, text in lines), "tools")
+        else:
+            self._redraw()
+
     def _print(self, text: str, kind: str, style: str = "") -> None:
         """Write above the live part. Lines of one kind stand together, blocks apart."""
         if not text.strip():
             return
+        is_prose, kind = kind == "line", "line" if kind == "tools" else kind
         apart = kind == "block" or (kind != "joined" and kind != self._last)
-        if kind == "line":
+        if is_prose:
             text = _wrapped(text, self._columns())
         gap = "\n" if apart and self._last else ""
         self._last = "block" if kind == "joined" else kind
         if style and self._colour:
             text = f"{style}{text}{_PLAIN}"
+        if self._held is not None:
+            self._held.append(f"{gap}{text}\n".replace("\n", "\r\n"))
+            return
         if self._app and self._app.is_running:
             self._app.renderer.erase()
         elif not self._last:
@@ -247,33 +285,36 @@ class Window:
         self._output.flush()
         self._redraw()
 
-    def _echo(self, typed: str) -> None:
+    def _echo(self, typed: str) -> _Typed | None:
         """A message that has to wait its turn stays in the live part until then."""
         first = typed.strip().lower().partition(" ")[0]
         is_at_once = first == "stop" or (first.startswith("/") and first not in self._waiting)
         if self._since is not None and not is_at_once:
-            self._queued.append(typed)
+            self._queued.append(_Typed(typed))
             self._redraw()
-        else:
-            self._finish_blocks()
-            self._print(_prompted(typed), "typed", _BOLD)
+            return self._queued[-1]
+        self._finish_blocks()
+        self._print(_prompted(typed), "typed", _BOLD)
+        return None
 
     def _echo_queued(self, count: int) -> None:
         """The first of what waits has begun."""
         begun, self._queued = self._queued[:count], self._queued[count:]
         for typed in begun:
-            self._print(_prompted(typed), "typed", _BOLD)
+            self._print(_prompted(typed.text), "typed", _BOLD)
 
     # What changes
 
-    def _build(self, submit: Callable[[str], None], interrupt: Callable[[], None]) -> Application[None]:
+    def _build(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
         area = typing_area(self._history_file, self._commands, search, lambda: max(1, self._rows() // 3))
 
         def accept(buffer: Buffer) -> bool:
-            self._echo(buffer.text)
+            waits = self._echo(buffer.text)
             buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
-            submit(buffer.text)
+            identity = submit(buffer.text)
+            if waits:
+                waits.id = identity
             return False
 
         area.buffer.accept_handler = accept
@@ -293,7 +334,9 @@ class Window:
                 ),
                 focused_element=area,
             ),
-            key_bindings=typing_keys(area, self._pastes, interrupt, self.leave, lambda: self._since is not None),
+            key_bindings=typing_keys(
+                area, self._pastes, interrupt, self.leave, lambda: self._since is not None, self._open_result
+            ),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
@@ -314,16 +357,13 @@ class Window:
         return ANSI(self._drawn[1])
 
     def _state(self) -> StyleAndTextTuples:
-        lines = []
-        for call, since in self._tools[-3:]:
-            lines.append(f"⚙ {tool_label(call)} … {_elapsed(since)}")
-            lines += [f"  {one_line(line, 200)}" for line in self._progress.get(call.id, "").split("\n") if line]
+        frame = _FRAMES[int(time.monotonic() / _TICK_SECONDS) % len(_FRAMES)]
+        lines = list(self._tools.live(frame, self._columns()))
         if self._bar:
             lines.append(self._bar)
         elif self._since is not None and not self._tools:
-            frame = _FRAMES[int(time.monotonic() / _TICK_SECONDS) % len(_FRAMES)]
             lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{_elapsed(self._since)}")
-        lines += [one_line(PROMPT + typed, 200) for typed in self._queued[-3:]]
+        lines += [one_line(PROMPT + typed.text, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []
 
     def _show_progress(self, notice: Notice) -> None:
@@ -334,11 +374,28 @@ class Window:
             self._bar = ""
             self._print_notice(notice.text)
 
-    def _forget(self, call: ToolCall) -> None:
-        for number, (running, _) in enumerate(self._tools):
-            if running == call:
-                del self._tools[number]
-                return
+    def _open_result(self) -> None:
+        """Show the last result on a screen of its own; what comes meanwhile is printed afterwards."""
+        if not self._results:
+            self.note("no tool has run here yet; /show looks for results of earlier")
+        elif self._app and self._held is None:
+            self._held = []
+            self._app.create_background_task(self._page())
+
+    async def _page(self) -> None:
+        from nanoclaw.channels.terminal.pager import pager
+
+        try:
+            async with in_terminal():
+                try:
+                    await pager(tuple(self._results), self._output, _STYLE if self._colour else None).run_async()
+                finally:
+                    held, self._held = self._held or [], None
+                    self._output.write_raw("".join(held))
+                    self._output.flush()
+        finally:
+            self._held = None
+            self._redraw()
 
     async def _tick(self) -> None:
         while True:

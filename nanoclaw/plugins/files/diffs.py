@@ -17,6 +17,8 @@ LONGEST_BYTES = 2_000_000
 AROUND = 2
 """Lines that are shown before and after a change."""
 
+NEW = "@@ new file @@"
+
 _COMPARED_LINES = 1_000  # more changed ones are all old, then all new: to compare them would take seconds
 _SHORT_BYTES = 50_000  # compared at once; longer ones in a thread
 
@@ -34,13 +36,13 @@ def before_writing(folder: int, name: str) -> bytes | None:
         return file.read() if stat.S_ISREG(known.st_mode) and known.st_size <= LONGEST_BYTES else None
 
 
-async def diff(before: bytes | None, after: bytes) -> str:
+async def diff(before: bytes | None, after: bytes, *, is_new: bool = False) -> str:
     """Unified diff of two contents; "" for what is binary, too long, or the same."""
     if before is None or max(len(before), len(after)) > LONGEST_BYTES:
         return ""
-    if len(before) + len(after) <= _SHORT_BYTES:
-        return _diff(before, after)
-    return await asyncio.to_thread(_diff, before, after)
+    is_short = len(before) + len(after) <= _SHORT_BYTES
+    found = _diff(before, after) if is_short else await asyncio.to_thread(_diff, before, after)
+    return f"{NEW}\n{found}" if is_new and found else found
 
 
 def _diff(before: bytes, after: bytes) -> str:

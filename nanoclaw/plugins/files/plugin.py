@@ -134,7 +134,7 @@ class Files(Plugin):
             replace_in(folder, name, content)
         after = content.encode()
         said = f"{'Overwrote' if existed else 'Created'} {visible(path)} ({in_words(len(after))})."
-        return ToolOutput(said, diff=await diff(before, after))
+        return ToolOutput(said, diff=await diff(before, after, is_new=not existed))
 
     async def _edit_file(
         self, context: ToolContext, path: str, old: Annotated[str, "exact text, found once in the file"], new: str

@@ -1,4 +1,4 @@
-"""Inspect: /context shows what is sent, part by part; /why tells where the last answer came from."""
+"""Inspect: /context shows what is sent, /why where the last answer came from, /show the result of a call of a tool."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 USAGE = "/why tells where the last answer came from; /why not TEXT why a note with this text was not recalled."
 
 
+SHOW_USAGE = "/show shows the last result of a tool as a whole, /show 3 that of call 3: its line ends in #3."
+
+
 class Inspect(Plugin):
     name = "inspect"
 
     def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
         self.public = self._inspection = Inspection(host)
 
     def commands(self) -> Iterable[Command]:
@@ -31,6 +35,7 @@ class Inspect(Plugin):
         return [
             Command("context", context, self._context, private=True),
             Command("why", why, self._why, private=True),
+            Command("show", "the last result of a tool as a whole: /show 3", self._show, private=True),
         ]
 
     async def _context(self, said: Said) -> str:
@@ -42,6 +47,26 @@ class Inspect(Plugin):
 
     async def _why(self, said: Said) -> str:
         return await self._inspection.why(said.conversation, said.argument)
+
+    async def _show(self, said: Said) -> str:
+        from nanoclaw.plugins.inspect.results import IN_CHATS, WIDEST, whole
+
+        session = self._host.get("core").sessions.of(said.conversation)
+        last, wanted = session.results(), said.argument.strip().removeprefix("#")
+        if not last:
+            return "No tool has been used in this conversation."
+        if wanted and not (wanted.isdecimal() and len(wanted) < 10):
+            return SHOW_USAGE
+        number = int(wanted or last)
+        if not 1 <= number <= last:
+            return f"There is no call {number}: the last one is {last}."
+        found = session.result(number)
+        if found is None:
+            return f"The result of call {number} cannot be read: its row in the store is damaged."
+        call, result = found
+        at = result.at.astimezone(self._host.now().tzinfo)
+        most = WIDEST if said.address.channel == "terminal" else IN_CHATS
+        return whole(number, last, call, result._replace(at=at), most)
 
 
 class Inspection:

@@ -38,7 +38,7 @@ async def test_a_new_file_is_all_plus_and_two_changes_of_one_are_two_pieces(tmp_
     async with running(tmp_path, model) as program:
         await program.ask("write it twice")
         new, changed = shown(program)
-    assert new.split("\n") == [f"+{line}" for line in LINES]
+    assert new.split("\n") == ["@@ new file @@", *(f"+{line}" for line in LINES)]
     assert changed.split("\n") == [
         *("-line 1", "+first", " line 2", " line 3"),
         *("@@ line 28 @@", " line 28", " line 29", "-line 30", "+last"),
@@ -72,7 +72,7 @@ async def test_no_model_reads_a_diff_and_it_is_kept_with_its_result_without_secr
         async with running(tmp_path, model, settings=settings) as program:
             await program.ask("write it")
             (diff,) = shown(program)
-    assert diff == "+a line\n+key [secret] ␛[2J"
+    assert diff == "@@ new file @@\n+a line\n+key [secret] ␛[2J"
     sent = [message for message in chat_messages(model.requests[1]) if message["role"] == "tool"]
     assert len(sent) == 1 and "a line" not in str(sent)
     async with running(tmp_path, ScriptedProvider(), settings=settings) as program:

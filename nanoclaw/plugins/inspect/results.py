@@ -1,0 +1,65 @@
+"""The result of a call of a tool as a whole: what /show says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from nanoclaw.core.messages import ToolCall, ToolResult
+
+IN_CHATS = 3_000
+"""Characters of each part that a chat app is sent."""
+
+WIDEST = 200_000
+"""Of each part that a terminal is sent."""
+
+
+def whole(number: int, last: int, call: ToolCall | None, result: ToolResult, most: int) -> str:
+    """The arguments of a call, what it changed, and its result, as Markdown."""
+    mark, when = "✗" if result.is_error else "✓", f"{result.at:%d %b, %H:%M}"
+    of = f" of {last}" if number != last else ""
+    parts = [f"**{mark} {_name(result.name)}**, call {number}{of}, {when}"]
+    for kind, text in (("", _arguments(call, result.diff)), ("diff", result.diff), ("", result.text or "(no output)")):
+        if text.strip():
+            parts.append(_fenced(kind, _cut(text, most)))
+    parts += [f"With it came {len(result.images)} picture(s)."] if result.images else []
+    return "\n\n".join(parts)
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^\w.:/-]", "", name)[:80]
+
+
+def _arguments(call: ToolCall | None, diff: str) -> str:
+    """Those that a diff doesn't show anyway."""
+    if call is None:
+        return ""
+    try:
+        values = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return call.arguments
+    return "\n".join(f"{name}: {_value(value)}" for name, value in values.items() if not _is_in(value, diff))
+
+
+def _is_in(value: object, diff: str) -> bool:
+    return bool(diff) and isinstance(value, str) and "\n" in value
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return value if "\n" not in value.rstrip() else "\n" + "\n".join(f"  {line}" for line in value.rstrip().split("\n"))
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n[... {len(text) - most:,} characters left out: a terminal shows all ...]\n{text[-half:]}"
+
+
+def _fenced(kind: str, text: str) -> str:
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
+    return f"{'`' * (longest + 1)}{kind or 'text'}\n{text.rstrip()}\n{'`' * (longest + 1)}"
