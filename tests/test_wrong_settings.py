@@ -41,7 +41,7 @@ def kinds_of(settings: Any, prefix: str, places: Any = ()) -> Iterator[tuple[str
 
 def settings_of_the_program() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in ("model", "person", "workspace", "context", "limits", "session", "plugins"):
+    for name in config._TYPES:
         found |= kinds_of(config._TYPES[name], name)
     plugins = classes(config.Config(Path("/nowhere")))
     for one in plugins:
