@@ -41,7 +41,7 @@ def mark(event: ToolFinished) -> str:
 
 
 def outcome(event: ToolFinished, room: int = LABEL) -> str:
-    """What came of a call, its time, and the size of its result where that is no more than a line: `2.1 s, 14 kB #3`"""
+    """Words on the end of a call, its time, and the size of a result of several lines: `2.1 s, 14 kB #3`"""
     lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
     parts = [_said(event, lines, room), seconds(event.seconds)]
     if len(lines) > 1:
