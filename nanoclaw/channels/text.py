@@ -241,6 +241,8 @@ def _main_argument(arguments: str, room: int) -> str:
 
 def _said(event: ToolFinished, lines: Sequence[str], room: int) -> str:
     """The line that tells what happened, '' for a result that is more than a line."""
+    if event.is_error and len(lines) > 1 and lines[0].startswith("[From "):  # the mark of others' text
+        return one_line(lines[1], max(100, room))
     if event.is_error:
         return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
     if event.diff:

@@ -52,6 +52,10 @@ class BadStatus(NetError):
         self.page = page
 
 
+class NotReached(NetError):
+    """No connection came about."""
+
+
 async def fetch(
     url: str,
     most_bytes: int,
@@ -91,7 +95,7 @@ async def fetch(
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failed = error
         else:
-            raise NetError(f"{host.host} cannot be reached: {failed or 'it does not answer'}") from None
+            raise NotReached(f"{host.host} cannot be reached: {failed or 'it does not answer'}") from None
         to = page.headers.get("location", "") if page.status[:3] in _MOVED else ""
         to = to or (_refresh(page) if redirects else "")
         if not to and not page.status.startswith("2"):

@@ -25,7 +25,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.metadata import in_short
 from nanoclaw.core.provider import legal
 
-MAX_TOOLS = 10
+MAX_TOOLS = 12
 MAX_EXAMPLES = 2
 SPARE_TOOLS = ("memory_get",)  # read_file does the same
 RESULT_CHARACTERS = 1500

@@ -90,14 +90,14 @@ def test_without_tools_only_a_reply_is_possible() -> None:
     assert "no tools" in static_messages([])[0]["content"]
 
 
-def test_at_most_ten_tools_in_their_order_and_those_without_an_example_are_left_out_first() -> None:
-    tools = [spec("bare")] + [spec(f"t{number}", example={}) for number in range(10)]
-    assert [tool.name for tool in few(tools)] == [f"t{number}" for number in range(10)]
+def test_at_most_twelve_tools_in_their_order_and_those_without_an_example_are_left_out_first() -> None:
+    tools = [spec("bare")] + [spec(f"t{number}", example={}) for number in range(12)]
+    assert [tool.name for tool in few(tools)] == [f"t{number}" for number in range(12)]
     assert [tool.name for tool in few(tools[:3])] == ["bare", "t0", "t1"]
 
 
 def test_of_two_tools_that_do_the_same_the_spare_one_goes() -> None:
-    tools = [spec("memory_get", example={})] + [spec(f"t{number}", example={}) for number in range(10)]
+    tools = [spec("memory_get", example={})] + [spec(f"t{number}", example={}) for number in range(12)]
     assert "memory_get" not in [tool.name for tool in few(tools)]
 
 

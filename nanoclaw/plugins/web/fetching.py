@@ -13,7 +13,7 @@ from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.outputs import Outputs, hint
 from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext, ToolOutput
-from nanoclaw.net.page import BadStatus, FetchedPage, fetch
+from nanoclaw.net.page import BadStatus, FetchedPage, NotReached, fetch
 from nanoclaw.net.public import NetError, NotPublic, WebHost, host_of
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, contents
 from nanoclaw.plugins.web.kept import KeptPage, KeptPages
@@ -55,11 +55,15 @@ class Fetching:
 
     async def fetch(self, context: ToolContext, url: str, question: str) -> ToolOutput:
         """The page at an address, or the passages of it that fit a question. Raises ToolError."""
-        url = url.strip()
-        url = url if "://" in url else f"https://{url}"
+        url, question = url.strip(), question.strip()
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._read(context, url, question.strip())
+                if "://" in url:
+                    return await self._read(context, url, question)
+                try:
+                    return await self._read(context, f"https://{url}", question)
+                except NotReached:
+                    return await self._read(context, f"http://{url}", question)
         except NotPublic as error:
             raise ToolError(f"{url} was not read: {error}.{self._opens(url, error)}") from None
         except BadStatus as error:
@@ -109,7 +113,8 @@ class Fetching:
         """The setting that opens a private place, for the person."""
         if "Only public" not in str(error) or str(error).startswith("it leads"):
             return ""
-        return f' The person can open it in config.toml: [net] allow = ["{host_of(url).named}"]'
+        named = host_of(url if "://" in url else f"https://{url}").named
+        return f' The person can open it in config.toml: [net] allow = ["{named}"]'
 
     def _shown(self, page: KeptPage, question: str, now: datetime) -> str:
         age = int((now - page.at).total_seconds() // 60)

@@ -28,7 +28,7 @@ def main() -> None:
         try:
             answer = ask(self, method, url, *more, **named)
         except Exception as error:
-            asked.append((host, " ".join(str(error).split())[:100] or type(error).__name__))
+            asked.append((host, " ".join(str(error.__cause__ or error).split())[:100] or type(error).__name__))
             raise
         is_refused = answer.status_code == 200 and re.search(_CHALLENGE, answer.text[:200_000])
         asked.append((host, "200 with a puzzle for people" if is_refused else str(answer.status_code)))

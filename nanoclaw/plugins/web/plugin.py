@@ -84,4 +84,7 @@ class Web(Plugin):
             self._fetching.clear()
 
 
-_FETCH = (ToolExample("What does example.org/news say?", {"url": "https://example.org/news"}),)
+_FETCH = (
+    ToolExample("What does example.org/news say?", {"url": "https://example.org/news"}),
+    ToolExample("Summarise https://shop.example/lamp", {"url": "https://shop.example/lamp"}),
+)
