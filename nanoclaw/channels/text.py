@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from nanoclaw.core.events import (
     Event,
@@ -33,21 +33,32 @@ def tool_label(call: ToolCall, room: int = LABEL) -> str:
 
 def tool_line(event: ToolFinished, room: int = LABEL) -> str:
     """`✓ exec pytest · 2.1 s, 14 kB #3`; the number is what /show takes."""
-    return f"{mark(event)} {tool_label(event.call, room)} · {outcome(event, room)}"
+    after = ", ".join(filter(None, (told(event, room), figures(event))))
+    return f"{mark(event)} {tool_label(event.call, room)} · {after}"
 
 
 def mark(event: ToolFinished) -> str:
     return "✗" if event.is_error else "✓"
 
 
-def outcome(event: ToolFinished, room: int = LABEL) -> str:
-    """Words on the end of a call, its time, and the size of a result of several lines: `2.1 s, 14 kB #3`"""
+def told(event: ToolFinished, room: int = LABEL) -> str:
+    """A line that tells what happened, "" for a result that is more than a line."""
     lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
-    parts = [_said(event, lines, room), seconds(event.seconds)]
-    if len(lines) > 1:
-        parts.append(size(len(event.text.encode("utf-8", "replace"))))
-    number = f" #{event.number}" if event.number else ""
-    return ", ".join(filter(None, parts)) + number
+    if len(lines) > 2 and lines[0].startswith("[From "):  # the mark of others' text
+        lines = lines[1:-1]
+    if event.is_error:
+        return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
+    if event.diff:
+        signs = [line[:1] for line in event.diff.splitlines()]
+        return f"+{signs.count('+')} −{signs.count('-')}"
+    return one_line(lines[0], room) if len(lines) == 1 else ""
+
+
+def figures(event: ToolFinished) -> str:
+    """The time of a call, the size of a result of several lines, and its number: `2.1 s, 14 kB #3`"""
+    is_long = "\n" in event.text.strip()
+    bytes_ = f", {size(len(event.text.encode('utf-8', 'replace')))}" if is_long else ""
+    return f"{seconds(event.seconds)}{bytes_}{f' #{event.number}' if event.number else ''}"
 
 
 def diff_lines(event: ToolFinished, most: int = DIFF_LINES) -> list[str]:
@@ -237,15 +248,3 @@ def _main_argument(arguments: str, room: int) -> str:
     named = [values[key] for key in _MAIN if key in values] + list(values.values())
     plain = [value for value in named if isinstance(value, str | int | float) and not isinstance(value, bool)]
     return one_line(str(plain[0]), room) if plain else ""
-
-
-def _said(event: ToolFinished, lines: Sequence[str], room: int) -> str:
-    """The line that tells what happened, '' for a result that is more than a line."""
-    if event.is_error and len(lines) > 1 and lines[0].startswith("[From "):  # the mark of others' text
-        return one_line(lines[1], max(100, room))
-    if event.is_error:
-        return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
-    if event.diff:
-        signs = [line[:1] for line in event.diff.splitlines()]
-        return f"+{signs.count('+')} −{signs.count('-')}"
-    return one_line(lines[0], room) if len(lines) == 1 else ""

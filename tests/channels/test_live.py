@@ -20,6 +20,7 @@ from nanoclaw.core.events import (
     ReasoningDelta,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnBegan,
     TurnEnded,
@@ -305,6 +306,24 @@ def test_a_line_is_shown_when_tools_run_long_without_a_word() -> None:
             assert [at for at, _ in on.chat.of("write")] == [20, 40, 60]
             await on.show(TextDelta("Found it."), seconds=2)
             assert on.chat.shown == {"m1": "Found it."}
+
+    played(scene)
+
+
+def test_the_line_while_tools_run_says_what_the_running_one_shows_and_is_renewed_as_seldom() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            begun = started("exec")
+            await on.show(TurnBegan("in-1"), begun, seconds=1)
+            for number in range(600):
+                await on.show(ToolProgress(begun.call, f"line {number - 1}\nline {number} {'x' * 300}"), seconds=0.1)
+            assert [at for at, _ in on.chat.of("write")] == pytest.approx([20, 40, 60], abs=0.2)
+            (text,) = on.chat.shown.values()
+            assert text.startswith("working: exec … line 5") and len(text) < 120 and "\n" not in text
+            await on.show(ToolProgress(begun.call, "", 0.5), seconds=20)
+            assert on.chat.shown == {"m1": "working: exec … 50 %"}
+            await on.show(finished("exec"), started("look"), seconds=20)
+            assert on.chat.shown == {"m1": "working: look …"}
 
     played(scene)
 

@@ -73,13 +73,21 @@ def test_a_change_shows_twenty_lines_that_fit_the_screen_and_counts_the_rest(sta
     assert "\x1b[32m" in chat.raw and "\x1b[2J" not in chat.raw
 
 
+def test_on_a_narrow_screen_what_is_said_of_a_failure_has_lines_of_its_own(start: Start) -> None:
+    lines = ask(start(columns=34), "tools", "It has three lines.").lines
+    at = next(
+        n for n, line in enumerate(lines) if line.startswith("✗ read_file n") and line.endswith("0.02 s, 41 B #2")
+    )
+    assert lines[at + 1] == "  there is no notes/x.md"
+
+
 def test_two_tools_side_by_side_show_what_each_is_doing_and_one_never_heard_of_again_is_broken_off(
     start: Start,
 ) -> None:
     chat = start()
     chat.say("side 1")
     text = chat.expect("  testing").text
-    assert re.search(r"exec left … 0 s\n  compiling a\n  compiling b\n. exec right … 0 s\n  testing", text)
+    assert re.search(r"exec left · 0 s\n  compiling a\n  compiling b\n. exec right · 0 s\n  testing", text)
     lines = chat.expect(lambda screen: "broken off" in screen.text and idle(screen)).lines
     assert "✗ exec right · [exit status 1], 0.60 s #6" in lines
     assert any(re.fullmatch(r"✗ exec left · broken off, \d\.\d+ s", line) for line in lines)
@@ -89,7 +97,7 @@ def test_a_call_within_a_call_stands_below_it_while_it_runs_and_afterwards(start
     chat = start()
     chat.say("nest 0.5")
     text = chat.expect("page 1 of 2").text
-    assert re.search(r". delegate look it up … 0 s\n  . web_fetch a\.b … 0 s\n    50% page 1 of 2", text)
+    assert re.search(r". delegate look it up · 0 s\n  . web_fetch a\.b · 0 s\n    50% page 1 of 2", text)
     lines = chat.expect(lambda screen: "It is there." in screen.text and idle(screen)).lines
     at = lines.index("✓ delegate look it up · found it, 0.60 s #4")
     assert lines[at + 1] == "  ✓ web_fetch a.b · 0.50 s, 7 B"
@@ -130,7 +138,7 @@ def test_what_is_said_while_a_result_is_open_comes_when_it_is_closed(start: Star
 def test_a_running_tool_and_thinking_show_without_the_thoughts(start: Start) -> None:
     chat = start()
     chat.say("hang")
-    chat.expect(" exec sleep 60 … 1 s")
+    chat.expect(" exec sleep 60 · 1 s")
     assert "secret thoughts" not in chat.raw
 
 

@@ -43,7 +43,7 @@ def pager(results: Sequence[ToolFinished], output: Output, style: BaseStyle | No
 
     def bind(*names: str, to: Callable[[KeyPressEvent], object]) -> None:
         for name in names:
-            keys.add(name)(lambda event: to(event) and None)
+            keys.add(name, eager=name == "escape")(lambda event: to(event) and None)
 
     bind("q", "Q", "escape", "c-o", "c-c", "c-d", "<sigint>", to=lambda event: event.app.exit())
     bind("up", "k", to=scroll_one_line_up)

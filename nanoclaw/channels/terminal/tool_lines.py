@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,14 +11,15 @@ from typing import NamedTuple
 
 from prompt_toolkit.utils import get_cwidth
 
-from nanoclaw.channels.text import diff_lines, mark, outcome, tool_label
+from nanoclaw.channels.text import diff_lines, figures, mark, told, tool_label
 from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line
 
+_JOINING = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 _MOST_RUNNING, _MOST_WITHIN = 4, 3  # of those that run, and of the ended ones within each, are shown
 _MOST_KEPT = 20  # ended calls within another are printed with it
-_FEWEST_COLUMNS = 12  # of a label
+_FEWEST_COLUMNS, _LABEL_COLUMNS = 12, 16  # of a label, and what it gets before what is said of the call
 
 
 class ToolLine(NamedTuple):
@@ -80,7 +83,11 @@ class ToolLines:
         return lines
 
     def live(self, frame: str, columns: int) -> Iterator[str]:
-        """The lines of what runs now."""
+        """The lines of what runs now. Signs that join others to one are left out: terminals do not agree on how wide
+        that is, and what is drawn again and again must stay in its columns."""
+        yield from (_JOINING.sub("", line) for line in self._lines(frame, columns))
+
+    def _lines(self, frame: str, columns: int) -> Iterator[str]:
         outer = [one for one in self._running if self._parent_of(one) is None]
         if len(outer) > _MOST_RUNNING:
             yield f"… {len(outer) - _MOST_RUNNING} more run"
@@ -88,7 +95,7 @@ class ToolLines:
             yield from self._live(one, frame, columns)
 
     def _live(self, one: _Running, frame: str, columns: int) -> Iterator[str]:
-        after = f" … {time.monotonic() - one.since:.0f} s"
+        after = f" · {time.monotonic() - one.since:.0f} s"
         yield f"{frame} {cut(tool_label(one.call), max(_FEWEST_COLUMNS, columns - 2 - len(after)))}{after}"
         for line in one.progress.splitlines():
             yield f"  {one_line(line, 200)}"
@@ -108,9 +115,14 @@ class ToolLines:
 
 
 def _ended(event: ToolFinished, columns: int) -> Iterator[ToolLine]:
-    after = f" · {outcome(event)}"
-    label = cut(tool_label(event.call), max(_FEWEST_COLUMNS, columns - 2 - get_cwidth(after)))
-    yield ToolLine("failed" if event.is_error else "ok", f"{mark(event)} {label}{after}")
+    label, said, kind = tool_label(event.call), told(event), "failed" if event.is_error else "ok"
+    after = ", ".join(filter(None, (said, figures(event))))
+    fits = get_cwidth(after) + min(_LABEL_COLUMNS, get_cwidth(label)) + 5 <= columns
+    after = f" · {after if fits else figures(event)}"
+    label = cut(label, max(_FEWEST_COLUMNS, columns - 2 - get_cwidth(after)))
+    yield ToolLine(kind, f"{mark(event)} {label}{after}")
+    for part in () if fits else textwrap.wrap(said, max(_FEWEST_COLUMNS, columns - 2), break_on_hyphens=False):
+        yield ToolLine(kind, f"  {part}")
     for line in diff_lines(event):
         kind = {"+": "plus", "-": "minus", "@": "place"}.get(line[:1], "plain")
         yield ToolLine(kind, cut(f"  {line.expandtabs(4)}", max(_FEWEST_COLUMNS, columns)))
