@@ -15,6 +15,10 @@ live: .venv/chat .venv/dev .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
 	NANOCLAW_TEST_BOTS="$(CURDIR)/.venv/bots/bin/python" NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
 
+browser: .venv/dev .venv/browser
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo "Install Chromium first."; exit 1; }
+	$(BIN)/pytest -n 0 -m live tests/plugins/browse
+
 lint: .venv/dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -47,10 +51,14 @@ install: .venv/chat
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
+.venv/browser: .venv/pip pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[browser]'
+	touch $@
+
 # other programs' reading of Telegram's Bot API, to hold ours against: apart, as they pin what nanoclaw does not
 .venv/bots: .venv/pip
 	$(PYTHON) -m venv $@
 	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
-.PHONY: chat test live lint types torture bench install
+.PHONY: chat test live browser lint types torture bench install

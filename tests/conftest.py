@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ def no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
     yield
     assert not tried, f"this test tried to reach {', '.join(tried)}"
+
+
+@pytest.fixture(autouse=True)
+def no_browser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools that a test's program has don't depend on what is installed on this machine."""
+    if not request.node.get_closest_marker("live"):
+        monkeypatch.setitem(sys.modules, "playwright", None)
 
 
 @pytest.fixture(autouse=True)

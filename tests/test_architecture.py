@@ -63,6 +63,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "inscriptis": ("channels.email",),
     "lxml": ("channels.email",),
     "nio": ("channels.matrix",),
+    "playwright": ("plugins.browse",),
     "aiohttp": ("channels.matrix",),
     "Crypto": ("channels.matrix",),
     "mcp": ("plugins.mcp",),
@@ -78,6 +79,7 @@ NEVER_AT_THE_TOP = frozenset(
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
         *("mcp", "mcp_types", "anyio"),
+        "playwright",
     }
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""

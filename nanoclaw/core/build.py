@@ -40,6 +40,7 @@ BUILT_IN: dict[str, str] = {
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
+    "browse": "nanoclaw.plugins.browse.plugin:Browse",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",

@@ -1,0 +1,152 @@
+"""The browser: found on this machine, started at first use, started anew after a crash, ended with its last session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.installation import install_command
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+START_SECONDS, CLOSE_SECONDS = 30.0, 5.0
+
+FLAGS = (
+    "--disable-quic",  # which would go past the proxy
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",  # and so would WebRTC
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # the same, in older ones
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # names are the proxy's business
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-gpu",
+    "--disable-crash-reporter",
+    "--no-first-run",
+)
+
+NOWHERE = "http://127.0.0.1:9"
+"""The proxy of what belongs to no session, such as the browser's own updates."""
+
+
+def lack(chosen: str, path: str) -> str:
+    """A sentence about what must be installed before anything can be opened; '' where all is there."""
+    if find_spec("playwright") is None:
+        return f"the browser needs an extra package: {install_command('browser')}"
+    if executable(chosen, path):
+        return ""
+    if chosen:
+        return f"[browse] chromium: there is no program {chosen!r}. Give the path of a Chromium or Chrome."
+    return (
+        f"no Chromium is installed: none of {', '.join(NAMES)} is in the PATH. Install the package chromium of this "
+        'system, or say where one is by [browse] chromium = "/path".'
+    )
+
+
+def executable(chosen: str, path: str) -> str:
+    """The path of a Chromium, '' for none."""
+    return next((found for name in ([chosen] if chosen else NAMES) if (found := shutil.which(name, path=path))), "")
+
+
+def is_root() -> bool:
+    """Chromium's own sandbox does not work for root, so it is off there."""
+    return os.geteuid() == 0
+
+
+class Chromium:
+    """At most one of it. `environment` makes all that it sees."""
+
+    def __init__(self, chosen: str, path: str, environment: Callable[[], Mapping[str, str]]) -> None:
+        self._chosen, self._path, self._environment = chosen, path, environment
+        self._starting: asyncio.Task[Browser] | None = None
+        self._driver: Playwright | None = None
+        self.folder: Path | None = None
+        """Its home, and the place of downloads under way."""
+
+    @property
+    def is_running(self) -> bool:
+        task = self._starting
+        return bool(task and task.done() and not task.cancelled() and not task.exception() and _is_alive(task.result()))
+
+    async def context(self, **options: Any) -> BrowserContext:
+        """A new profile, empty. Raises ToolError."""
+        from playwright.async_api import Error
+
+        with suppress(Error):
+            return await (await self._running()).new_context(**options)
+        await self.aclose()  # it has died without a word
+        try:
+            return await (await self._running()).new_context(**options)
+        except Error:
+            raise ToolError("the browser dies as soon as it has begun. `nanoclaw doctor` looks at it.") from None
+
+    async def _running(self) -> Browser:
+        """The browser, started where there is none. Raises ToolError."""
+        if self._starting and self._starting.done() and not self.is_running:
+            await self.aclose()
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+        # who stops waiting doesn't stop the start: a half-started browser would be nobody's
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> Browser:
+        if said := lack(self._chosen, self._path):
+            raise ToolError(said)
+        import tempfile
+
+        from playwright.async_api import Error, async_playwright
+
+        self.folder = Path(tempfile.mkdtemp(prefix="nanoclaw-browser-"))
+        try:
+            self._driver = await async_playwright().start()
+            return await self._driver.chromium.launch(
+                executable_path=executable(self._chosen, self._path),
+                args=[*FLAGS],
+                chromium_sandbox=not is_root(),
+                ignore_default_args=["--disable-popup-blocking"],
+                env={**self._environment(), "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)},
+                proxy={"server": NOWHERE},
+                downloads_path=self.folder,
+                timeout=START_SECONDS * 1000,
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+            )
+        except (Error, OSError) as error:
+            why = "its sandbox needs user namespaces, which are off here" if "sandbox" in str(error).lower() else ""
+            why = why or str(error).strip().split("\n")[0][:200]
+            raise ToolError(f"the browser could not be started: {why}. `nanoclaw doctor` looks at it.") from None
+
+    async def aclose(self) -> None:
+        """End it, also one that only starts; nothing of it is left."""
+        starting, self._starting = self._starting, None
+        if starting is None:
+            return
+        if not starting.done():
+            await asyncio.wait({starting}, timeout=CLOSE_SECONDS)  # cancelled in the middle it would leave processes
+            starting.cancel()
+        with suppress(Exception, asyncio.CancelledError):
+            browser = await starting
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await browser.close()
+        driver, self._driver = self._driver, None
+        folder, self.folder = self.folder, None
+        if driver:
+            # its end ends a browser that still runs
+            with suppress(Exception):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await driver.stop()
+        if folder:
+            await asyncio.to_thread(shutil.rmtree, folder, True)
+
+
+def _is_alive(browser: Any) -> bool:
+    return bool(browser.is_connected())

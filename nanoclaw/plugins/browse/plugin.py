@@ -1,0 +1,312 @@
+"""The plugin: two tools for pages in a real browser, one that looks and one that does something there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.messages import Address, Effect, Image, ToolExample
+from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx
+from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.browse.chromium import Chromium, executable, is_root, lack
+from nanoclaw.redaction import clean_environment
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.browse.session import BrowserSession, Seen
+    from nanoclaw.plugins.browse.sessions import BrowserSessions
+
+OPEN_TO = ("person", "job", "helper")
+
+_Looking = Literal["open", "read", "scroll", "back", "screenshot"]
+_Doing = Literal["click", "type", "select", "press", "upload"]
+
+
+class BrowseSettings(NamedTuple):
+    """`chromium` is the path of the browser, '' to look for it; a page is closed after `idle_minutes` without use, and
+    so many `sessions` are open at once."""
+
+    chromium: str = ""
+    idle_minutes: float = 10.0
+    sessions: int = 4
+
+    def check(self) -> None:
+        for name in ("idle_minutes", "sessions"):
+            if (value := getattr(self, name)) <= 0:
+                raise ConfigError(f"browse.{name} must be more than 0, not {value}.")
+
+
+class Browse(Plugin):
+    name = "browse"
+    settings = BrowseSettings
+
+    def __init__(self, host: Host, settings: BrowseSettings) -> None:
+        self._host, self._settings = host, settings
+        core = host.get("core")
+        self._path = core.config.environment.get("PATH", "")
+        self._chromium = Chromium(
+            settings.chromium, self._path, lambda: clean_environment(core.config.environment, core.secrets)
+        )
+        self._sessions: BrowserSessions[BrowserSession] | None = None
+
+    def tools(self) -> Iterable[Tool]:
+        """None where they could not work: the model never believes that it has a browser which isn't there."""
+        if lack(self._settings.chromium, self._path):
+            return []
+        doing = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
+        return [tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK), doing._replace(audit=_begun)]
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        from importlib.util import find_spec
+
+        said = lack(self._settings.chromium, self._path)
+        if said and find_spec("playwright") is None and not self._settings.chromium:
+            return [Finding(True, f"off: {said}")] if deep else []
+        if said:
+            return [Finding(False, said)]
+        path = executable(self._settings.chromium, self._path)
+        sandbox = "; without its own sandbox, as this is root" if is_root() else ""
+        count = len(self._sessions) if self._sessions else 0
+        is_open = f"; {count} session{'s' * (count != 1)} open" if count else ""
+        return [Finding(True, f"{path}{sandbox}{is_open}")] if deep or count else []
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        """A job's or helper's conversation ends with its turn."""
+        if self._sessions and turn.profile.name != "person":
+            tx.after(lambda: self._host.spawn(self._close(turn.conversation)))
+
+    async def _close(self, conversation: Address) -> None:
+        if self._sessions:
+            await self._sessions.close(conversation, "its task has ended")
+
+    async def aclose(self) -> None:
+        if self._sessions:
+            await self._sessions.aclose()
+        await self._chromium.aclose()
+
+    # --- for the sessions --------------------------------------------------------------------------------------------
+
+    def _all(self) -> BrowserSessions[BrowserSession]:
+        if self._sessions is None:
+            from nanoclaw.plugins.browse.sessions import BrowserSessions
+
+            idle = timedelta(minutes=self._settings.idle_minutes)
+            self._sessions = BrowserSessions(
+                _Owner(self._host, self._chromium), self._make, idle, self._settings.sessions
+            )
+        return self._sessions
+
+    async def _make(self) -> BrowserSession:
+        """A session with a profile of its own, empty. Raises ToolError."""
+        from nanoclaw.plugins.browse.proxy import JudgingProxy
+        from nanoclaw.plugins.browse.session import BrowserSession
+
+        config = self._host.get("core").config
+        proxy = JudgingProxy(config.net.allow)
+        try:
+            context = await self._chromium.context(
+                proxy={"server": await proxy.start()},
+                accept_downloads=True,
+                service_workers="block",  # they would outlive their pages
+                viewport={"width": 1280, "height": 800},
+                timezone_id=config.person.timezone or None,
+            )
+        except BaseException:
+            await proxy.aclose()
+            raise
+        assert self._chromium.folder
+        return BrowserSession(context, proxy, self._chromium.folder)
+
+    async def _session(self, context: ToolContext) -> BrowserSession:
+        """The conversation's. Raises ToolError where it has none."""
+        sessions = self._all()
+        if session := await sessions.get(context.conversation):
+            return session
+        why = sessions.why_closed(context.conversation)
+        raise ToolError(f"the page was closed: {why}. Open it again." if why else "no page is open: open one first.")
+
+    # --- the tools ---------------------------------------------------------------------------------------------------
+
+    async def _browse(self, context: ToolContext, action: _Looking, url: str = "") -> ToolOutput:
+        """A real browser, for pages that need scripts, clicks or a login. Shows a page as text, in which what can be
+        used has a number for browse_do, like [12: button "Buy"]; scroll shows more of it."""
+        if url and action == "read":
+            action = "open"
+        if action == "open":
+            address = await self._checked(url)
+            session = await self._all().opened(context.conversation)
+            async with session.lock:
+                return await self._told(session, await session.open(address), context)
+        session = await self._session(context)
+        async with session.lock:
+            if action == "screenshot":
+                shot, seen = await session.screenshot()
+                return (await self._told(session, seen, context))._replace(images=(await _picture(shot),))
+            look = {"read": session.read, "scroll": session.scroll, "back": session.back}[action]
+            return await self._told(session, await look(), context)
+
+    async def _browse_do(
+        self,
+        context: ToolContext,
+        action: _Doing,
+        element: Annotated[int | None, "its number"] = None,
+        text: Annotated[str, "to type; option, key or workspace file; to click: answer to a dialog"] = "",
+        enter: Annotated[bool, "press Enter after typing"] = False,
+    ) -> ToolOutput:
+        """Use an element of the page that browse shows. Returns what changed."""
+        if element is None and action != "press":
+            raise ToolError(f"{action} needs the number of an element, such as 12 for [12: …].")
+        file = await self._file(text) if action == "upload" else None
+        session = await self._session(context)
+        number = element or 0
+        async with session.lock:
+            context.report(_effect(action, session.label(number), text, session.host))
+            if action == "click":
+                seen = await session.click(number, text)
+            elif action == "type":
+                seen = await session.type(number, text, enter=enter)
+            elif action == "select":
+                seen = await session.select(number, text)
+            elif action == "press":
+                seen = await session.press(element, text or "Enter")
+            else:
+                assert file
+                seen = await session.upload(number, *file)
+            return await self._told(session, seen, context)
+
+    async def _checked(self, url: str) -> str:
+        """An address that may be opened. Raises ToolError."""
+        from nanoclaw.net.public import NetError, host_of
+        from nanoclaw.plugins.browse.proxy import JudgingProxy
+
+        url = url.strip()
+        if not url:
+            raise ToolError("open needs a url.")
+        if "://" not in url and not url.lower().startswith(
+            ("about:", "data:", "javascript:", "file:", "chrome:", "blob:")
+        ):
+            url = f"https://{url}"
+        try:
+            place = host_of(url)
+            await JudgingProxy(self._host.get("core").config.net.allow).check(place.host, place.port)
+        except NetError as error:
+            raise ToolError(f"{one_line(url, 200)} is not opened: {error}") from None
+        return url
+
+    async def _file(self, path: str) -> tuple[str, bytes]:
+        """Name and content of a file of the workspace that may be sent. Raises ToolError."""
+        from nanoclaw.beneath.paths import PathError
+        from nanoclaw.plugins.browse.files import file_to_upload
+
+        if media := self._host.get("media"):
+            media.sendable(path)
+        try:
+            return await asyncio.to_thread(file_to_upload, self._host.workspace, path)
+        except (PathError, ValueError) as error:
+            raise ToolError(str(error)) from None
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    async def _told(self, session: BrowserSession, seen: Seen, context: ToolContext) -> ToolOutput:
+        """A page as the model reads it."""
+        address = one_line(seen.url, 300)
+        happened = [*seen.happened, *await self._taken(session, context)]
+        head = " — ".join(part for part in (seen.title, address) if part)
+        if seen.status >= 400:
+            head = f"{head} (the server answered {seen.status}{_STATUS.get(seen.status, '')})"
+        note = seen.note
+        if seen.all:
+            from nanoclaw.core.outputs import Outputs
+
+            kept = await asyncio.to_thread(Outputs(self._host.workspace).keep, "browse", seen.all)
+            note = f"{note} All of it is in {kept}.".strip() if kept else note
+        lines = [head, *(f"[{one}]" for one in happened), seen.text, f"[{note}]" if note else ""]
+        return ToolOutput("\n".join(filter(None, lines)), outside=address or "the browser")
+
+    async def _taken(self, session: BrowserSession, context: ToolContext) -> list[str]:
+        """Put what was downloaded into the workspace; what is told of it."""
+        from nanoclaw.atomic_write import reason
+        from nanoclaw.plugins.browse.files import place, safe_name
+
+        told = []
+        while session.downloaded:
+            one = session.downloaded.pop(0)
+            host, name = urlsplit(one.url).netloc or session.host, safe_name(one.name)
+            if not one.path:
+                told.append(f"{name} was not downloaded: {one.why}")
+                continue
+            try:
+                path, size, digest = await asyncio.to_thread(place, self._host.workspace, one.name, Path(one.path))
+            except OSError as error:
+                told.append(f"{name} was not kept: {reason(error)}")
+                continue
+            told.append(f"downloaded {path} ({size:,} bytes)")
+            context.report(
+                Effect("browse", "file", path, f"downloaded {path} from {one_line(host)}", "done", "", digest)
+            )
+        return told
+
+
+class _Owner:
+    """Knows of the program what the sessions ask."""
+
+    def __init__(self, host: Host, chromium: Chromium) -> None:
+        self._host, self._chromium = host, chromium
+
+    def now(self) -> Any:
+        return self._host.now()
+
+    def context(self, conversation: Address) -> int:
+        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
+        return int(rows[0][0]) if rows else 0
+
+    async def all_closed(self) -> None:
+        await self._chromium.aclose()
+
+
+async def _picture(shot: bytes) -> Image:
+    from nanoclaw.pictures.pictures import open_picture
+
+    opened = await asyncio.to_thread(open_picture, shot, "screenshot.png")
+    return Image(opened.mime, opened.data, opened.name)
+
+
+_STATUS = {
+    401: ": it wants a name and password, which the browser cannot give",
+    403: ": refused",
+    404: ": there is no such page",
+    429: ": too many requests; wait before another",
+}
+
+_VERBS = {
+    "click": "clicked",
+    "type": "typed into",
+    "select": "selected in",
+    "press": "pressed",
+    "upload": "uploaded to",
+}
+
+
+def _effect(action: str, label: str, text: str, host: str) -> Effect:
+    """A line of the audit log, without what is typed: it may be a secret."""
+    what = label or ("a key" if action == "press" else "an element")
+    if action == "press":
+        what = f"{one_line(text or 'Enter', 20)}" if not label else what
+    if action == "upload":
+        what = f"{what}: {one_line(text)}"
+    return Effect("browse_do", "page", host, one_line(f"{_VERBS[action]} {what} at {host or 'no page'}", 160))
+
+
+def _begun(arguments: dict[str, Any]) -> Effect:
+    """Before it is known which element that is."""
+    number = f"element {arguments['element']}" if arguments.get("element") else "a key"
+    return Effect("browse_do", "page", "", f"{_VERBS[arguments['action']]} {number} of a page")
+
+
+_LOOK = (ToolExample("Look at shop.example in the browser", {"action": "open", "url": "https://shop.example"}),)
+_DO = (ToolExample("Click Buy", {"action": "click", "element": 12}),)

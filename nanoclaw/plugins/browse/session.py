@@ -1,0 +1,712 @@
+"""One conversation's browser: its tabs, what is done in them, and what happens there meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.plugins.browse import reading
+from nanoclaw.plugins.browse.proxy import JudgingProxy
+
+if TYPE_CHECKING:
+    from playwright.async_api import (
+        BrowserContext,
+        Dialog,
+        Download,
+        ElementHandle,
+        FileChooser,
+        Frame,
+        JSHandle,
+        Page,
+        Request,
+        Response,
+    )
+
+OPEN_SECONDS, ACT_SECONDS, READ_SECONDS, SETTLE_SECONDS = 30.0, 10.0, 15.0, 6.0
+QUIET_SECONDS = 0.4
+"""A page on which nothing was asked for so long has done what an action made it do."""
+WALK_MILLISECONDS, TEXT_CHARACTERS = 3_000, 500_000
+"""The most that reading one frame may take, and text that is kept of it."""
+FRAMES, FRAME_DEPTH = 20, 4
+TABS, DIALOGS, DOWNLOADS = 6, 20, 5
+DOWNLOAD_BYTES, DOWNLOAD_SECONDS = 200_000_000, 20.0
+_ENDLESS = frozenset({"websocket", "eventsource", "media", "ping", "manifest"})
+"""Requests that say nothing of whether a page is done."""
+
+
+class Seen(NamedTuple):
+    """A page as it is: `text` is what is shown of it, `all` the whole text where it is long, `happened` what came
+    beside."""
+
+    url: str
+    title: str
+    text: str
+    all: str
+    status: int
+    happened: tuple[str, ...]
+    note: str = ""
+
+
+class Downloaded(NamedTuple):
+    """A finished download; `path` is where the browser has put it, '' where it failed, and `why`."""
+
+    name: str
+    url: str
+    path: str
+    why: str = ""
+
+
+class Tab:
+    """A page, the numbers of its elements, and how much of it was shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.text, self.end = "", 0
+        self.status, self.is_pdf = 0, False
+        self.is_crashed = self.is_stuck = False
+        self.marks: dict[Frame, JSHandle] = {}
+        self.where: dict[int, Frame] = {}
+
+    @property
+    def is_lost(self) -> bool:
+        """True where nothing can be done in it any more, or perhaps not."""
+        return self.is_crashed or self.is_stuck
+
+
+class BrowserSession:
+    def __init__(self, context: BrowserContext, proxy: JudgingProxy, folder: Path) -> None:
+        """`folder` is where the browser puts downloads under way."""
+        self._context, self._proxy, self._folder = context, proxy, folder
+        self.lock = asyncio.Lock()
+        self._tabs: list[Tab] = []
+        self._next = 1
+        self._pending: set[Request] = set()
+        self._stirred = asyncio.Event()
+        self._happened: list[str] = []
+        self._dialogs, self._yes = 0, ""
+        self._downloading: set[asyncio.Task[None]] = set()
+        self.downloaded: list[Downloaded] = []
+        self._chooser: FileChooser | None = None
+        self._closed = self._is_lost = False
+        for event, hear in (
+            ("page", self._on_page),
+            ("dialog", self._on_dialog),
+            ("request", self._on_request),
+            ("requestfinished", self._on_request_end),
+            ("requestfailed", self._on_request_end),
+            ("response", self._on_response),
+        ):
+            context.on(event, hear)  # type: ignore[call-overload]
+
+    @property
+    def is_busy(self) -> bool:
+        return self.lock.locked()
+
+    @property
+    def is_alive(self) -> bool:
+        browser = self._context.browser
+        return not self._closed and not self._is_lost and bool(browser and browser.is_connected())
+
+    @property
+    def tab(self) -> Tab:
+        """The tab that is shown. Raises ToolError."""
+        if not self._tabs:
+            raise ToolError("no page is open: open one first.")
+        return self._tabs[-1]
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self._tabs[-1].page.url).netloc if self._tabs else ""
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for task in self._downloading:
+            task.cancel()
+        with suppress(Exception):
+            async with asyncio.timeout(ACT_SECONDS / 2):
+                await self._context.close()
+        await self._proxy.aclose()
+
+    # --- actions -----------------------------------------------------------------------------------------------------
+
+    async def open(self, url: str, *, again: bool = True) -> Seen:
+        """Raises ToolError."""
+        from playwright.async_api import Error
+
+        if self._tabs and self._tabs[-1].is_lost:
+            self._later(self._close_tab(self._tabs.pop()))
+        tab = self._tabs[-1] if self._tabs else await self._new_tab()
+        self._begin()
+        self._proxy.failures.clear()
+        try:
+            async with asyncio.timeout(OPEN_SECONDS + 2):
+                await tab.page.goto(url, wait_until="domcontentloaded", timeout=OPEN_SECONDS * 1000)
+        except TimeoutError:
+            raise self._stuck(tab) from None
+        except Error as error:
+            said = await self._heard(error)
+            if "interrupted by another navigation" in said and again:
+                return await self.open(url, again=False)  # by the error page of the one before
+            if "Download is starting" not in said and "Timeout" not in said:
+                host = urlsplit(url).hostname or ""
+                why = next(iter(self._proxy.refusals), "") or self._proxy.failures.get(host) or _net_error(said)
+                self._proxy.refusals.clear()
+                if not self.is_alive:
+                    raise ToolError(_CRASHED) from None
+                await self._settle()  # an error page comes, which would break off what is opened next
+                raise ToolError(f"{url[:200]} was not opened: {why}") from None
+            if "Timeout" in said:
+                self._happened.append(f"still loading after {OPEN_SECONDS:g} s")
+                await self._stop_loading(tab)
+        await self._settle()
+        if self._tabs and self._tabs[-1].is_pdf:
+            await self._save_pdf(self._tabs[-1])
+        return await self._seen()
+
+    async def read(self) -> Seen:
+        self._begin()
+        await self._settle()
+        return await self._seen()
+
+    async def back(self) -> Seen:
+        """To the page before; from a new tab that has none, to the tab that opened it."""
+        tab = self.tab
+        self._begin()
+        before = tab.page.url
+        moved = await self._do(lambda: tab.page.go_back(wait_until="domcontentloaded", timeout=ACT_SECONDS * 1000))
+        if moved is None and tab.page.url == before:
+            if len(self._tabs) < 2:
+                raise ToolError("there is no page before this one.")
+            await self._close_tab(tab)
+            self._happened.append("closed the new tab")
+        await self._settle()
+        return await self._seen()
+
+    async def scroll(self) -> Seen:
+        """The next part of the page; at its end, what it loads by being scrolled to its end."""
+        tab = self.tab
+        self._begin()
+        old, end = tab.text, tab.end
+        share = 1.0 if end >= len(old) else end / len(old)
+        move = "share => window.scrollTo(0, share * document.documentElement.scrollHeight)"
+        await self._do(lambda: tab.page.evaluate(move, share))
+        await self._settle()
+        text, cut = await self._text(tab)
+        start = reading.goes_on(old, end, text)
+        if start >= len(text):
+            return await self._seen((text, cut), start, "This is the end of the page: nothing more was loaded.")
+        return await self._seen((text, cut), start)
+
+    async def screenshot(self) -> tuple[bytes, Seen]:
+        tab = self.tab
+        self._begin()
+        shot = await self._do(lambda: tab.page.screenshot(timeout=ACT_SECONDS * 1000, animations="disabled"))
+        return shot, Seen(tab.page.url, "", "", "", tab.status, self._take_happened())
+
+    async def click(self, number: int, yes: str) -> Seen:
+        """`yes` is the answer to a question that the page asks on it, '' for no."""
+        element = await self._element(number)
+        self._yes = yes
+        return await self._acted(lambda: element.click(timeout=ACT_SECONDS * 500))
+
+    async def type(self, number: int, text: str, *, enter: bool) -> Seen:
+        element = await self._element(number)
+
+        async def fill() -> None:
+            await element.fill(text, timeout=ACT_SECONDS * 500)
+            if text and await element.evaluate("e => e.value === ''"):
+                raise ToolError(_FORM)
+            if enter:
+                await element.press("Enter", timeout=ACT_SECONDS * 500, no_wait_after=True)
+
+        return await self._acted(fill)
+
+    async def press(self, number: int | None, key: str) -> Seen:
+        if number is None:
+            tab = self.tab
+            return await self._acted(lambda: tab.page.keyboard.press(key))
+        element = await self._element(number)
+        return await self._acted(lambda: element.press(key, timeout=ACT_SECONDS * 500, no_wait_after=True))
+
+    async def select(self, number: int, option: str) -> Seen:
+        element = await self._element(number)
+        names: list[str] = await self._do(
+            lambda: element.evaluate("e => [...(e.options || [])].flatMap(o => [o.label, o.value])")
+        )
+        if not names:
+            raise ToolError(f"element {number} is no select: click it instead.")
+        wanted = option.strip().casefold()
+        exact = next((at for at, name in enumerate(names) if name.strip().casefold() == wanted), None)
+        near = next((at for at, name in enumerate(names) if wanted and wanted in name.casefold()), None)
+        found = near if exact is None else exact
+        if found is None:
+            raise ToolError(f"element {number} has no such option. Read the page: its options are listed there.")
+        return await self._acted(lambda: element.select_option(index=found // 2, timeout=ACT_SECONDS * 500))
+
+    async def upload(self, number: int, name: str, data: bytes) -> Seen:
+        """Raises ToolError where the element takes no file."""
+        element = await self._element(number)
+        files: Any = [{"name": name, "mimeType": _mime(name), "buffer": data}]
+        is_input = await self._do(lambda: element.evaluate("e => e.localName === 'input' && e.type === 'file'"))
+
+        async def give() -> None:
+            if is_input:
+                await element.set_input_files(files, timeout=ACT_SECONDS * 1000)
+                return
+            async with self.tab.page.expect_file_chooser(timeout=ACT_SECONDS * 300) as chooser:
+                await element.click(timeout=ACT_SECONDS * 300)
+            await (await chooser.value).set_files(files)
+
+        return await self._acted(give)
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def label(self, number: int) -> str:
+        """An element as the page's text shows it, such as link "Docs"."""
+        return reading.label(self._tabs[-1].text, number) if self._tabs else ""
+
+    async def _element(self, number: int) -> ElementHandle:
+        """Raises ToolError for one that isn't there any more."""
+        from playwright.async_api import Error
+
+        tab = self.tab
+        self._begin()
+        gone = f"element {number} is not on this page any more. Read it again: elements have new numbers there."
+        frame = tab.where.get(number)
+        if frame is None or frame not in tab.marks:
+            known = f"element {number} was never on this page" if number >= self._next or number < 1 else ""
+            raise ToolError(f"{known}: read it to see the numbers of its elements." if known else gone)
+        look = "([marks, n]) => { const e = marks.elements.get(n)?.deref(); return e?.isConnected ? e : null }"
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                handle = await frame.evaluate_handle(look, [tab.marks[frame], number])
+        except Error as error:
+            await self._heard(error)
+            raise ToolError(gone if self.is_alive else _CRASHED) from None
+        except TimeoutError:
+            raise self._stuck(tab) from None
+        element = handle.as_element()
+        if element is None:
+            raise ToolError(gone)
+        return element
+
+    # --- one action --------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._dialogs, self._yes, self._chooser = 0, "", None
+
+    async def _acted(self, act: Callable[[], Awaitable[Any]]) -> Seen:
+        """Do something and see what became of the page: only what is new, where it is still the same."""
+        tab = self.tab
+        old, url = tab.text, tab.page.url
+        await self._do(act)
+        await self._settle()
+        now = self.tab
+        if now is not tab or now.page.url.partition("#")[0] != url.partition("#")[0]:
+            return await self._seen()
+        text, cut = await self._text(now)
+        new, gone = reading.news(old, text)
+        lines = text.count("\n") + 1
+        if new.count("\n") * 2 > lines and lines > 10:
+            return await self._seen((text, cut))
+        now.text = text
+        now.end = min(now.end, len(text))
+        note = f"{gone} lines of it are gone." if gone and not new else ""
+        note = note or ("" if new else "Nothing that can be read has changed.")
+        shown = new[: reading.part(new, 0)]
+        if len(shown) < len(new):
+            note = "More is new: read shows all of the page."
+        what = f"(What is new on the page:)\n{shown}" if new else ""
+        return Seen(now.page.url, await self._title(now), what, "", now.status, self._take_happened(), note)
+
+    async def _do(self, act: Callable[[], Awaitable[Any]]) -> Any:
+        """Raises ToolError, in words of ours: what playwright says quotes the page."""
+        from playwright.async_api import Error
+        from playwright.async_api import TimeoutError as TookTooLong
+
+        tab = self.tab
+        try:
+            async with asyncio.timeout(ACT_SECONDS):
+                return await act()
+        except TookTooLong as error:
+            if self._dialogs >= DIALOGS:
+                return None
+            raise ToolError(_why_not(str(error))) from None
+        except TimeoutError:
+            if self._dialogs >= DIALOGS:
+                return None
+            raise self._stuck(tab) from None
+        except Error as error:
+            said = await self._heard(error)
+            if not self.is_alive:
+                raise ToolError(_CRASHED) from None
+            if tab.is_crashed or tab.page.is_closed():
+                return None  # which is told with what is left
+            raise ToolError(_why_not(said)) from None
+
+    async def _heard(self, error: Exception) -> str:
+        """The text of an error of playwright's, which may be that its driver has ended without a word."""
+        from playwright.async_api import Error
+
+        if "closed" in str(error):
+            try:
+                async with asyncio.timeout(ACT_SECONDS / 2):
+                    await self._context.cookies([])
+            except (Error, TimeoutError):
+                self._is_lost = True
+        return str(error)
+
+    async def _stop_loading(self, tab: Tab) -> None:
+        with suppress(Exception):
+            async with asyncio.timeout(ACT_SECONDS / 2):
+                cdp = await self._context.new_cdp_session(tab.page)
+                await cdp.send("Page.stopLoading")
+                await cdp.detach()
+
+    def _stuck(self, tab: Tab) -> ToolError:
+        tab.is_stuck = True
+        return ToolError("the page does not respond: a script keeps it busy. Open it again, or another.")
+
+    async def _settle(self) -> None:
+        """Wait until a page has done what it was made to do: nothing under way, nothing asked for during a moment."""
+        from playwright.async_api import Error
+
+        with suppress(TimeoutError, Error):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while self._tabs and not self._tabs[-1].is_crashed:
+                    self._stirred.clear()
+                    await self._tabs[-1].page.wait_for_load_state("domcontentloaded")
+                    try:
+                        async with asyncio.timeout(QUIET_SECONDS):
+                            await self._stirred.wait()
+                    except TimeoutError:
+                        if not self._pending:
+                            break
+        if self._downloading:
+            await asyncio.wait(self._downloading, timeout=DOWNLOAD_SECONDS)
+            if self._downloading:
+                self._happened.append("a download is still under way: read tells when it is done")
+
+    async def _seen(self, read: tuple[str, bool] | None = None, start: int = 0, note: str = "") -> Seen:
+        """The page of the tab that is shown, from a place in its text."""
+        if not self._tabs:
+            happened = self._take_happened()
+            return Seen("", "", "", "", 0, happened, "No page is open any more: open one.")
+        tab = self.tab
+        if tab.is_crashed:
+            await self._close_tab(tab)
+            happened = (*self._take_happened(), "the page has crashed and was closed")
+            left = "The tab before is shown again: read it." if self._tabs else "Open it again, or another."
+            return Seen(tab.page.url, "", "", "", 0, happened, left)
+        text, cut = read or await self._text(tab)
+        end = reading.part(text, start)
+        tab.text, tab.end = text, end
+        if end < len(text):
+            note = f"{end:,} of {len(text):,} characters were shown: scroll shows more."
+        if cut:
+            note = f"{note} The page is larger than what is read of one."
+        shown = text[start:end].strip("\n") or ("" if start else "(There is nothing to read on this page.)")
+        long = text if len(text) > reading.PART else ""
+        return Seen(tab.page.url, await self._title(tab), shown, long, tab.status, self._take_happened(), note.strip())
+
+    def _take_happened(self) -> tuple[str, ...]:
+        refused = [f"refused: {one}" for one in self._proxy.refusals]
+        if len(refused) > 3:
+            refused[3:] = [f"and {len(refused) - 3} other private places"]
+        if len(self._tabs) > 1:
+            self._happened.append(
+                f"tab {len(self._tabs)} is shown; back leads to the one before when it is the first page"
+            )
+        happened = tuple(dict.fromkeys([*self._happened, *refused]))
+        self._happened.clear()
+        self._proxy.refusals.clear()
+        return happened
+
+    async def _title(self, tab: Tab) -> str:
+        with suppress(Exception):
+            async with asyncio.timeout(READ_SECONDS / 10):
+                return " ".join((await tab.page.title()).split())[:200]
+        return ""
+
+    async def _save_pdf(self, tab: Tab) -> None:
+        """Download the PDF that is shown: the browser draws it and gives no text."""
+        tab.is_pdf = False
+        save = "() => { const a = document.createElement('a'); a.href = location.href; a.download = ''; a.click() }"
+        with suppress(ToolError):
+            await self._do(lambda: tab.page.evaluate(save))
+            self._happened.append("this is a PDF, of which the browser gives no text")
+            await self._settle()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _text(self, tab: Tab) -> tuple[str, bool]:
+        """The text of a page with its frames, and True where it is larger than what is read. Raises ToolError."""
+        from playwright.async_api import Error
+
+        texts: list[str] = []
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                for again in (True, False):
+                    try:
+                        texts.clear()
+                        cut = await self._read_frame(tab, tab.page.main_frame, texts, 0)
+                        return reading.whole(texts), cut
+                    except Error as error:
+                        await self._heard(error)
+                        if not again or not self.is_alive or tab.is_crashed or tab.page.is_closed():
+                            break  # it went on to another page meanwhile
+                        await tab.page.wait_for_load_state("domcontentloaded")
+        except TimeoutError:
+            raise self._stuck(tab) from None
+        if not self.is_alive:
+            raise ToolError(_CRASHED)
+        return "(The page could not be read: it went on to another one meanwhile. Read it again.)", False
+
+    async def _read_frame(self, tab: Tab, frame: Frame, texts: list[str], depth: int) -> bool:
+        """Add the texts of a frame and of those within it. Raises playwright's Error."""
+        from playwright.async_api import Error
+
+        options = {
+            "next": self._next,
+            "characters": TEXT_CHARACTERS,
+            "milliseconds": WALK_MILLISECONDS,
+            "frames": FRAMES if depth < FRAME_DEPTH else 0,
+        }
+        try:
+            marks = tab.marks.get(frame) or await frame.evaluate_handle(_MARKS)
+            found = await frame.evaluate(_script(), [marks, options])
+        except Error:
+            if tab.marks.pop(frame, None) is None:
+                raise
+            marks = await frame.evaluate_handle(_MARKS)  # it has another document by now
+            found = await frame.evaluate(_script(), [marks, options])
+        tab.marks[frame] = marks
+        tab.where.update(dict.fromkeys(range(self._next, found["next"]), frame))
+        self._next = found["next"]
+        texts.append(found["text"])
+        is_cut = bool(found["cut"])
+        for number in range(found["frames"]):
+            if len(texts) > FRAMES:
+                texts.append("(more frames are not read)")
+                continue
+            place = len(texts)
+            try:
+                async with asyncio.timeout(READ_SECONDS / 4):
+                    handle = await frame.evaluate_handle("([marks, at]) => marks.frames[at]", [marks, number])
+                    element = handle.as_element()
+                    inner = await element.content_frame() if element else None
+                    if inner is None:
+                        texts.append("")
+                    else:
+                        is_cut |= await self._read_frame(tab, inner, texts, depth + 1)
+            except (Error, TimeoutError):
+                texts[place:] = ["(this frame could not be read)"]
+        return is_cut
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    async def _new_tab(self) -> Tab:
+        page = await self._context.new_page()
+        return next(one for one in self._tabs if one.page == page)
+
+    async def _close_tab(self, tab: Tab) -> None:
+        if tab in self._tabs:
+            self._tabs.remove(tab)
+        with suppress(Exception):
+            async with asyncio.timeout(ACT_SECONDS / 2):
+                await tab.page.close()
+
+    def _on_page(self, page: Page) -> None:
+        tab = Tab(page)
+        if len(self._tabs) >= TABS:
+            self._happened.append(f"a new tab was closed at once: {TABS} are open")
+            self._later(page.close())
+            return
+        if self._tabs:
+            self._happened.append("a new tab was opened, which is shown now")
+        self._tabs.append(tab)
+        self._stirred.set()
+        page.on("crash", lambda _: self._on_crash(tab))
+        page.on("close", lambda _: self._on_close(tab))
+        page.on("download", self._on_download)
+        page.on("framenavigated", lambda _: self._stirred.set())
+        page.on("filechooser", self._on_chooser)
+
+    def _on_crash(self, tab: Tab) -> None:
+        tab.is_crashed = True
+        self._stirred.set()
+
+    def _on_close(self, tab: Tab) -> None:
+        if tab in self._tabs:
+            self._tabs.remove(tab)
+            if not self._closed:
+                self._happened.append("the page closed its tab")
+        self._stirred.set()
+
+    def _on_chooser(self, chooser: FileChooser) -> None:
+        self._chooser = chooser
+        self._happened.append("the page asks for a file: upload one to the element that was clicked")
+
+    async def _on_dialog(self, dialog: Dialog) -> None:
+        self._dialogs += 1
+        self._stirred.set()
+        tab = next((one for one in self._tabs if one.page == dialog.page), None)
+        if self._dialogs == DIALOGS:
+            self._happened.append("the page went on opening dialogs without end and was closed")
+        if self._dialogs >= DIALOGS:
+            if tab:
+                self._later(self._close_tab(tab))
+            return
+        said = " ".join(dialog.message.split())[:300]
+        with suppress(Exception):
+            if dialog.type in ("alert", "beforeunload"):
+                await dialog.accept()
+                if dialog.type == "alert":
+                    self._happened.append(f"the page said: {said!r}")
+            elif self._yes:
+                await dialog.accept(self._yes if dialog.type == "prompt" else "")
+                self._happened.append(f"the page asked {said!r}: answered {self._yes!r}")
+            else:
+                await dialog.dismiss()
+                again = "click again with text: the answer" if dialog.type == "prompt" else "click again with text: yes"
+                self._happened.append(f"the page asked {said!r}: answered no ({again}, to answer otherwise)")
+
+    def _on_request(self, request: Request) -> None:
+        self._stirred.set()
+        if request.resource_type not in _ENDLESS and not request.url.startswith(("data:", "blob:")):
+            self._pending.add(request)
+
+    def _on_request_end(self, request: Request) -> None:
+        self._pending.discard(request)
+        self._stirred.set()
+
+    def _on_response(self, response: Response) -> None:
+        with suppress(Exception):  # of a page that is gone
+            if response.request.is_navigation_request() and response.frame.parent_frame is None:
+                for tab in self._tabs:
+                    if tab.page == response.frame.page:
+                        tab.status = response.status
+                        tab.is_pdf = response.headers.get("content-type", "").startswith("application/pdf")
+
+    def _on_download(self, download: Download) -> None:
+        self._stirred.set()
+        if len(self._downloading) + len(self.downloaded) >= DOWNLOADS:
+            self._happened.append(f"a download was not taken: {DOWNLOADS} at once are enough")
+            self._later(download.cancel())
+            return
+        task = asyncio.ensure_future(self._download(download))
+        self._downloading.add(task)
+        task.add_done_callback(self._downloading.discard)
+
+    async def _download(self, download: Download) -> None:
+        """Wait for a download, and keep what is under way from filling the disk."""
+        from playwright.async_api import Error
+
+        finished = asyncio.ensure_future(download.failure())
+        name, url = download.suggested_filename, download.url
+        try:
+            while not finished.done():
+                await asyncio.wait({finished}, timeout=0.2)
+                if not finished.done() and _bytes_in(self._folder) > DOWNLOAD_BYTES:
+                    await download.cancel()
+                    self.downloaded.append(Downloaded(name, url, "", _TOO_LARGE.format(DOWNLOAD_BYTES // 10**6)))
+                    return
+            if _bytes_in(self._folder) > DOWNLOAD_BYTES:
+                self.downloaded.append(Downloaded(name, url, "", _TOO_LARGE.format(DOWNLOAD_BYTES // 10**6)))
+                await download.delete()
+            elif why := finished.result():
+                self.downloaded.append(Downloaded(name, url, "", f"it broke off ({why[:80]})"))
+            else:
+                self.downloaded.append(Downloaded(name, url, str(await download.path())))
+        except Error:
+            self.downloaded.append(Downloaded(name, url, "", "it broke off"))
+        finally:
+            finished.cancel()
+
+    def _later(self, work: Any) -> None:
+        """Something that ends by itself, and whose failure means that it is done already."""
+
+        async def run() -> None:
+            with suppress(Exception):
+                await work
+
+        task = asyncio.ensure_future(run())
+        self._downloading.add(task)
+        task.add_done_callback(self._downloading.discard)
+
+
+_CRASHED = "the browser has crashed. Open the page again; it begins without logins."
+_FORM = "this field takes another form: a date as 2026-03-31, a time as 14:30, a number in digits, a colour as #aabbcc."
+_TOO_LARGE = "more than {} MB are not downloaded"
+_MARKS = "() => ({ numbers: new WeakMap(), elements: new Map(), frames: [] })"
+_page_script = ""
+
+
+def _script() -> str:
+    global _page_script
+    _page_script = _page_script or Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    return _page_script
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in folder.iterdir():
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _mime(name: str) -> str:
+    import mimetypes
+
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def _why_not(said: str) -> str:
+    """The reason why something could not be done with an element."""
+    for sign, why in _WHY_NOT:
+        if sign in said:
+            return why
+    return "it could not be done with this element. Read the page again, or take a screenshot to see it."
+
+
+_WHY_NOT = (
+    ("intercepts pointer events", "something lies over this element (a dialog or banner): close that first."),
+    ("element is not visible", "this element is not visible: something has to be opened or closed first."),
+    ("outside of the viewport", "this element cannot be brought into view: try another one."),
+    ("not enabled", "this element is disabled: something has to be filled in first."),
+    ("not an <input>", "nothing can be typed into this element: it is no field."),
+    ("cannot be filled", "nothing can be typed into this element: click it, or select an option."),
+    ("Malformed value", _FORM),
+    ("Cannot type text into input", "this field takes numbers only."),
+    ("Unknown key", "there is no such key: write it like Enter, Escape, Tab, ArrowDown, Control+a."),
+    ("not editable", "this field is read only."),
+    ("not attached", "this element has just gone from the page: read it again."),
+    ("filechooser", "this element takes no file: look for one that does."),
+    ("Timeout", "it took too long: the element may be covered, or moving. A screenshot shows it."),
+)
+
+
+def _net_error(said: str) -> str:
+    for sign, why in _NET_ERRORS:
+        if sign in said:
+            return why
+    code = next((word for word in said.replace("\n", " ").split() if word.startswith("net::")), "")
+    return f"the browser says {code}" if code else "the browser could not load it"
+
+
+_NET_ERRORS = (
+    ("ERR_CERT", "its certificate is not valid, so it may be somebody else's server"),
+    ("ERR_SSL", "no safe connection to it can be made"),
+    ("ERR_TUNNEL", "it cannot be reached"),
+    ("ERR_EMPTY_RESPONSE", "the server closed the connection without an answer"),
+    ("ERR_TOO_MANY_REDIRECTS", "it leads in a circle (too many redirects)"),
+    ("ERR_INVALID_AUTH", "it asks for a name and password by HTTP (401), which the browser cannot give"),
+    ("ERR_UNSAFE_PORT", "nothing of the web is at that port"),
+    ("ERR_ABORTED", "the server gave nothing to show (204, or a file that was not taken)"),
+)

@@ -1,0 +1,112 @@
+"""The browser sessions: one for each conversation, few at once, none for longer than it is used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Generic, Protocol, TypeVar
+
+from nanoclaw.core.messages import Address
+
+LOOK_SECONDS = 30.0
+"""Pause between two looks at which sessions are over."""
+
+
+class Closable(Protocol):
+    @property
+    def is_busy(self) -> bool: ...
+    @property
+    def is_alive(self) -> bool: ...
+    async def aclose(self) -> None: ...
+
+
+S = TypeVar("S", bound=Closable)
+
+
+class _Kept(Generic[S]):
+    def __init__(self, session: S, used: datetime, context: int) -> None:
+        self.session, self.used, self.context = session, used, context
+
+
+class SessionOwner(Protocol):
+    """Knows the time, and which context of a conversation is the present one."""
+
+    def now(self) -> datetime: ...
+    def context(self, conversation: Address) -> int: ...
+    async def all_closed(self) -> None: ...
+
+
+class BrowserSessions(Generic[S]):
+    """A session is closed when it was not used for `idle`, when its conversation has begun anew, and when another needs
+    its place, of which there are `most`; who comes back to it is told why (`why_closed`)."""
+
+    def __init__(self, owner: SessionOwner, make: Callable[[], Awaitable[S]], idle: timedelta, most: int) -> None:
+        self._owner, self._make, self._idle, self._most = owner, make, idle, most
+        self._kept: dict[Address, _Kept[S]] = {}
+        self._why: dict[Address, str] = {}
+        self._making = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def get(self, conversation: Address) -> S | None:
+        """The session of a conversation, if it has one."""
+        await self.close_unused()
+        kept = self._kept.get(conversation)
+        if kept and not kept.session.is_alive:
+            await self.close(conversation, "the browser has crashed")
+            return None
+        if kept:
+            kept.used = self._owner.now()
+        return kept.session if kept else None
+
+    async def opened(self, conversation: Address) -> S:
+        """The same, made where there is none."""
+        async with self._making:
+            if found := await self.get(conversation):
+                return found
+            while len(self._kept) >= self._most:
+                others = [(one.session.is_busy, one.used, key) for key, one in self._kept.items()]
+                await self.close(min(others)[2], "another conversation needed its place")
+            session = await self._make()
+            now, context = self._owner.now(), self._owner.context(conversation)
+            self._kept[conversation] = _Kept(session, now, context)
+            self._why.pop(conversation, None)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.ensure_future(self._watch())
+        return session
+
+    def why_closed(self, conversation: Address) -> str:
+        """Why a conversation has no session any more, '' where it had none."""
+        return self._why.get(conversation, "")
+
+    async def close(self, conversation: Address, why: str) -> None:
+        if kept := self._kept.pop(conversation, None):
+            self._why[conversation] = why
+            while len(self._why) > 100:
+                self._why.pop(next(iter(self._why)))
+            await kept.session.aclose()
+            if not self._kept:
+                await self._owner.all_closed()
+
+    async def close_unused(self) -> None:
+        now, minutes = self._owner.now(), self._idle.total_seconds() / 60
+        for key, one in list(self._kept.items()):
+            if self._owner.context(key) != one.context:
+                await self.close(key, "the conversation began anew")
+            elif now - one.used >= self._idle and not one.session.is_busy:
+                await self.close(key, f"it was not used for {minutes:g} minutes")
+
+    async def aclose(self) -> None:
+        if self._watching:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for key in list(self._kept):
+            await self.close(key, "the program ended")
+
+    async def _watch(self) -> None:
+        while self._kept:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.close_unused()

@@ -1,0 +1,110 @@
+"""The browse tools as far as no browser is needed: when they are offered, what is said where they cannot be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.profiles import PROFILES
+from nanoclaw.plugins.browse.plugin import _begun, _effect
+from tests.program import running
+
+
+@pytest.fixture
+def playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra is installed."""
+    module = ModuleType("playwright")
+    module.__spec__ = ModuleSpec("playwright", None)
+    monkeypatch.setitem(sys.modules, "playwright", module)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH with a Chromium in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "chromium-browser").write_text("#!/bin/sh\n")
+    (folder / "chromium-browser").chmod(0o755)
+    return str(folder)
+
+
+async def names(root: Path, path: str, settings: str = "", profile: str = "person") -> list[str]:
+    async with running(root, settings=settings, environment={"PATH": path}) as program:
+        return [one.name for one in program.app.chain.tools(PROFILES[profile]) if one.name.startswith("browse")]
+
+
+async def findings(root: Path, path: str, settings: str = "") -> list[tuple[bool, str]]:
+    async with running(root, settings=settings, environment={"PATH": path}) as program:
+        found = await program.app.findings(deep=True)
+        return [(one.is_well, one.text) for name, one in found if name == "browse"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "offered"), [("person", 2), ("job", 2), ("helper", 2), ("guest", 0), ("heartbeat", 0)]
+)
+async def test_who_has_the_tools(tmp_path: Path, playwright: None, path: str, profile: str, offered: int) -> None:
+    assert len(await names(tmp_path, path, profile=profile)) == offered
+
+
+async def test_without_the_extra_nothing_is_offered_and_doctor_says_what_adds_it(tmp_path: Path, path: str) -> None:
+    assert await names(tmp_path, path) == []
+    ((is_well, said),) = await findings(tmp_path, path)
+    assert is_well and "browser" in said and "install" in said  # it is optional
+
+
+async def test_without_a_chromium_nothing_is_offered_and_doctor_says_what_to_install(
+    tmp_path: Path, playwright: None
+) -> None:
+    assert await names(tmp_path, "/nowhere") == []
+    ((is_well, said),) = await findings(tmp_path, "/nowhere")
+    assert not is_well and "Install the package chromium" in said and "[browse] chromium" in said
+
+
+async def test_a_chromium_of_ones_own_is_taken_and_one_that_is_not_there_is_said(
+    tmp_path: Path, playwright: None, path: str
+) -> None:
+    own = f'[browse]\nchromium = "{path}/chromium-browser"\n'
+    assert len(await names(tmp_path / "a", "/nowhere", own)) == 2
+    wrong = '[browse]\nchromium = "/opt/none"\n'
+    assert await names(tmp_path / "b", path, wrong) == []
+    ((is_well, said),) = await findings(tmp_path / "b", path, wrong)
+    assert not is_well and "'/opt/none'" in said
+
+
+async def test_doctor_says_that_the_sandbox_is_off_for_root(
+    tmp_path: Path, playwright: None, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, told in ((0, True), (1000, False)):
+        monkeypatch.setattr(os, "geteuid", lambda number=number: number)
+        ((is_well, said),) = await findings(tmp_path, path)
+        assert is_well and said.startswith(f"{path}/chromium-browser")
+        assert ("without its own sandbox" in said) == told
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("[browse]\nidle_minutes = 0\n", "idle_minutes must be more than 0"),
+        ("[browse]\nsessions = -1\n", "sessions must be more than 0"),
+        ("[browse]\nchrome = 'x'\n", "did you mean"),
+        ("[browse]\nchromium = 3\n", "must be text"),
+    ],
+)
+async def test_settings_that_cannot_be_are_said(tmp_path: Path, settings: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        async with running(tmp_path, settings=settings):
+            pass
+
+
+def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
+    assert _effect("click", 'button "Buy"', "", "shop.example").text == 'clicked button "Buy" at shop.example'
+    typed = _effect("type", 'password "Word"', "hunter2", "shop.example").text
+    assert typed == 'typed into password "Word" at shop.example'
+    assert "hunter2" not in _begun({"action": "type", "element": 3, "text": "hunter2"}).text
+    assert _effect("press", "", "Escape", "shop.example").text == "pressed Escape at shop.example"
