@@ -82,7 +82,7 @@ async def fetch(
         except NotPublic as error:
             if url == first:
                 raise
-            raise NotPublic(f"it leads to {url[:200]}, and {error}", error.is_loopback) from None
+            raise NotPublic(f"it leads to {url[:200]}, and {error}", is_loopback=error.is_loopback) from None
         try:
             asked = httpx.Request("POST" if send is not None else "GET", url, headers=headers, content=send)
         except httpx.InvalidURL:

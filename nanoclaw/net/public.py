@@ -18,11 +18,12 @@ class NetError(OSError):
 
 
 class NotPublic(NetError):
-    """An address that is private, malformed or of another kind. `is_loopback`: this machine's own."""
+    """An address that is private, malformed or of another kind. `is_private`: it could be allowed; `is_loopback`: it is
+    this machine's own."""
 
-    def __init__(self, text: str, is_loopback: bool = False) -> None:
+    def __init__(self, text: str, *, is_private: bool = False, is_loopback: bool = False) -> None:
         super().__init__(text)
-        self.is_loopback = is_loopback
+        self.is_private, self.is_loopback = is_private, is_loopback
 
 
 class WebHost(NamedTuple):
@@ -101,7 +102,8 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = (),
             ip = _unwrapped(address)
             if not _is_public(ip) and not (ip.is_loopback and loopback):
                 where = "this machine" if ip.is_loopback else "private"
-                raise NotPublic(f"{host} is at {ip}, which is {where}. Only public pages are read", ip.is_loopback)
+                text = f"{host} is at {ip}, which is {where}. Only public pages are read"
+                raise NotPublic(text, is_private=True, is_loopback=ip.is_loopback)
     return addresses
 
 

@@ -21,6 +21,10 @@ DOCUMENT_CHARACTERS = 1_000_000
 """Of a document: nearly all there are."""
 
 
+class UnreadablePage(ToolError):
+    """There is nothing to be shown of a page; the text says why."""
+
+
 class PageContents(NamedTuple):
     """Everything that a page says; `about` is a line on its title and date."""
 
@@ -30,11 +34,11 @@ class PageContents(NamedTuple):
 
 
 def contents(page: FetchedPage, stopped: threading.Event) -> PageContents:
-    """Read a page, which takes a while: for a thread, that ends soon when it is `stopped`. Raises ToolError."""
+    """Read a page, which takes a while: for a thread, that ends soon when it is `stopped`. Raises UnreadablePage."""
     kind, body, name = page.kind.partition(";")[0].strip().lower(), page.body, name_of(page)
     head = body[:1_024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not body:
-        raise ToolError(f"{page.url} is empty: the server answered {page.status} without any text.")
+        raise UnreadablePage(f"{page.url} is empty: the server answered {page.status} without any text.")
     if b"%PDF-" in head or body.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"{\\rtf")):
         return _document(page, name, stopped)
     if _is_picture(kind, body):
@@ -44,11 +48,11 @@ def contents(page: FetchedPage, stopped: threading.Event) -> PageContents:
         title = "" if found.text.startswith(f"# {found.title}\n") else found.title  # it says that itself
         about = " · ".join(filter(None, (title, found.date)))
         if not found.text.strip() and not found.remarks:
-            raise ToolError(f"{page.url} has no text in it.")
+            raise UnreadablePage(f"{page.url} has no text in it.")
         return _noted(PageContents(found.text.strip(), about), page, *found.remarks)
     if kind.startswith("text/") or kind.endswith(("json", "xml", "yaml", "javascript")) or b"\0" not in body[:4_096]:
         return _noted(PageContents(decoded(body, page.kind).strip(), "" if kind == "text/plain" else kind), page)
-    raise ToolError(_is_other(page, kind, name))
+    raise UnreadablePage(_is_other(page, kind, name))
 
 
 def name_of(page: FetchedPage) -> str:
@@ -67,7 +71,7 @@ def _document(page: FetchedPage, name: str, stopped: threading.Event) -> PageCon
     from nanoclaw.documents.documents import DocumentError, document_text
 
     if page.is_cut:
-        raise ToolError(
+        raise UnreadablePage(
             f"{page.url} has more than {MOST_BYTES // 1_000_000} MB, too much to be read. {_save(page, name)}"
         )
     with TemporaryDirectory(prefix="nanoclaw-") as folder:
@@ -76,7 +80,7 @@ def _document(page: FetchedPage, name: str, stopped: threading.Event) -> PageCon
         try:
             found = document_text(path, DOCUMENT_CHARACTERS, stopped.is_set)
         except DocumentError as error:
-            raise ToolError(f"{page.url}: {error} {_save(page, name)}") from None
+            raise UnreadablePage(f"{page.url}: {error} {_save(page, name)}") from None
     remark = f"\n[{found.remark}]" if found.remark else ""
     return PageContents(found.text + remark, ", ".join(filter(None, (name, found.about))))
 
@@ -91,17 +95,17 @@ def _picture(page: FetchedPage, name: str) -> PageContents:
     from nanoclaw.pictures.pictures import PictureError, open_picture
 
     if page.is_cut:
-        raise ToolError(f"{page.url} has more than {MOST_BYTES // 1_000_000} MB, too much to be shown.")
+        raise UnreadablePage(f"{page.url} has more than {MOST_BYTES // 1_000_000} MB, too much to be shown.")
     try:
         image = Image(*open_picture(page.body, name))
     except PictureError as error:
-        raise ToolError(f"{page.url}: {error}") from None
+        raise UnreadablePage(f"{page.url}: {error}") from None
     return PageContents(f"[the picture {name}]", "", (image,))
 
 
 def _is_other(page: FetchedPage, kind: str, name: str) -> str:
     size = f"more than {MOST_BYTES // 1_000_000} MB" if page.is_cut else f"{len(page.body):,} bytes"
-    return f"{page.url} is no text, page, document or picture: {kind or 'of no type'}, {size}. {_save(page, name)}"
+    return f"{page.url} is no text, page, document or picture: {kind[:80] or 'of no type'}, {size}. {_save(page, name)}"
 
 
 def _save(page: FetchedPage, name: str) -> str:

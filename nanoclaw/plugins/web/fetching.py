@@ -15,7 +15,7 @@ from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext, ToolOutput
 from nanoclaw.net.page import BadStatus, FetchedPage, NotReached, fetch
 from nanoclaw.net.public import NetError, NotPublic, WebHost, host_of
-from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, contents
+from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.plugins.web.kept import KeptPage, KeptPages
 from nanoclaw.plugins.web.robots import Robots
 
@@ -64,12 +64,16 @@ class Fetching:
                     return await self._read(context, f"https://{url}", question)
                 except NotReached:
                     return await self._read(context, f"http://{url}", question)
-        except NotPublic as error:
-            raise ToolError(f"{url} was not read: {error}.{self._opens(url, error)}") from None
         except BadStatus as error:
             return _refused(url, error.page)
-        except NetError as error:
+        except NotReached as error:
             raise ToolError(f"{url} was not read: {error}.") from None
+        except NetError as error:
+            if opens := self._opens(url, error):
+                raise ToolError(f"{url} was not read: {error}.{opens}") from None
+            return _failed(url, f"{url} was not read: {error}.")
+        except UnreadablePage as error:
+            return _failed(url, str(error))
         except TimeoutError:
             raise ToolError(f"{url} was not read: it gave no whole answer within {SECONDS:.0f} s.") from None
 
@@ -109,9 +113,9 @@ class Fetching:
         said = (one.text for one in history if isinstance(one, UserMessage) and one.origin in _ORIGINS)
         return any(host.host in text.casefold() for text in said)
 
-    def _opens(self, url: str, error: NotPublic) -> str:
-        """The setting that opens a private place, for the person."""
-        if "Only public" not in str(error) or str(error).startswith("it leads"):
+    def _opens(self, url: str, error: NetError) -> str:
+        """The setting that opens the private place of an address, for the person; '' where another is the trouble."""
+        if not isinstance(error, NotPublic) or not error.is_private:
             return ""
         named = host_of(url if "://" in url else f"https://{url}").named
         return f' The person can open it in config.toml: [net] allow = ["{named}"]'
@@ -136,6 +140,11 @@ class Fetching:
 def _ends(text: str) -> str:
     left_out = f"{len(text) - HEAD - TAIL:,} characters"
     return f"{text[:HEAD]}\n[... {left_out} left out ...]\n{text[-TAIL:]}" if len(text) > HEAD + TAIL else text
+
+
+def _failed(url: str, text: str) -> ToolOutput:
+    """The result where a server sent something else than a page: some of the words may be its own."""
+    return ToolOutput(text, outside=url, is_error=True)
 
 
 def _refused(url: str, page: FetchedPage) -> ToolOutput:

@@ -203,7 +203,8 @@ def shown(query: WebQuery, engine: str, found: list[WebResult]) -> str:
     """The results, numbered."""
     since = f" since {query.since}" if query.since else ""
     if not found:
-        return f"No result for {query.words!r}{since}. {engine} answered: fewer or other words may find more."
+        undated = " So may leaving since out: many engines cannot tell dates, and are not asked then." if since else ""
+        return f"No result for {query.words!r}{since}. {engine} answered: fewer or other words may find more.{undated}"
     lines = [f"{len(found)} results for {query.words!r}{since}, by {engine}:"]
     for number, one in enumerate(found, 1):
         lines += ["", f"{number}. {one.title or one.url}", f"   {one.url}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import socket
 import sys
 import zlib
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.messages import ModelRequest
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.net.web_server import reply
 from tests.plugins.web.site import all_fetched, asked, fetched, html, opened, site, to
@@ -346,6 +348,23 @@ async def test_a_long_page_is_kept_in_a_file_with_its_head_and_tail_shown(tmp_pa
         assert f"all of it is in outputs/{kept.name}" in found.text
         assert "ferry costs 12 euros" in kept.read_text()
         assert kept.read_text().startswith(f"{served.url}/\n")
+
+
+async def test_a_page_that_is_kept_in_a_file_stays_text_of_others(tmp_path: Path) -> None:
+    def read(request: ModelRequest) -> Say:
+        path = re.search(r"outputs/web_fetch-\w+\.txt", str(request.history[-1]))
+        assert path
+        paths = ({"path": path[0]}, {"path": "mine.txt"})
+        looked = [("search_files", {"pattern": word}) for word in ("ferry costs", "Bought")]
+        return Say("", (*(("read_file", one) for one in paths), *looked))
+
+    async with site({"/": html(f"<article>{LONG}</article>", HEAD)}) as served:
+        model = ScriptedProvider(call("web_fetch", {"url": f"{served.url}/"}), read, "Done.")
+        async with running(tmp_path, model, settings=opened(served)) as program:
+            (program.workspace / "mine.txt").write_text("Bought bread")
+            await program.ask("Read it")
+            marks = [one.outside for one in results(program.history)]
+            assert marks == [f"{served.url}/", "a page of the web", "", "a page of the web", ""]
 
 
 async def test_a_question_shows_the_passages_of_a_long_page_that_fit_it(tmp_path: Path) -> None:
