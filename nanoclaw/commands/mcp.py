@@ -13,7 +13,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.installation import start_command
-from nanoclaw.plugins.mcp.settings import McpSettings, ServerSettings, check_name
+from nanoclaw.plugins.mcp.settings import ServerSettings, check_name, parsed
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
@@ -30,7 +30,7 @@ def mcp(config: Config, options: argparse.Namespace) -> int:
 
 
 def _servers(config: Config) -> dict[str, ServerSettings]:
-    return McpSettings(config.get("mcp", {})).parsed()
+    return parsed(config.get("mcp", {}))
 
 
 def _named(config: Config, name: str) -> ServerSettings:
@@ -101,7 +101,7 @@ def _add(config: Config, options: argparse.Namespace) -> int:
     for key in ("cwd", "allow", "deny", "reads"):
         if value := getattr(options, key):
             table[key] = value
-    McpSettings({name: dict(table)}).check()
+    parsed({name: dict(table)})
     document = _document(config)
     servers = document.setdefault("mcp", tomlkit.table(is_super_table=True))
     servers[name] = table

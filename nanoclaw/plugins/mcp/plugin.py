@@ -6,22 +6,47 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
-from nanoclaw.plugins.mcp.settings import McpSettings
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
     from nanoclaw.plugins.mcp.questions import ServerQuestions
+    from nanoclaw.plugins.mcp.settings import ServerSettings
 
 CONTEXT_SECONDS, AGAIN_SECONDS = 8.0, 2.0
 """That the beginning of a context waits for servers; and for those that failed before."""
 REASON = 160
+
+
+class McpSettings(NamedTuple):
+    """`servers` is the table [mcp] as it stands in the file; nothing is imported for an empty one."""
+
+    servers: Any = ()
+
+    def check(self) -> None:
+        self.parsed()
+
+    def parsed(self) -> dict[str, ServerSettings]:
+        """The servers by name. Raises ConfigError."""
+        if self.servers == ():
+            return {}
+        from nanoclaw.plugins.mcp.settings import parsed
+
+        return parsed(self.servers)
+
+    def secrets(self, environment: Mapping[str, str]) -> Iterable[str]:
+        """Values that must never show."""
+        if self.servers == ():
+            return ()
+        from nanoclaw.plugins.mcp.settings import secrets
+
+        return secrets(self.servers, environment)
 
 
 class Servers:

@@ -54,31 +54,24 @@ class ServerSettings(NamedTuple):
         return any(fnmatchcase(tool, glob) for glob in self.reads)
 
 
-class McpSettings(NamedTuple):
-    """`servers` is the table [mcp] as it stands in the file."""
+def parsed(servers: Any) -> dict[str, ServerSettings]:
+    """The servers of the table [mcp] by name. Raises ConfigError."""
+    if not isinstance(servers, Mapping):
+        raise ConfigError("'mcp' is a table: write [mcp.NAME] for each server, and its keys below.")
+    found: dict[str, ServerSettings] = {}
+    for name, table in servers.items():
+        check_name(name)
+        if name.casefold() in map(str.casefold, found):
+            raise ConfigError(f"[mcp.{name}] stands there twice, in capitals and small letters: take one out.")
+        found[name] = _server(name, table)
+    return found
 
-    servers: Any = MappingProxyType({})
 
-    def check(self) -> None:
-        self.parsed()
-
-    def parsed(self) -> dict[str, ServerSettings]:
-        """The servers by name. Raises ConfigError."""
-        if not isinstance(self.servers, Mapping):
-            raise ConfigError("'mcp' is a table: write [mcp.NAME] for each server, and its keys below.")
-        found: dict[str, ServerSettings] = {}
-        for name, table in self.servers.items():
-            check_name(name)
-            if name.casefold() in map(str.casefold, found):
-                raise ConfigError(f"[mcp.{name}] stands there twice, in capitals and small letters: take one out.")
-            found[name] = _server(name, table)
-        return found
-
-    def secrets(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """Values that must never show."""
-        for table in self.servers.values() if isinstance(self.servers, Mapping) else ():
-            if isinstance(table, Mapping):
-                yield from _secrets(table, environment)
+def secrets(servers: Any, environment: Mapping[str, str]) -> Iterator[str]:
+    """Values that must never show."""
+    for table in servers.values() if isinstance(servers, Mapping) else ():
+        if isinstance(table, Mapping):
+            yield from _secrets(table, environment)
 
 
 def check_name(name: str) -> None:
