@@ -98,7 +98,7 @@ def _add(config: Config, options: argparse.Namespace) -> int:
             pairs = tomlkit.inline_table()
             pairs.update(dict(_pair(one, sign, key) for one in given))
             table[key] = pairs
-    for key in ("cwd", "allow", "deny", "reads"):
+    for key in ("cwd", "roots", "allow", "deny", "reads"):
         if value := getattr(options, key):
             table[key] = value
     parsed({name: dict(table)})

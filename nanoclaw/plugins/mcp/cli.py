@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; NAME=$NAME is yours"
     )
     adding.add_argument("--cwd", default="", metavar="FOLDER", help="default: the workspace")
+    adding.add_argument(
+        "--root", action="append", dest="roots", default=[], metavar="FOLDER", help="that it is told of"
+    )
     adding.add_argument("--allow", action="append", default=[], metavar="GLOB", help="only these of its tools")
     adding.add_argument("--deny", action="append", default=[], metavar="GLOB", help="none of these tools")
     adding.add_argument("--reads", action="append", default=[], metavar="GLOB", help="tools that change nothing")

@@ -4,7 +4,7 @@ makes is entered and left in that task alone; calls are made from anywhere."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -79,7 +79,7 @@ class Questions(Protocol):
 
     async def sampling(self, server: str, call: RunningCall | None, params: Any) -> Any: ...
     async def elicitation(self, server: str, call: RunningCall | None, params: Any) -> Any: ...
-    async def roots(self) -> Any: ...
+    async def roots(self, folders: Sequence[str]) -> Any: ...
 
 
 class Surroundings(NamedTuple):
@@ -105,6 +105,8 @@ class Connection:
         self.error = ""
         self.about = ""
         """The server's own name and version, and the protocol's."""
+        self.refused = 0
+        """The last HTTP status of 400 and more."""
         self.open_login: Callable[[str], None] | None = None
         """Shows a person the address at which to sign in; None where nobody is there."""
         self.calls: dict[int, RunningCall] = {}
@@ -117,6 +119,7 @@ class Connection:
         self._lost = asyncio.Event()
         self._last_words: list[str] = []
         self._left: set[asyncio.Task[Any]] = set()
+        self._changes = asyncio.Lock()
         self._numbers = 0
         self._was_up = False
 
@@ -253,7 +256,7 @@ class Connection:
                 try:
                     await self._once()
                 except FAULTS as error:
-                    self.error = " ".join(filter(None, (self.shown(_words(error)), self._why())))
+                    self.error = " ".join(filter(None, (self._sign_in() or self.shown(_words(error)), self._why())))
                 if loop.time() - began > STEADY_SECONDS:
                     pause = FIRST_PAUSE
                 if not self._was_up:
@@ -267,7 +270,7 @@ class Connection:
         """Connect, and stay until the connection ends. Raises what went wrong before."""
         import anyio
 
-        self._last_words, self.error, self._was_up = [], "", False
+        self._last_words, self.error, self._was_up, self.refused = [], "", False, 0
         seconds = self.settings.seconds
         with anyio.CancelScope() as attempt:
             timer = asyncio.get_running_loop().call_later(seconds, attempt.cancel)
@@ -296,7 +299,7 @@ class Connection:
             dispatcher=self._dispatcher,
             sampling_callback=lambda _, params: around.questions.sampling(name, self._call(), params),
             elicitation_callback=lambda _, params: around.questions.elicitation(name, self._call(), params),
-            list_roots_callback=lambda _: around.questions.roots(),
+            list_roots_callback=lambda _: around.questions.roots(self.settings.roots),
             logging_callback=self._logged,
             message_handler=self._told,
             client_info=wire.client_info(),
@@ -356,6 +359,8 @@ class Connection:
             try:
                 prompts, _ = await wire.pages(partial(wire.prompts_page, session), MOST_PAGES, MOST_TOOLS)
             except (sdk.MCPError, ValueError) as error:
+                if getattr(error, "code", 0) == _CLOSED:
+                    raise
                 wrong.append(f"its prompts cannot be listed: {self.shown(str(error))}")
         remarks = [self.shown(one) for one in (*remarks, *wrong)]
         self.listing = ServerListing(tuple(listed), tuple(prompts_of(prompts)), bool(offers.resources), tuple(remarks))
@@ -398,6 +403,14 @@ class Connection:
             self._last_words = [*self._last_words[-2:], line]
             self._around.log.info("{}: {}", self.name, line)
 
+    def _sign_in(self) -> str:
+        """What to do about a server that wants to know who it is talking to; '' for any other trouble."""
+        if self.refused not in (401, 403):
+            return ""
+        if any(name.casefold() == "authorization" for name in self.settings.headers):
+            return f"it refuses the Authorization header (HTTP {self.refused}): mcp.{self.name}.headers has another."
+        return f"it wants you to sign in (HTTP {self.refused}): nanoclaw mcp test {self.name}"
+
     def _why(self) -> str:
         """The last words of a program that ended."""
         return f"Its last words: {self.shown(' / '.join(self._last_words))}" if self._last_words else ""
@@ -419,7 +432,7 @@ class Connection:
 
     async def _changed(self) -> None:
         try:
-            async with asyncio.timeout(self.settings.seconds):
+            async with self._changes, asyncio.timeout(self.settings.seconds):
                 await self._list()
                 self._keep()
         except FAULTS as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import NanoclawError, ProviderError
@@ -40,12 +41,12 @@ class ServerQuestions:
         self._open: dict[int, tuple[dict[str, Any], asyncio.Future[Any]]] = {}
         self._numbers = 0
 
-    async def roots(self) -> Any:
+    async def roots(self, folders: Sequence[str]) -> Any:
         from nanoclaw.plugins.mcp.sdk import types
 
-        workspace = self._host.workspace
-        root = types.Root(uri=workspace.absolute().as_uri(), name="workspace")  # type: ignore[arg-type]
-        return types.ListRootsResult(roots=[root])
+        paths = _absolute(self._host.workspace, folders)
+        roots = [types.Root(uri=path.as_uri(), name=path.name) for path in paths]  # type: ignore[arg-type]
+        return types.ListRootsResult(roots=roots)
 
     def _can_ask(self, context: ToolContext) -> bool:
         """True where somebody is there in turns of its kind."""
@@ -100,7 +101,7 @@ class ServerQuestions:
         self._open[number] = (schema, future)
         described = field.get("description")
         about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
-        answer = f"/answer {number}:" if self._open else "/answer"
+        answer = f"/answer {number}:" if len(self._open) > 1 else "/answer"
         how = f"“{answer} …” answers it, “{answer}” leaves it out."
         text = f"{server}: {_title(name, field)}{about} ({_kind(schema)})? {how}"
         try:
@@ -169,6 +170,10 @@ class ServerQuestions:
             return await self._host.complete(ModelRequest(system, messages, limits=Limits(output_tokens=tokens)))
         except ProviderError as error:
             return f"the model gave no answer: {error}"
+
+
+def _absolute(workspace: Path, folders: Sequence[str]) -> list[Path]:
+    return [Path(workspace, Path(one).expanduser()).absolute() for one in folders]
 
 
 def _message(one: Any, host: Host) -> Message | None:

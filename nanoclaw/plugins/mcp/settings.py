@@ -14,12 +14,13 @@ SECONDS = 60.0
 _NAME = re.compile(r"[a-z][a-z0-9-]*(?:_[a-z0-9-]+)*", re.IGNORECASE)
 _LONGEST_NAME = 32
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Z_][A-Z0-9_]*))")
-_LISTS, _TABLES, _TEXTS = ("args", "allow", "deny", "reads"), ("env", "headers"), ("command", "cwd", "url")
+_LISTS, _TABLES, _TEXTS = ("args", "roots", "allow", "deny", "reads"), ("env", "headers"), ("command", "cwd", "url")
 
 
 class ServerSettings(NamedTuple):
-    """One server. It is started by `command`, or is at `url`. `allow` and `deny` are globs of its tools' names; those
-    that fit `reads` are taken to change nothing. `seconds` is the time for a call, and for connecting."""
+    """One server, which is started by `command` or is at `url`. `roots` are the folders that it is told of; `allow` and
+    `deny` are globs of its tools' names, and those that fit `reads` are taken to change nothing. `seconds` is the time
+    for a call, and for connecting."""
 
     name: str
     command: str = ""
@@ -28,6 +29,7 @@ class ServerSettings(NamedTuple):
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = MappingProxyType({})
+    roots: tuple[str, ...] = (".",)
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()

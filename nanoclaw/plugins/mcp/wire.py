@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ async def transport(connection: Connection, around: Surroundings) -> AsyncIterat
             auth = provider(connection, around)
         client = sdk.create_mcp_http_client(headers, auth=auth)
         client.timeout = READ_SECONDS
+        client.event_hooks = {"response": [partial(_note_status, connection)]}
         url = resolved(settings.url, variables)
         async with (
             client,
@@ -58,6 +60,11 @@ async def transport(connection: Connection, around: Surroundings) -> AsyncIterat
         sdk.stdio_client(parameters, errlog=errors) as streams,
     ):
         yield streams
+
+
+async def _note_status(connection: Connection, response: Any) -> None:
+    if response.status_code >= 400:
+        connection.refused = response.status_code
 
 
 def _program(settings: ServerSettings, around: Surroundings) -> sdk.StdioServerParameters:

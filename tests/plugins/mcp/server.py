@@ -199,10 +199,63 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in QUESTIONS]
 
 
+def guarded(app: Any, port: int) -> Any:
+    """The same behind OAuth: whoever asks is let in, and gets a token of their own."""
+    from urllib.parse import urlencode
+
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, RedirectResponse, Response
+    from starlette.routing import Route
+
+    here = f"http://127.0.0.1:{port}"
+
+    async def resource(request: Request) -> Response:
+        return JSONResponse({"resource": f"{here}/mcp", "authorization_servers": [here]})
+
+    async def about(request: Request) -> Response:
+        methods = {"code_challenge_methods_supported": ["S256"], "response_types_supported": ["code"]}
+        places = {f"{name}_endpoint": f"{here}/{name}" for name in ("authorization", "token", "registration")}
+        return JSONResponse({"issuer": here, **places, **methods})
+
+    async def register(request: Request) -> Response:
+        return JSONResponse({**await request.json(), "client_id": "nano"}, 201)
+
+    async def authorize(request: Request) -> Response:
+        given = request.query_params
+        return RedirectResponse(f"{given['redirect_uri']}?{urlencode({'code': 'c0de', 'state': given['state']})}")
+
+    async def token(request: Request) -> Response:
+        return JSONResponse({"access_token": "t0ken-of-the-person", "token_type": "Bearer", "expires_in": 3600})
+
+    routes = {
+        "/.well-known/oauth-protected-resource/mcp": resource,
+        "/.well-known/oauth-authorization-server": about,
+        "/registration": register,
+        "/authorization": authorize,
+        "/token": token,
+    }
+    door = Starlette(
+        routes=[Route(path, one, methods=["GET", "POST"]) for path, one in routes.items()],
+    )
+
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        known = dict(scope.get("headers", ())).get(b"authorization") == b"Bearer t0ken-of-the-person"
+        if scope["type"] != "http" or known:
+            await app(scope, receive, send)
+        elif scope["path"] in routes:
+            await door(scope, receive, send)
+        else:
+            await Response("who are you?", 401)(scope, receive, send)
+
+    return guard
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
-    for kind in ("many", "liar", "mute"):
+    parser.add_argument("--port", type=int, default=0)
+    for kind in ("many", "liar", "mute", "oauth"):
         parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_args()
     if options.liar or options.mute:
@@ -216,8 +269,10 @@ def main() -> None:
 
     import uvicorn
 
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", options.port))
     app = server.streamable_http_app()
+    if options.oauth:
+        app = guarded(app, listening.getsockname()[1])
     print(listening.getsockname()[1], flush=True)
     asyncio.run(uvicorn.Server(uvicorn.Config(app, log_level="error")).serve(sockets=[listening]))
 

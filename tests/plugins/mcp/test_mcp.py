@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -258,28 +257,71 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
 # --- HTTP, many tools ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    server = subprocess.Popen([sys.executable, str(SERVER), "--http", "--many"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout
-        yield f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp"
-    finally:
-        server.terminate()
-        server.wait(10)
+def over_http(*options: str) -> tuple[subprocess.Popen[str], str]:
+    """A server, and its address once it listens."""
+    server = subprocess.Popen([sys.executable, str(SERVER), "--http", *options], stdout=subprocess.PIPE, text=True)
+    assert server.stdout
+    return server, f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp"
 
 
-async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_guests(
-    tmp_path: Path, address: str
+async def test_300_tools_over_http_are_open_to_jobs_and_helpers_never_to_guests_and_back_after_a_restart(
+    tmp_path: Path,
 ) -> None:
-    model = ScriptedProvider(call("many__tool_299"), "I see.")
-    async with running(tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n') as here:
-        assert await here.ask("go") == "I see."
-        assert "ok" in await text_of(here)
-        tools = here.app.chain.tools
-        for profile in ("person", "job", "heartbeat", "helper"):
-            assert sum(tool.name.startswith("many__") for tool in tools(PROFILES[profile])) == 300
-        assert [tool.name for tool in tools(PROFILES["guest"]) if "many" in tool.name] == []
+    model = ScriptedProvider(
+        call("many__tool_299"), "I see.", call("many__tool_0"), "It is away.", call("many__tool_0"), "Back."
+    )
+    server, address = over_http("--many")
+    try:
+        async with running(tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n') as here:
+            assert await here.ask("go") == "I see."
+            assert "ok" in results(here.history)[-1].text
+            tools = here.app.chain.tools
+            for profile in ("person", "job", "heartbeat", "helper"):
+                assert sum(tool.name.startswith("many__") for tool in tools(PROFILES[profile])) == 300
+            assert [tool.name for tool in tools(PROFILES["guest"]) if "many" in tool.name] == []
+            server.kill()
+            server.wait()
+            assert await here.ask("again") == "It is away."
+            assert results(here.history)[-1].is_error
+            server, _ = over_http("--many", "--port", address.split(":")[2].removesuffix("/mcp"))
+            assert await here.ask("and now?") == "Back."
+            assert "ok" in results(here.history)[-1].text
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_reads_it(tmp_path: Path) -> None:
+    import httpx
+
+    model = ScriptedProvider("hi", call("o__add", {"a": 2, "b": 3}), "Five.")
+    server, address = over_http("--oauth")
+    settings = f'{ALL}[mcp.o]\nurl = "{address}"\n'
+    kept = tmp_path / "plugins" / "mcp" / "oauth-o.json"
+    try:
+        async with running(tmp_path, model, settings=settings) as here:
+            assert await here.ask("hello") == "hi"
+            assert (
+                "o is not there: it wants you to sign in (HTTP 401): nanoclaw mcp test o"
+                in model.requests[0].system.text
+            )
+            assert not kept.exists()
+        browsing: list[asyncio.Task[object]] = []
+        async with running(tmp_path, settings=settings) as here, httpx.AsyncClient(follow_redirects=True) as browser:
+            one = here.public("mcp").connections()["o"]
+            one.open_login = lambda address: browsing.append(asyncio.ensure_future(browser.get(address)))
+            await one.ready()
+            assert (one.state, one.error) == ("connected", "")
+            await asyncio.gather(*browsing)
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert "t0ken-of-the-person" in kept.read_text()
+        async with running(tmp_path, model, settings=settings) as here:
+            await here.ask("/new")
+            assert await here.ask("add") == "Five."
+            assert "\n5\n" in results(here.history)[-1].text
+    finally:
+        server.kill()
+        server.wait()
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
