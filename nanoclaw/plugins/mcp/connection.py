@@ -362,7 +362,7 @@ class Connection:
                 if getattr(error, "code", 0) == _CLOSED:
                     raise
                 wrong.append(f"its prompts cannot be listed: {self.shown(str(error))}")
-        remarks = [self.shown(one) for one in (*remarks, *wrong)]
+        remarks = list(dict.fromkeys(self.shown(one) for one in (*remarks, *wrong)))
         self.listing = ServerListing(tuple(listed), tuple(prompts_of(prompts)), bool(offers.resources), tuple(remarks))
         for remark in remarks:
             self._around.log.info("{}: {}", self.name, remark)
@@ -404,7 +404,7 @@ class Connection:
             self._around.log.info("{}: {}", self.name, line)
 
     def _sign_in(self) -> str:
-        """What to do about a server that wants to know who it is talking to; '' for any other trouble."""
+        """Advice about a server that wants to know who it is talking to; '' for any other trouble."""
         if self.refused not in (401, 403):
             return ""
         if any(name.casefold() == "authorization" for name in self.settings.headers):

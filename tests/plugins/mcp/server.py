@@ -199,6 +199,39 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in QUESTIONS]
 
 
+def forgetful() -> Any:
+    """An app by hand, as servers of 2025 are: a session is over after two calls, which is a 404 from then on."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    calls: dict[str, int] = {}
+
+    async def answer(request: Request) -> Response:
+        if request.method != "POST":
+            return Response(status_code=405)
+        asked, session = await request.json(), request.headers.get("mcp-session-id", "")
+        method, headers = asked["method"], dict[str, str]()
+        if method == "initialize":
+            headers["mcp-session-id"] = f"session-{len(calls)}"
+            calls[headers["mcp-session-id"]] = 0
+            version, info = asked["params"]["protocolVersion"], {"name": "forgetful", "version": "1"}
+            result: Any = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+        elif session not in calls or calls[session] >= 2:
+            return Response(status_code=404)
+        elif method == "tools/list":
+            result = {"tools": [{"name": "where", "inputSchema": {"type": "object"}}]}
+        elif method == "tools/call":
+            calls[session] += 1
+            result = {"content": [{"type": "text", "text": f"in {session}"}]}
+        else:
+            return Response(status_code=202)
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result}, headers=headers)
+
+    return Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
+
+
 def guarded(app: Any, port: int) -> Any:
     """The same behind OAuth: whoever asks is let in, and gets a token of their own."""
     from urllib.parse import urlencode
@@ -255,13 +288,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--port", type=int, default=0)
-    for kind in ("many", "liar", "mute", "oauth"):
+    for kind in ("many", "liar", "mute", "oauth", "forgetful"):
         parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_args()
     if options.liar or options.mute:
         lie(is_mute=options.mute)
         return
-    server = many() if options.many else served()
+    server: Any = many() if options.many else None if options.forgetful else served()
     if not options.http:
         server.run("stdio")
         return
@@ -270,7 +303,7 @@ def main() -> None:
     import uvicorn
 
     listening = socket.create_server(("127.0.0.1", options.port))
-    app = server.streamable_http_app()
+    app = server.streamable_http_app() if server else forgetful()
     if options.oauth:
         app = guarded(app, listening.getsockname()[1])
     print(listening.getsockname()[1], flush=True)

@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
+import tomllib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from nanoclaw import cli
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import MAIN, FakeChannel, Program, config_of, results, running
+from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, results, running
 
 SERVER = Path(__file__).with_name("server.py")
 ALL = "[tool_search]\ntokens = 0\n"
@@ -289,6 +295,106 @@ async def test_300_tools_over_http_are_open_to_jobs_and_helpers_never_to_guests_
     finally:
         server.kill()
         server.wait()
+
+
+async def test_a_session_that_has_expired_is_renewed_and_the_call_made_in_the_new_one(tmp_path: Path) -> None:
+    model = ScriptedProvider(*[call("f__where")] * 3, "I see.")
+    server, address = over_http("--forgetful")
+    try:
+        async with running(tmp_path, model, settings=f'[mcp.f]\nurl = "{address}"\n') as here:
+            await here.ask("go")
+            said = [one.text.split("\n")[1] for one in results(here.history)]
+        assert said == ["in session-0", "in session-0", "in session-1"]
+    finally:
+        server.kill()
+        server.wait()
+
+
+KILLED = """
+import asyncio, os, signal
+from pathlib import Path
+from tests.program import running
+
+def command(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+async def main():
+    settings = '[mcp.s]\\ncommand = "sleep"\\nargs = ["1000"]\\n'
+    async with running(Path.cwd(), settings=settings) as here:
+        here.public("mcp").connections()["s"].want()
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        while not command((children.read_text().split() or ["self"])[0]).endswith(b"1000\\0"):
+            await asyncio.sleep(0.01)
+        print(children.read_text(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="util-linux is not here")
+def test_a_killed_program_leaves_no_server_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    while is_alive(int(killed.stdout)):
+        time.sleep(0.01)
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def said_of(
+    home: Path, *words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    monkeypatch.setenv("NANOCLAW_HOME", str(home))
+    status = cli.run(["mcp", *words])
+    captured = capsys.readouterr()
+    return status, captured.out + captured.err
+
+
+def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say = partial(said_of, tmp_path, monkeypatch=monkeypatch, capsys=capsys)
+    (tmp_path / "config.toml").write_text("# mine\n[limits]\nrounds = 9 # few\n")
+    (tmp_path / "config.toml").chmod(0o600)
+    assert "none yet" in say()[1]
+    added = say("add", "l", "--env", "A_KEY=hidden-value", "--deny", "h*", "--", sys.executable, str(SERVER), "--liar")
+    assert (added[0], "l is set" in added[1]) == (0, True)
+    assert say("add", "gone", "--url", "http://127.0.0.1:9/mcp", "--header", "X-Key: $MINE")[0] == 0
+    text = (tmp_path / "config.toml").read_text()
+    assert text.startswith("# mine\n[limits]\nrounds = 9 # few\n")
+    assert tomllib.loads(text)["mcp"]["l"]["args"] == [str(SERVER), "--liar"]
+    status, told = say("test", "l")
+    assert (status, "l is there: liar 1, MCP 2025-11-25, 12 tools" in told) == (0, True), told
+    assert "- good is listed twice" in told
+    status, told = say("test", "gone")
+    assert (status, "gone is not there: MINE is not set: put MINE=… into secrets.env" in told) == (2, True)
+    status, told = say("tools", "l", "--json")
+    tools = [one["name"] for one in json.loads(told)["tools"]]
+    assert (status, "l__good" in tools, "l__huge" in tools) == (0, True, False)
+    status, told = say("list", "--json")
+    assert [(one["name"], one["tools"], bool(one["error"])) for one in json.loads(told)["servers"]] == [
+        ("l", 12, False),
+        ("gone", 0, True),
+    ]
+    assert "hidden-value" not in told + say("list")[1]
+    for words, wrong in (
+        (["add", "l", "--url", "https://x"], "there is an MCP server 'l' already"),
+        (["add", "x"], "needs either command"),
+        (["add", "x", "--url", "https://x", "--header", "no"], "--header is written as 'Authorization: Bearer $TOKEN'"),
+        (["add", "a b", "--url", "https://x"], "cannot be the name"),
+        (["test", "gnoe"], "did you mean 'gone'?"),
+        (["remove", "x"], "set: l, gone."),
+    ):
+        status, told = say(*words)
+        assert (status, wrong in told) == (2, True), told
+    assert say("remove", "l")[0] == 0
+    assert say("remove", "gone")[0] == 0
+    assert (tmp_path / "config.toml").read_text().strip() == "# mine\n[limits]\nrounds = 9 # few"
 
 
 async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_reads_it(tmp_path: Path) -> None:
