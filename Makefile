@@ -11,7 +11,7 @@ chat: .venv/chat
 test: lint types
 	$(BIN)/pytest
 
-live: .venv/chat .venv/dev .venv/bots
+live: .venv/chat .venv/dev .venv/semantic .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
 	NANOCLAW_TEST_BOTS="$(CURDIR)/.venv/bots/bin/python" NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
 
@@ -53,6 +53,10 @@ install: .venv/chat
 
 .venv/browser: .venv/pip pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[browser]'
+	touch $@
+
+.venv/semantic: .venv/pip pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[semantic]'
 	touch $@
 
 # other programs' reading of Telegram's Bot API, to hold ours against: apart, as they pin what nanoclaw does not

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,10 @@ from nanoclaw.providers.scripted import ScriptedProvider
 
 Found = list[tuple[str, int, int, str]]
 
+vectors = ""
+"""The model that makes vectors for `shown`, '' for none."""
+
+_loop = asyncio.new_event_loop()
 _indexes: dict[str, Index] = {}
 _programs: dict[str, tuple[App, Memory]] = {}
 _folder = tempfile.TemporaryDirectory()
@@ -42,10 +47,16 @@ def shown(workspace: str, query: str, history: Sequence[Mapping[str, str]], now:
     if workspace not in _programs:
         home = Path(_folder.name) / f"home{len(_programs)}"
         shutil.copytree(workspace, home / "workspace")
+        (home / "config.toml").write_text(f'[memory]\nembeddings = "{vectors}"\n')
         config = load({"NANOCLAW_HOME": str(home), "TZ": "UTC"})
-        app = build(config, provider=ScriptedProvider(), plugins=["memory"], clock=lambda: _now)
+        provider = None if vectors else ScriptedProvider()
+        app = build(config, provider=provider, plugins=["memory"], clock=lambda: _now)
         (memory,) = (one for one in app.plugins if isinstance(one, Memory))
+        if memory._opinion:
+            _loop.run_until_complete(memory._opinion.make())
         _programs[workspace] = app, memory
     talk = [message["content"] for message in history][-TALK:]
-    hits = _programs[workspace][1]._recalled(query, talk)
+    memory = _programs[workspace][1]
+    vector = _loop.run_until_complete(memory._opinion.vector_of(query)) if memory._opinion else None
+    hits = memory._recalled(query, talk, None, vector)
     return [(hit.file, hit.start, hit.end, hit.text) for hit in hits]

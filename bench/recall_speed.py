@@ -9,6 +9,10 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.index import Index
 
 DAYS, LINES, WORDS = 3_650, 28, 40_000
 
@@ -45,6 +49,7 @@ def main(root: Path) -> None:
     ask(queries[0])
     times = sorted(map(ask, queries))
     print(f"warm: median {times[100]:.1f} ms, 90 % {times[180]:.1f} ms, most {times[-1]:.1f} ms CPU")
+    vectors(index, queries)
     note = root / "memory" / "2025-12-28.md"
     old = note.read_text()
     for what, text in (
@@ -57,6 +62,48 @@ def main(root: Path) -> None:
         changed, again = ask("quagga okapi"), ask("quagga okapi")
         print(f"{what}: {changed - again:.1f} ms CPU more")
     print(f"memory: {memory_megabytes() - before:.0f} MB more")
+
+
+def vectors(index: Index, queries: list[str]) -> None:
+    """The same with vectors, which are random numbers here: a model takes its own time."""
+    from nanoclaw.plugins.memory.recall import recall
+    from nanoclaw.plugins.memory.vectors import VectorTable, cohort_texts
+
+    rnd, now = random.Random(7), datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+    def vector(size: int = 384) -> list[float]:
+        return [rnd.gauss(0.2, 1) for _ in range(size)]
+
+    megabytes, size = memory_megabytes(), index.path.stat().st_size
+    index.vectors = VectorTable(index, "random")
+    if not index.vectors.has_begun:
+        index.vectors.begin([vector() for _ in cohort_texts()])
+    begun, lines = time.process_time(), 0
+    while (found := index.vectors.missing(512)) != ([], True):
+        index.vectors.add({key: vector() for key, _ in found[0]})
+        lines += len(found[0])
+    seconds, asked = time.process_time() - begun, [vector() for _ in queries]
+    index.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if lines:
+        bytes_ = (index.path.stat().st_size - size) / lines
+        print(f"vectors of {lines} lines kept: {seconds:.1f} s CPU, {bytes_:.0f} bytes a line")
+    index.vectors = VectorTable(index, "random")
+    begun = time.process_time()
+    index.vectors.near(asked[0])
+    print(f"cold start from saved vectors: {time.process_time() - begun:.2f} s CPU")
+    alone, whole = list[float](), list[float]()
+    for query, one in zip(queries, asked, strict=True):
+        begun = time.process_time()
+        index.vectors.near(one)
+        alone.append((time.process_time() - begun) * 1_000)
+        begun = time.process_time()
+        recall(index, query, (), now, 1_500, 280, vector=one)
+        whole.append((time.process_time() - begun) * 1_000)
+    print(
+        f"the nearest lines: median {sorted(alone)[100]:.1f} ms; recall with them: {sorted(whole)[100]:.1f} ms CPU; "
+        f"memory {memory_megabytes() - megabytes:.0f} MB more"
+    )
+    index.vectors = None
 
 
 def vocabulary() -> list[str]:

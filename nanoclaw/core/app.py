@@ -39,6 +39,7 @@ from nanoclaw.core.model_call import ModelCalls, Models
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
+from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
@@ -171,6 +172,11 @@ class App:
             turn.model_call.said = ""  # no one's answer
             return answer
         return await self.model_calls.of("", _NoSession(self.transactions)).complete(request)
+
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
+        """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
+        book = _NoSession(self.transactions)
+        return await self.model_calls.embed(model, texts, book, self.clock(), is_query=is_query, seconds=seconds)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 

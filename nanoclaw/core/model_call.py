@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.core.messages import AssistantMessage, ModelRequest, Usage
+from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import Turn
-from nanoclaw.core.provider import Provider
+from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.core.store.usage import Call
-from nanoclaw.core.token_estimate import Calibration
+from nanoclaw.core.token_estimate import Calibration, estimate_request
 
 MOST_TOKENS = 1_000_000_000
 """Of one request, far beyond what any model takes."""
@@ -64,6 +65,10 @@ class Models(Protocol):
         """The words that are said in a sound file. Raises NanoclawError."""
         ...
 
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """Vectors of texts, or of a question about such. Raises NanoclawError."""
+        ...
+
     async def aclose(self) -> None: ...
 
 
@@ -86,6 +91,22 @@ class ModelCalls:
     def of(self, model: str, book: Book, turn: Turn | None = None) -> ModelCall:
         """The calls of one conversation for one purpose. Raises ConfigError."""
         return ModelCall(self, self.models.of(model), book, turn)
+
+    async def embed(
+        self, model: EmbeddingModel, texts: Sequence[str], book: Book, at: datetime, *, is_query: bool, seconds: float
+    ) -> Embedded:
+        """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
+        request = ModelRequest(SystemPrompt("\n".join(texts)), (), limits=Limits(output_tokens=1), model=model.name)
+        answer: AssistantMessage | None = None
+        await self.chain.before_model(request, None)
+        try:
+            made = await self.models.embed(model, texts, is_query, seconds)
+            used = Usage(estimate_request(request) if made.tokens is None else made.tokens)
+            answer = AssistantMessage("", at, usage=used, model=model.name)
+            book.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
+        finally:
+            self.chain.after_model(request, answer, None)
+        return made
 
 
 class ModelCall:

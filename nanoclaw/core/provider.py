@@ -69,6 +69,26 @@ class Provider(Protocol):
     async def aclose(self) -> None: ...
 
 
+class EmbeddingModel(NamedTuple):
+    """A model that makes vectors of texts: its name, and its address and key where its provider's usual ones are not
+    meant."""
+
+    name: str
+    api_base: str = ""
+    api_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"EmbeddingModel({self.name!r})"  # without the key
+
+
+class Embedded(NamedTuple):
+    """A vector for each text. `tokens` is what was reported, None for nothing; `is_local`: made on this machine."""
+
+    vectors: Sequence[Sequence[float]]
+    tokens: int | None = None
+    is_local: bool = False
+
+
 class HistoryMemo:
     """Keeps what follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so
     each is worked on once; all goes when the conversation leaves memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
-from nanoclaw.core.provider import ABLE, Provider
+from nanoclaw.core.provider import ABLE, Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.core.config import Config
     from nanoclaw.core.store.models import ModelFacts
+    from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
 
 LOCAL = "local/"
 
@@ -42,6 +43,7 @@ class ConfiguredModels:
         self._config, self._model, self._forced, self._facts = config, model, forced, facts
         self._others = others or {}
         self._made: dict[str, Provider] = {}
+        self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
     def of(self, model: str) -> Provider:
         """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
@@ -96,8 +98,19 @@ class ConfiguredModels:
 
         return await transcription_for(model, *_access(self._config, model), self._config.environment)(path)
 
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """Vectors of texts, or of a question about such. Raises NanoclawError."""
+        if model not in self._embedders:
+            from nanoclaw.providers.names import embeddings_for
+
+            base, key = _access(self._config, model.name)
+            place = model if model.api_base else model._replace(api_base=base, api_key=model.api_key or key)
+            self._embedders[model] = embeddings_for(place, self._config.environment)
+        made = await self._embedders[model](texts, is_query, seconds)
+        return made._replace(is_local=made.is_local and not self._config.get("limits.count_local", False))
+
     async def aclose(self) -> None:
-        await asyncio.gather(*(provider.aclose() for provider in self._made.values()))
+        await asyncio.gather(*(one.aclose() for one in (*self._made.values(), *self._embedders.values())))
 
     def _is_set(self, model: str) -> bool:
         return bool(self._config.model.window_tokens) and model == self._config.model.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
-from nanoclaw.core.provider import Provider
+from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
 
@@ -57,6 +57,13 @@ class GivenModels:
     async def transcribe(self, model: str, path: Path) -> str:
         """By a provider that has this method."""
         return str(await self.of(model).transcribe(path))  # type: ignore[attr-defined]
+
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """By a provider that has this method."""
+        for one in self._providers:
+            if make := getattr(one, "embed", None):
+                return await make(model, texts, is_query, seconds)  # type: ignore[no-any-return]
+        raise ConfigError(f"there is no model {model.name!r} for embeddings.")
 
     async def aclose(self) -> None:
         await asyncio.gather(*(provider.aclose() for provider in self._providers))

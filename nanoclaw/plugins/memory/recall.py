@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.dates import DateRange
@@ -17,12 +18,19 @@ from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import Match, Room, packed, single
 from nanoclaw.plugins.memory.query import Query, analyze
 
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.vectors import Nearness
 
-def search(index: Index, query: str, limit: int, now: datetime) -> list[Hit]:
+
+Vector = Sequence[float] | None
+"""Of a query; None where there is none."""
+
+
+def search(index: Index, query: str, limit: int, now: datetime, vector: Vector = None) -> list[Hit]:
     """The best entries first, one a hit. Raises nothing: an unreadable note is passed over."""
     if limit <= 0:
         return []
-    matches, values = _ranked(index, query, (), now, _FEWEST_CHUNKS, 0, careful=False)
+    matches, values = _ranked(index, query, (), now, _FEWEST_CHUNKS, 0, False, vector)
     return single(index, matches, values, limit)
 
 
@@ -36,6 +44,7 @@ def recall(
     careful: bool = True,
     most: int = 0,
     is_known: Callable[[Hit], bool] = lambda hit: False,
+    vector: Vector = None,
 ) -> list[Hit]:
     """Entries that fit a message, best first, within a budget in characters; nothing for a greeting or small talk.
 
@@ -45,7 +54,7 @@ def recall(
     is small talk. With `most` there are no more hits than that. Hits that are known are passed over, they cost nothing.
     """
     chunks = max(_FEWEST_CHUNKS, budget // (longest or _SHORTEST))
-    matches, values = _ranked(index, query, talk, now, chunks, longest, careful)
+    matches, values = _ranked(index, query, talk, now, chunks, longest, careful, vector)
     return packed(index, matches, values, Room(budget, longest, most), careful, is_known)
 
 
@@ -70,32 +79,51 @@ _NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
 # and less will do where notes are expected
+_NEAR, _NEAR_FROM, _NEAR_TO = 0.5, 2.5, 9.0  # share of the top score for an entry so near, none for one so far away
+_COMPARED = 100  # entries whose vectors are compared, besides the nearest ones
+_NEAR_CLOSE, _NEAR_ENOUGH = 2.8, 7.0  # to come up by itself, as for a question about oneself; for any other message
 _RARE = 0.55  # of the idf of a term that no note has: a match where notes are expected
 _ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 
 
 def _ranked(
-    index: Index, text: str, talk: Sequence[str], now: datetime, chunks: int, longest: int, careful: bool
+    index: Index,
+    text: str,
+    talk: Sequence[str],
+    now: datetime,
+    chunks: int,
+    longest: int,
+    careful: bool,
+    vector: Vector,
 ) -> tuple[list[Match], Mapping[str, object]]:
     with index.lock:
         try:
-            return _rank(index, text, talk, now, chunks, longest, careful)
+            return _rank(index, text, talk, now, chunks, longest, careful, vector)
         except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
             index.discard()
-            return _rank(index, text, talk, now, chunks, longest, careful)
+            return _rank(index, text, talk, now, chunks, longest, careful, vector)
 
 
 def _rank(
-    index: Index, text: str, talk: Sequence[str], now: datetime, chunks: int, longest: int, careful: bool
+    index: Index,
+    text: str,
+    talk: Sequence[str],
+    now: datetime,
+    chunks: int,
+    longest: int,
+    careful: bool,
+    vector: Vector,
 ) -> tuple[list[Match], Mapping[str, object]]:
     index.refresh(text)
     if not index.entries:
         return [], {}
     query = analyze(index, text, talk, now.date(), is_search=not careful)
-    if not query.values and not query.days:
+    near = index.vectors.near(vector) if vector and index.vectors and not query.is_empty else None
+    if not query.values and not query.days and not near:
         return [], {}
-    matches, top = _scored(index, query, _candidates(index, query, chunks), longest)
-    if careful and not _is_enough(index, query, matches, top):
+    matches, top = _scored(index, query, _candidates(index, query, chunks, near), longest, near)
+    is_near = near is not None and near.best >= (_NEAR_CLOSE if query.asks_of_self else _NEAR_ENOUGH)
+    if careful and not is_near and not _is_enough(index, query, matches, top):
         return [], {}
     today = now.toordinal()
     matches.sort(key=lambda each: (-each.score, abs(today - each.entry.day), each.chunk.file, each.rows))
@@ -105,8 +133,16 @@ def _rank(
 # --- candidates ------------------------------------------------------------------------------------------------------
 
 
-def _candidates(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
-    """Chunks worth scoring, with the pairs of neighbouring entries that have the rarest terms."""
+def _candidates(index: Index, query: Query, most: int, near: Nearness | None) -> dict[int, Set[int]]:
+    """Chunks worth scoring, with the pairs of neighbouring entries that have the rarest terms, or are near."""
+    found = _by_terms(index, query, most)
+    for id in near.entries if near else ():
+        pairs = found.get(id >> 8)
+        found[id >> 8] = pairs | {id >> 1 & 127} if pairs else _ALL if pairs is _ALL else frozenset({id >> 1 & 127})
+    return found
+
+
+def _by_terms(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
     dated = [id for days in query.days for id in index.between(days.first, days.last + _TOLD_LATER, most)]
     dated += [id >> 8 for term in query.named for id in index.postings(term, most)]
     if index.chunks <= most:
@@ -157,7 +193,9 @@ def bm25(entry: NoteEntry, values: Mapping[str, float], average_length: float) -
     return scores
 
 
-def _scored(index: Index, query: Query, candidates: Mapping[int, Set[int]], longest: int) -> tuple[list[Match], float]:
+def _scored(
+    index: Index, query: Query, candidates: Mapping[int, Set[int]], longest: int, near: Nearness | None
+) -> tuple[list[Match], float]:
     """The entries with their scores, and the best score of terms alone."""
     found, owns, most = list[Match](), list[float](), 0.0
     chunks = {id: index.chunk(id) for id in candidates}
@@ -176,6 +214,13 @@ def _scored(index: Index, query: Query, candidates: Mapping[int, Set[int]], long
         each.is_close |= 0 < own >= _FAIR * best
         share = _CHUNK * each.share if each.score else 0.0
         each.score += (top or 1.0) * (_bonus(query, each.entry, each.score > 0) + share)
+    if near:
+        near.compare(each.entry for each in nlargest(_COMPARED, found, key=lambda each: each.score))
+        for at, nearness in near.of(each.entry for each in found):
+            share = min(1.0, max(0.0, (nearness - _NEAR_FROM) / (_NEAR_TO - _NEAR_FROM)))
+            found[at].score += (top or 1.0) * _NEAR * share
+            found[at].is_near = nearness >= _NEAR_CLOSE
+            found[at].is_close |= found[at].is_near
     found = [each for each in found if each.score > 0]
     if query.values:
         _learn(index, query, found)

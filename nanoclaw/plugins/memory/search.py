@@ -6,17 +6,21 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import Hit
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.index import Index
+    from nanoclaw.plugins.memory.vectors import VectorTable
+
+T = TypeVar("T")
 
 LONGEST_NOTE = 280
 """Characters of a recalled note."""
@@ -37,8 +41,11 @@ class NoteSearch:
     the unread notes that have its words.
     """
 
-    def __init__(self, workspace: Workspace, index_file: Path, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, workspace: Workspace, index_file: Path, clock: Callable[[], datetime], vector_model: str = ""
+    ) -> None:
         self._workspace, self._file, self._clock = workspace, index_file, clock
+        self._vector_model = vector_model
         self.remark = ""
         """A sentence about the last query that was not answered from all the notes."""
         self._made: Index | None = None
@@ -47,11 +54,11 @@ class NoteSearch:
         self._closing, self._free = threading.Event(), threading.Event()
         self._free.set()
 
-    def search(self, query: str, limit: int) -> list[Hit]:
+    def search(self, query: str, limit: int, vector: Sequence[float] | None = None) -> list[Hit]:
         """The entries that match best."""
         from nanoclaw.plugins.memory import recall
 
-        return self._asked(lambda index: recall.search(index, query, limit, self._clock()))
+        return self._asked(lambda index: recall.search(index, query, limit, self._clock(), vector))
 
     def recall(
         self,
@@ -61,6 +68,7 @@ class NoteSearch:
         budget: int,
         most: int = 0,
         is_known: Callable[[Hit], bool] = lambda hit: False,
+        vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none. At most so many (0
         for all that fit the budget), without those that are known."""
@@ -69,8 +77,57 @@ class NoteSearch:
         from nanoclaw.plugins.memory import recall
 
         return self._asked(
-            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known)
+            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known, vector)
         )
+
+    # --- vectors -----------------------------------------------------------------------------------------------------
+
+    def vector_size(self) -> int:
+        """Numbers of a vector; 0 where there is none."""
+        return self._with_vectors(lambda vectors: vectors.size, 0)
+
+    def has_cohort(self) -> bool:
+        return self._with_vectors(lambda vectors: vectors.has_begun, True)
+
+    def missing_vectors(self, most: int) -> tuple[list[tuple[int, str]], bool]:
+        """Lines without a vector, and whether these are all."""
+        none = list[tuple[int, str]](), True
+        return self._with_vectors(lambda vectors: vectors.missing(most), none, follows=True)
+
+    def begin_vectors(self, cohort: Sequence[Sequence[float]]) -> None:
+        """Raises WorkspaceError."""
+        self._with_vectors(lambda vectors: vectors.begin(cohort), None, writes=True)
+
+    def add_vectors(self, made: Mapping[int, Sequence[float]]) -> bool:
+        """False where they have another size than those that are there. Raises WorkspaceError."""
+        return self._with_vectors(lambda vectors: vectors.add(made), False, writes=True)
+
+    def drop_vectors(self) -> None:
+        self._with_vectors(lambda vectors: vectors.drop(), None)
+
+    def vectors_made(self) -> tuple[int, int]:
+        """Lines that have a vector, and all."""
+        return self._with_vectors(lambda vectors: vectors.progress(), (0, 0), follows=True)
+
+    def _with_vectors(
+        self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
+    ) -> T:
+        """With `follows` changes of the notes are taken up first. What `writes` raises WorkspaceError; a damaged index
+        is made anew by the next query."""
+        index = self._index()
+        with index.lock:
+            try:
+                if follows:
+                    index.refresh()
+                    if index.unread:
+                        self._read_on()
+                return do(index.vectors) if index.vectors else otherwise
+            except sqlite3.Error as error:
+                if writes:
+                    raise WorkspaceError(f"vectors cannot be kept in {self._file.name}: {error}") from None
+                return otherwise
+
+    # --- its life ----------------------------------------------------------------------------------------------------
 
     @property
     def is_reading(self) -> bool:
@@ -143,6 +200,10 @@ class NoteSearch:
         with self._lock:
             if self._made is None:
                 self._made = Index(self._workspace, self._file, leaves=True)
+                if self._vector_model:
+                    from nanoclaw.plugins.memory.vectors import VectorTable
+
+                    self._made.vectors = VectorTable(self._made, self._vector_model)
             return self._made
 
     def _read_on(self) -> None:

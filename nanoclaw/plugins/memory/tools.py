@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
@@ -16,10 +16,14 @@ SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-def memory_tools(store: MemoryStore, host: Host) -> list[Tool]:
+Find = Callable[[str, int], Awaitable[list[Hit]]]
+"""Finds so many entries that fit a query."""
+
+
+def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> str:
         """Search notes and facts from earlier days, before saying that you do not know."""
-        hits = await asyncio.to_thread(store.search, query, min(max(1, limit), MOST_HITS))
+        hits = await find(query, min(max(1, limit), MOST_HITS))
         found = "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
         return f"{found}\n[{store.remark}]" if store.remark else found
 

