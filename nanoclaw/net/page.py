@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from nanoclaw.net.charset import decoded
-from nanoclaw.net.public import NetError, NotPublic, WebHost, host_of, public_addresses
+from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses
 
 if TYPE_CHECKING:
     import ssl
@@ -50,10 +50,6 @@ class BadStatus(NetError):
     def __init__(self, page: FetchedPage) -> None:
         super().__init__(f"the server answered {page.status}")
         self.page = page
-
-
-class NotReached(NetError):
-    """No connection came about."""
 
 
 async def fetch(

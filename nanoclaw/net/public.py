@@ -17,6 +17,10 @@ class NetError(OSError):
     """Nothing was fetched; its text is a sentence for a person."""
 
 
+class NotReached(NetError):
+    """No connection came about: nobody was asked anything."""
+
+
 class NotPublic(NetError):
     """An address that is private, malformed or of another kind. `is_private`: it could be allowed; `is_loopback`: it is
     this machine's own."""
@@ -120,7 +124,9 @@ async def _addresses(host: str, port: int) -> list[str]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return [str(place[0]) for *_, place in found]
     except (socket.gaierror, UnicodeError) as error:
-        raise NetError(f"{host} has no address: {error}") from None
+        if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL):
+            raise NotReached(f"{host} cannot be looked up: the name service (DNS) does not answer") from None
+        raise NotReached(f"{host} has no address: {error.args[-1]}") from None
 
 
 def _unwrapped(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

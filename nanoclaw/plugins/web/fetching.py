@@ -13,8 +13,8 @@ from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.outputs import Outputs, hint
 from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext, ToolOutput
-from nanoclaw.net.page import BadStatus, FetchedPage, NotReached, fetch
-from nanoclaw.net.public import NetError, NotPublic, WebHost, host_of
+from nanoclaw.net.page import BadStatus, FetchedPage, fetch
+from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.plugins.web.kept import KeptPage, KeptPages
 from nanoclaw.plugins.web.robots import Robots

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 KEPT_FOR = timedelta(hours=1)
-MOST_PAGES, MOST_CHARACTERS = 50, 10_000_000
+MOST_PAGES, MOST_CHARACTERS = 50, 3_000_000
 
 
 class KeptPage(NamedTuple):

@@ -293,6 +293,22 @@ async def test_an_address_without_its_scheme_is_tried_with_tls_and_without(tmp_p
         assert "lorries" in found.text and found.outside == f"{served.url}/a"
 
 
+async def test_a_name_service_that_is_down_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look_up(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        is_down = host == "down.example"
+        raise socket.gaierror(*((socket.EAI_AGAIN, "try again") if is_down else (socket.EAI_NONAME, "Name not known")))
+
+    model = ScriptedProvider(
+        Say("", tuple(("web_fetch", {"url": f"{one}.example"}) for one in ("down", "no"))), "Done."
+    )
+    async with running(tmp_path, model) as program:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+        await program.ask("Read")
+        down, unknown = (one.text for one in results(program.history))
+        assert "the name service (DNS) does not answer" in down
+        assert "no.example has no address: Name not known" in unknown
+
+
 async def test_nothing_answers(tmp_path: Path) -> None:
     async with site({}) as served:
         pass
