@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import CALL_TOOL, ToolSpec
+from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.token_estimate import estimate
@@ -33,6 +33,9 @@ NAMES_TOKENS = 80
 
 SHOWN, NAMED = 5, 10
 """Tools found that are shown with all that a call needs, and others that are only named."""
+
+MOST_SAID = 400
+"""Characters of a message that are looked at beside the query."""
 
 MOST_CHARACTERS = 1_200
 """Of a description of others that is shown."""
@@ -85,7 +88,8 @@ class ToolSearch(Plugin):
         profile = Profile(context.profile, only=context.only)
         specs = [one.spec for one in self._host.tools(profile, anew=True).values()]
         specs = [spec for spec in specs if spec.name not in (SEARCH, CALL_TOOL)]
-        found = ranked(query, [Candidate(spec.name, spec.description, spec.parameters) for spec in specs])
+        candidates = [Candidate(spec.name, spec.description, spec.parameters) for spec in specs]
+        found = ranked(query, candidates, self._said(context))
         if not found:
             raise ToolError(
                 f"no tool fits {query[:100]!r}: say in other words what it is to do. There are {_groups(specs)}."
@@ -93,6 +97,13 @@ class ToolSearch(Plugin):
         shown = "\n".join(_in_full(specs[at]) for at in found[:SHOWN])
         rest = ", ".join(specs[at].name for at in found[SHOWN : SHOWN + NAMED])
         return f"{shown}\nLess fitting: {rest}" if rest else shown
+
+
+    def _said(self, context: ToolContext) -> str:
+        """The message that the turn answers: what the person wants decides among tools that fit alike."""
+        history = self._host.conversations.history(context.conversation)
+        own = (one.text for one in reversed(history) if isinstance(one, UserMessage) and one.origin != "runtime")
+        return next(own, "")[:MOST_SAID]
 
 
 async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str:

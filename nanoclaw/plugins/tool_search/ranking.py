@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from nanoclaw.tokenizer import tokens
+from nanoclaw.tokenizer import fold, is_cjk, stem, tokens
 
-NAME_WEIGHT = 3
+NAME = 3
 """A word of a name counts as often as so many of a description."""
 
-K1, B = 1.2, 0.6
+SYNONYM, SAID = 0.7, 0.5
+"""Weight of a word that only means the same, and of what the person said beside the query."""
+
+K1, B = 0.8, 0.4
 """Saturation of repeated words, and how much a long text is held against it."""
 
 _SEAMS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 """The places where an identifier is made of several words: snake_case, camelCase, HTMLPage, kebab-case."""
+
+_STOP = frozenset(
+    "a an the this that these those of to for from with and or is are was be been i me my mine we our you your it its"
+    " do does did can could would will please what how has have had by at in into as there their them".split()
+)
+"""Words that say nothing of a tool; “on” and “off” do."""
 
 
 class Candidate(NamedTuple):
@@ -26,26 +38,59 @@ class Candidate(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-def ranked(query: str, candidates: Sequence[Candidate]) -> list[int]:
-    """Positions of the candidates that share a word with the query, the best first. One that is named by it, whole,
-    goes before all."""
-    asked = terms(query)
-    texts = [terms_of(one) for one in candidates]
-    named = query.strip().casefold()
-    scores = _scores(texts, asked)
-    wanted = set(asked)
-    found = [at for at, text in enumerate(texts) if candidates[at].name.casefold() == named or wanted & set(text)]
-    return sorted(found, key=lambda at: (candidates[at].name.casefold() != named, -scores[at], at))
+class Asked(NamedTuple):
+    """A word of a query, '' for several in a row that mean something together, and words for the same with what each
+    of them counts."""
+
+    term: str
+    synonyms: Set[str]
+    weight: float = SYNONYM
 
 
-def terms(text: str) -> list[str]:
-    """Stems of the words in a text, those within identifiers too."""
-    return tokens(_SEAMS.sub(" ", text))
+def ranked(query: str, candidates: Sequence[Candidate], said: str = "") -> list[int]:
+    """Positions of the candidates that share a word with the query, the best first; what the person `said` decides
+    among them. One that is named by the query, whole, goes before all."""
+    texts, named = [terms_of(one) for one in candidates], query.strip().casefold()
+    is_named = [one.name.casefold() == named for one in candidates]
+    scores, beside = _scores(texts, wanted(query), wanted(said))
+    found = [at for at, score in enumerate(scores) if score > 0 or is_named[at]]
+    return sorted(found, key=lambda at: (not is_named[at], -scores[at] - SAID * beside[at], at))
 
 
 def terms_of(one: Candidate) -> list[str]:
     """All that is known of a candidate; words of its name count more."""
-    return [*terms(one.name) * NAME_WEIGHT, *terms(one.description), *terms(" ".join(_words(one.parameters)))]
+    return [*terms(one.name) * NAME, *terms(one.description), *terms(" ".join(_words(one.parameters)))]
+
+
+def terms(text: str) -> list[str]:
+    """Stems of the words in a text, those within identifiers too."""
+    if not text.isascii() and any(map(is_cjk, text)):
+        return tokens(text)
+    words = fold(_SEAMS.sub(" ", text)).split()
+    return [stem(word) for word in words if word not in _STOP]
+
+
+def wanted(query: str) -> list[Asked]:
+    """The words of a query, each with those that mean the same."""
+    single, several = _synonyms()
+    row = f" {' '.join(fold(_SEAMS.sub(' ', query)).split())} "
+    phrases = [Asked("", others, 1.0) for phrase, others in several.items() if f" {phrase} " in row]
+    return [*(Asked(term, single.get(term, frozenset())) for term in dict.fromkeys(terms(query))), *phrases]
+
+
+@cache
+def _synonyms() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Words that mean the same, by a stem and by several words in a row."""
+    single, several = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for line in Path(__file__).with_name("synonyms.txt").read_text(encoding="utf-8").splitlines():
+        group = line.split() if not line.startswith("#") else []
+        stems = {stem(word) for word in group if "_" not in word}
+        for word in group:
+            if "_" in word:
+                several[word.replace("_", " ")] |= stems
+            else:
+                single[stem(word)] |= stems - {stem(word)}
+    return dict(single), dict(several)
 
 
 def _words(schema: object, depth: int = 0) -> Iterator[str]:
@@ -63,10 +108,20 @@ def _words(schema: object, depth: int = 0) -> Iterator[str]:
     yield from _words(schema.get("items"), depth + 1)
 
 
-def _scores(texts: Sequence[Sequence[str]], asked: Sequence[str]) -> Sequence[float]:
+def _scores(texts: Sequence[Sequence[str]], *queries: Sequence[Asked]) -> list[list[float]]:
+    """For each query, of each text the sum over the words asked for, each with the best that stands for it."""
     if not any(texts):
-        return [0.0] * len(texts)
+        return [[0.0] * len(texts) for _ in queries]
+    import numpy
     from rank_bm25 import BM25Plus  # brings numpy: 60 M instructions, paid at the first search
 
-    scores: Sequence[float] = BM25Plus(texts, k1=K1, b=B).get_scores(asked)
-    return scores
+    index = BM25Plus(texts, k1=K1, b=B, delta=0)  # of which no word has a negative weight
+    score_of: Callable[[str], Any] = cache(lambda term: index.get_scores([term]))
+    sums = []
+    for asked in queries:
+        total = numpy.zeros(len(texts))
+        for term, synonyms, weight in asked:
+            alike = [weight * score_of(other) for other in synonyms]
+            total += numpy.max([score_of(term), *alike], axis=0)
+        sums.append(total.tolist())
+    return sums
