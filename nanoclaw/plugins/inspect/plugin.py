@@ -115,7 +115,17 @@ class Inspection:
         memory = self._host.get("memory")
         facts = memory.read("MEMORY.md") if memory and preview.manifest.mode == "full" else ""
         struck = len(re.findall(r"(?m)^[ \t]*[-*+][ \t]+~~", facts or ""))
-        return request.remarks(preview.manifest, why.past(self._last(conversation)), struck)
+        remarks = request.remarks(preview.manifest, why.past(self._last(conversation)), struck)
+        return [*self._deferred(preview), *remarks]
+
+    def _deferred(self, preview: Preview) -> list[str]:
+        """A sentence about tools that the request leaves out."""
+        search, profile = self._host.get("tool_search"), Profile(preview.snapshot.profile)
+        left_out = search.of(preview.snapshot.tools, profile) if search else None
+        if not left_out or not left_out.tools:
+            return []
+        many = f"{left_out.tools} tool{'s' * (left_out.tools > 1)}"
+        return [f"Left to tool_search: {many}, whose schemas would take ≈ {left_out.tokens:,} tokens more."]
 
     async def why(self, conversation: Address, argument: str) -> str:
         from nanoclaw.plugins.inspect import why

@@ -11,11 +11,25 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
-from nanoclaw.plugins.skills.skills import SUMMARY_CHARACTERS, Means, Skill, body, by_fit, discover, summary, survey
+from nanoclaw.plugins.skills.skills import (
+    MOST_LISTED,
+    SUMMARY_CHARACTERS,
+    Means,
+    Skill,
+    body,
+    by_fit,
+    discover,
+    summary,
+    survey,
+)
 from nanoclaw.plugins.skills.skills import shown as named
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
+
+
+SEARCH = "tool_search"
+"""The tool that finds skills which the prompt has no room for."""
 
 
 class PromptSkills(NamedTuple):
@@ -50,6 +64,14 @@ class FoundSkills:
         found = survey(self._sources, self._means(self._host.profile("person")))
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
 
+    def searchable(self, profile: Profile) -> tuple[Skill, ...]:
+        """All skills where they are too many for the prompt, so that some are to be found by tool_search; else none."""
+        means = self._means(profile)
+        if profile.mode != "full" or not {SEARCH, "read_file"} <= means.tools:
+            return ()
+        found = discover(self._sources, means)
+        return found if len(found) > MOST_LISTED else ()
+
     def active(self) -> Set[str]:
         """Names of the skills that every conversation has as a whole."""
         return self.shown(self._host.profile("person")).bodies.keys()
@@ -57,8 +79,8 @@ class FoundSkills:
     def shown(self, profile: Profile, query: str = "") -> PromptSkills:
         """Those that fit the question best where there is no room for all."""
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
-        broken = list[Skill]()
-        every = found = discover(self._sources, self._means(profile), broken.append)
+        broken, means = list[Skill](), self._means(profile)
+        every = found = discover(self._sources, means, broken.append)
         always = [framed(skill.name, body(skill)) if skill.always and not skill.missing else "" for skill in found]
         texts = dict(zip(found, always, strict=True))
         if sum(map(len, always)) > ACTIVE_LIMIT:
@@ -72,9 +94,9 @@ class FoundSkills:
                 shortened |= {"active_skills"} if text else set()
         listed.sort(key=lambda skill: skill.name)
         self.broken = frozenset(f"the skill {named(one.path)} is off: {one.problem}" for one in broken)
-        choice = summary(listed, sys.maxsize)
-        if len(choice) > SUMMARY_CHARACTERS:
-            choice = summary(by_fit(listed, query))
+        choice, most = summary(listed, sys.maxsize), MOST_LISTED if SEARCH in means.tools else None
+        if len(choice) > SUMMARY_CHARACTERS or (most and len(listed) > most):
+            choice = summary(by_fit(listed, query), most=most)
             shortened.add("skills")
         version = ""
         if shortened:

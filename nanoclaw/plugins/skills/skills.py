@@ -24,6 +24,8 @@ NAMESPACES = ("nanoclaw", "openclaw", "clawdbot", "nanobot")
 MOST_IN_A_FOLDER = 1_000
 DESCRIPTION_CHARACTERS = 1_024
 SUMMARY_CHARACTERS = 24_000
+MOST_LISTED = 30
+"""Skills in the prompt where the others can be searched for."""
 BODY_BYTES = 60_000
 
 
@@ -119,24 +121,27 @@ def body(skill: Skill) -> str:
     return kept.replace("{baseDir}", str(skill.folder)).strip() + cut
 
 
-def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS) -> str:
-    """Skills as XML, one element each. Over budget, descriptions are left out, then the last skills; '' for none."""
+def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS, most: int | None = None) -> str:
+    """Skills as XML, one element each. Over budget, descriptions are left out, then the last skills; '' for none. No
+    more than `most` are in it, where tool_search finds the others."""
     listed = list(skills)
     if not listed:
         return ""
-    whole = _xml(_element(skill, skill.description) for skill in listed)
+    folders = ", ".join(dict.fromkeys(str(skill.folder.parent) for skill in listed))
+    how = f"use list_dir on {_escape(folders)}" if most is None else "call tool_search"
+    more = f"<more>{{}} more are left out. To find them, {how}</more>"
+    left_out = [more.format(len(listed) - most)] if most is not None and len(listed) > most else []
+    whole = _xml([*(_element(skill, skill.description) for skill in listed[:most]), *left_out])
     if len(whole) <= budget:
         return whole
-    elements = [_element(skill) for skill in sorted(listed, key=lambda skill: bool(skill.missing))]
-    if len(compact := _xml(elements)) <= budget:
+    elements = [_element(skill) for skill in sorted(listed[:most], key=lambda skill: bool(skill.missing))]
+    if len(compact := _xml([*elements, *left_out])) <= budget:
         return compact
-    folders = ", ".join(dict.fromkeys(str(skill.folder.parent) for skill in listed))
-    more = f"<more>{{}} more are left out. To find them, use list_dir on {_escape(folders)}</more>"
-    room = budget - len(_xml([more])) - len(str(len(elements)))
+    room = budget - len(_xml([more])) - len(str(len(listed)))
     kept = 0
     while kept < len(elements) and (room := room - len(elements[kept]) - 1) >= 0:
         kept += 1
-    return _xml([*elements[:kept], more.format(len(elements) - kept)])
+    return _xml([*elements[:kept], more.format(len(listed) - kept)])
 
 
 def by_fit(skills: Sequence[Skill], query: str) -> tuple[Skill, ...]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
-from nanoclaw.core.plugin import Host, Plugin, Profile
+from nanoclaw.core.plugin import Host, Mode, Plugin, Profile
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.token_estimate import estimate
 from nanoclaw.core.tool import Tool, ToolContext, tool
@@ -51,6 +51,27 @@ class SearchSettings(NamedTuple):
             raise ConfigError(f"tool_search.tokens must be 0 (every tool is sent) or at least {LEAST_TOKENS}.")
 
 
+class LeftOut(NamedTuple):
+    """Tools that a prompt leaves to be searched for, and the tokens that their schemas would take."""
+
+    tools: int
+    tokens: int
+
+
+class DeferredTools:
+    """Tells what a prompt leaves out: what the plugin makes public."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def of(self, sent: Sequence[ToolSpec], profile: Profile) -> LeftOut:
+        """The tools of now that are open to a profile and not among those sent."""
+        names = {spec.name for spec in sent}
+        there = [one.spec for one in self._host.tools(profile).values()] if SEARCH in names else []
+        left_out = [spec for spec in there if spec.name not in names]
+        return LeftOut(len(left_out), sum(map(_tokens, left_out)))
+
+
 class ToolSearch(Plugin):
     name = "tool_search"
     needs = ("skills", "mcp")
@@ -58,6 +79,7 @@ class ToolSearch(Plugin):
 
     def __init__(self, host: Host, settings: SearchSettings) -> None:
         self._host, self._most = host, settings.tokens
+        self.public = DeferredTools(host)
 
     def tools(self) -> Iterable[Tool]:
         return (tool(self._tool_search, reach="none"), _CALL) if self._most else ()
@@ -68,16 +90,22 @@ class ToolSearch(Plugin):
         others = [spec for spec in specs if spec not in own]
         if len(own) < 2:  # nothing could be found again
             return None
-        left_out = _left_out(others, self._most, own)
-        if not left_out and not self._has_more(profile):
+        left_out, skills = _left_out(others, self._most, own), self._skills(profile)
+        if not left_out and not skills and not self._may_come():
             return others
         kept = {spec.name for spec in others} - {spec.name for spec in left_out}
-        search = own[0]._replace(description=f"{own[0].description}{_what(left_out)}")
+        search = own[0]._replace(description=f"{own[0].description}{_what(left_out, len(skills))}")
         return [search if spec.name == SEARCH else spec for spec in specs if spec in own or spec.name in kept]
 
-    def _has_more(self, profile: Profile) -> bool:
-        """True where something can be found although all tools are in the prompt."""
-        return False
+    def _skills(self, profile: Profile) -> Sequence[Any]:
+        """All skills, where the prompt has not all of them."""
+        skills = self._host.get("skills")
+        return skills.searchable(profile) if skills else ()
+
+    def _may_come(self) -> bool:
+        """True where servers may bring tools while a context lasts."""
+        servers = self._host.get("mcp")
+        return bool(servers and servers.names)
 
     async def _tool_search(
         self, context: ToolContext, query: Annotated[str, "a few words, or the name of a tool"]
@@ -85,19 +113,22 @@ class ToolSearch(Plugin):
         """Find tools that are not listed here by what they do. Call one that was found with call_tool."""
         from nanoclaw.plugins.tool_search.ranking import Candidate, ranked
 
-        profile = Profile(context.profile, only=context.only)
-        specs = [one.spec for one in self._host.tools(profile, anew=True).values()]
-        specs = [spec for spec in specs if spec.name not in (SEARCH, CALL_TOOL)]
+        mode: Mode = "full" if context.origin == "person" else "minimal"
+        profile = Profile(context.profile, mode, only=context.only)
+        there = (one.spec for one in self._host.tools(profile, anew=True).values())
+        specs = [spec for spec in there if spec.name not in (SEARCH, CALL_TOOL)]
+        skills = self._skills(profile)
         candidates = [Candidate(spec.name, spec.description, spec.parameters) for spec in specs]
+        candidates += [Candidate(skill.name, skill.description, {}) for skill in skills]
         found = ranked(query, candidates, self._said(context))
         if not found:
             raise ToolError(
                 f"no tool fits {query[:100]!r}: say in other words what it is to do. There are {_groups(specs)}."
             )
-        shown = "\n".join(_in_full(specs[at]) for at in found[:SHOWN])
-        rest = ", ".join(specs[at].name for at in found[SHOWN : SHOWN + NAMED])
-        return f"{shown}\nLess fitting: {rest}" if rest else shown
-
+        lines = [_in_full(specs[at]) if at < len(specs) else _skill(skills[at - len(specs)]) for at in found[:SHOWN]]
+        if rest := ", ".join(candidates[at].name for at in found[SHOWN : SHOWN + NAMED]):
+            lines.append(f"Less fitting: {rest}")
+        return "\n".join(lines)
 
     def _said(self, context: ToolContext) -> str:
         """The message that the turn answers: what the person wants decides among tools that fit alike."""
@@ -161,9 +192,10 @@ def _server(spec: ToolSpec) -> str:
     return server if sign else ""
 
 
-def _what(left_out: Sequence[ToolSpec]) -> str:
+def _what(left_out: Sequence[ToolSpec], skills: int) -> str:
     """A few words about what can be found."""
-    return f" There are: {_groups(left_out)}." if left_out else ""
+    what = [_groups(left_out)] if left_out else []
+    return f" There are: {', '.join([*what, *([f'{skills} skills'] if skills else [])])}." if what or skills else ""
 
 
 def _groups(specs: Sequence[ToolSpec], most: int = 240) -> str:
@@ -186,4 +218,11 @@ def _in_full(spec: ToolSpec) -> str:
     if len(description) > MOST_CHARACTERS:
         description = f"{description[: MOST_CHARACTERS - 1]}…"
     shown = {"name": spec.name, "description": description, "parameters": spec.parameters}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+
+def _skill(skill: Any) -> str:
+    """A skill that was found, and what is to be done with it."""
+    lacks = {"lacks": ", ".join(skill.missing)} if skill.missing else {}
+    shown = {"skill": skill.name, "description": skill.description, **lacks, "read_file": str(skill.path)}
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))

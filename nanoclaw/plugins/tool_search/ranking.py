@@ -14,19 +14,20 @@ from nanoclaw.tokenizer import fold, is_cjk, stem, tokens
 NAME = 3
 """A word of a name counts as often as so many of a description."""
 
-SYNONYM, SAID = 0.7, 0.5
+SYNONYM, SAID = 0.65, 0.3
 """Weight of a word that only means the same, and of what the person said beside the query."""
 
-K1, B = 0.8, 0.4
+K1, B = 1.2, 0.6
 """Saturation of repeated words, and how much a long text is held against it."""
 
 _SEAMS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 """The places where an identifier is made of several words: snake_case, camelCase, HTMLPage, kebab-case."""
 
-_STOP = frozenset(
-    "a an the this that these those of to for from with and or is are was be been i me my mine we our you your it its"
-    " do does did can could would will please what how has have had by at in into as there their them".split()
-)
+_EMPTY = """
+a an the this that these those of to for from with and or is are was be been by at in into as i me my mine we our you
+your it its there their them do does did can could would will please what how when which has have had
+"""
+_STOP = frozenset(_EMPTY.split())
 """Words that say nothing of a tool; “on” and “off” do."""
 
 
@@ -39,12 +40,10 @@ class Candidate(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A word of a query, '' for several in a row that mean something together, and words for the same with what each
-    of them counts."""
+    """A word of a query, '' for several in a row that mean something together, and words for the same."""
 
     term: str
     synonyms: Set[str]
-    weight: float = SYNONYM
 
 
 def ranked(query: str, candidates: Sequence[Candidate], said: str = "") -> list[int]:
@@ -74,7 +73,7 @@ def wanted(query: str) -> list[Asked]:
     """The words of a query, each with those that mean the same."""
     single, several = _synonyms()
     row = f" {' '.join(fold(_SEAMS.sub(' ', query)).split())} "
-    phrases = [Asked("", others, 1.0) for phrase, others in several.items() if f" {phrase} " in row]
+    phrases = [Asked("", others) for phrase, others in several.items() if f" {phrase} " in row]
     return [*(Asked(term, single.get(term, frozenset())) for term in dict.fromkeys(terms(query))), *phrases]
 
 
@@ -83,13 +82,15 @@ def _synonyms() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Words that mean the same, by a stem and by several words in a row."""
     single, several = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for line in Path(__file__).with_name("synonyms.txt").read_text(encoding="utf-8").splitlines():
-        group = line.split() if not line.startswith("#") else []
-        stems = {stem(word) for word in group if "_" not in word}
-        for word in group:
+        if line.startswith("#"):
+            continue
+        first, *others = line.split()
+        for word in others:
             if "_" in word:
-                several[word.replace("_", " ")] |= stems
+                several[word.replace("_", " ")].add(stem(first))
             else:
-                single[stem(word)] |= stems - {stem(word)}
+                single[stem(word)].add(stem(first))
+                single[stem(first)].add(stem(word))
     return dict(single), dict(several)
 
 
@@ -120,8 +121,8 @@ def _scores(texts: Sequence[Sequence[str]], *queries: Sequence[Asked]) -> list[l
     sums = []
     for asked in queries:
         total = numpy.zeros(len(texts))
-        for term, synonyms, weight in asked:
-            alike = [weight * score_of(other) for other in synonyms]
-            total += numpy.max([score_of(term), *alike], axis=0)
+        for term, synonyms in asked:
+            weight = SYNONYM if term in index.idf else 1.0  # a word that no tool has stands for what it means
+            total += numpy.max([score_of(term), *(weight * score_of(other) for other in synonyms)], axis=0)
         sums.append(total.tolist())
     return sums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -357,3 +358,52 @@ async def test_after_compaction_what_was_found_is_still_called(tmp_path: Path) -
         assert "are now a summary" in await program.ask("/compact")
         await program.ask("Now open one")
         assert texts(program) == ['github__open_issue ran with {"title": "later"}']
+
+
+# --- skills ----------------------------------------------------------------------------------------------------------
+
+
+def put_skills(root: Path, number: int) -> None:
+    for at in range(number):
+        folder = root / "workspace" / "skills" / f"kind-{at:02}"
+        folder.mkdir(parents=True)
+        thing = "sourdough bread" if at == number - 1 else f"article {at}"
+        (folder / "SKILL.md").write_text(f"---\nname: kind-{at:02}\ndescription: Sell a used {thing}.\n---\nDo it.\n")
+
+
+async def test_of_many_skills_some_are_shown_and_the_others_found(tmp_path: Path) -> None:
+    put_skills(tmp_path, 40)
+    provider = ScriptedProvider(call("tool_search", {"query": "sourdough"}), "Found.")
+    async with running(tmp_path, provider) as program:
+        await program.ask("Sell my used article 7")
+        (found,) = texts(program)
+    first, _ = provider.requests
+    assert first.system.text.count("<skill name=") == 30
+    assert "more are left out. To find them, call tool_search</more>" in first.system.text
+    assert 'name="kind-07"' in first.system.text  # it fits
+    assert {"tool_search", "call_tool"} <= set(names(first))
+    shown = json.loads(found.splitlines()[0])
+    assert shown["skill"] == "kind-39" and shown["read_file"].endswith("kind-39/SKILL.md")
+
+
+async def test_without_the_search_all_skills_are_listed(tmp_path: Path) -> None:
+    put_skills(tmp_path, 40)
+    provider = ScriptedProvider("Hello.")
+    async with running(tmp_path, provider, without={"tool_search"}) as program:
+        await program.ask("Hi")
+    assert provider.requests[0].system.text.count("<skill name=") > 40
+    assert "tool_search" not in provider.requests[0].system.text
+
+
+# --- shown -----------------------------------------------------------------------------------------------------------
+
+
+async def test_context_tells_how_many_are_left_out_and_what_that_saves(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Hello."), extra=[server(many())]) as program:
+        shown = await program.ask("/context")
+        left_out = re.search(
+            r"Left to tool_search: (\d+) tools, whose schemas would take ≈ ([\d,]+) tokens more\.", shown
+        )
+        assert left_out and int(left_out[1]) >= 300 and 10_000 < int(left_out[2].replace(",", "")) < 30_000
+    async with running(tmp_path / "few", ScriptedProvider("Hello."), extra=[server([ISSUE])]) as program:
+        assert "Left to tool_search" not in await program.ask("/context")
