@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
@@ -20,16 +20,13 @@ LEAST_TOKENS = 500
 """The smallest budget that has room for these two tools and the most used ones."""
 
 OFTEN = (
-    *("read_file", "write_file", "edit_file", "list_dir", "find_files", "search_files", "exec", "cron", "report"),
-    *("memory_search", "memory_add", "message", "web_search", "web_fetch"),
+    *("read_file", "write_file", "edit_file", "exec", "cron", "report", "memory_search", "memory_add", "web_search"),
+    *("web_fetch", "list_dir", "search_files", "find_files", "message"),
 )
-"""Tools of ours that are in the prompt before any other."""
+"""Tools of ours that are in the prompt before any other, the first before the last."""
 
 SELDOM = ("memory_get", "append_file", "memory_forget")
 """Tools of ours that are left out before somebody else's single ones."""
-
-NAMES_TOKENS = 80
-"""Room for the names of what is left out."""
 
 SHOWN, NAMED = 5, 10
 """Tools found that are shown with all that a call needs, and others that are only named."""
@@ -110,7 +107,7 @@ class ToolSearch(Plugin):
     async def _tool_search(
         self, context: ToolContext, query: Annotated[str, "a few words, or the name of a tool"]
     ) -> str:
-        """Find tools that are not listed here by what they do. Call one that was found with call_tool."""
+        """Find more tools, by what they do; what it finds is run by call_tool."""
         from nanoclaw.plugins.tool_search.ranking import Candidate, ranked
 
         mode: Mode = "full" if context.origin == "person" else "minimal"
@@ -144,7 +141,7 @@ async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str
 _CALL = Tool(
     ToolSpec(
         CALL_TOOL,
-        "Run a tool that tool_search found.",
+        "Run a tool that tool_search has found.",
         {
             "type": "object",
             "properties": {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}},
@@ -163,17 +160,28 @@ _CALL = Tool(
 
 
 def _left_out(specs: Sequence[ToolSpec], most: int, own: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Those that have no room in so many tokens, beside the two of ours and what these say about the rest."""
     sizes = {spec.name: _tokens(spec) for spec in specs}
     if sum(sizes.values()) <= most:
         return []
-    left = most - sum(map(_tokens, own)) - NAMES_TOKENS
-    left_out = list[ToolSpec]()
+    budget = room = most - sum(map(_tokens, own))
+    while True:
+        left_out = _beyond(specs, sizes, room)
+        kept = sum(sizes.values()) - sum(sizes[spec.name] for spec in left_out)
+        named = estimate(_what(left_out, 1))
+        if kept + named <= budget or room <= 0:
+            return left_out
+        room = min(budget - named, room - 1)
+
+
+def _beyond(specs: Sequence[ToolSpec], sizes: Mapping[str, int], room: int) -> list[ToolSpec]:
+    """In their order, those that are left when the more important ones have taken the room; of servers all."""
+    kept = set[str]()
     for spec in sorted(specs, key=_place):
-        if _server(spec) or sizes[spec.name] > left:
-            left_out.append(spec)
-        else:
-            left -= sizes[spec.name]
-    return [spec for spec in specs if spec in left_out]
+        if not _server(spec) and sizes[spec.name] <= room:
+            kept.add(spec.name)
+            room -= sizes[spec.name]
+    return [spec for spec in specs if spec.name not in kept]
 
 
 def _place(spec: ToolSpec) -> tuple[int, int]:

@@ -132,7 +132,7 @@ async def test_why_shows_our_own_count_where_the_provider_told_no_figures(tmp_pa
 
 
 async def test_context_counts_as_the_model_does_and_counts_pictures(tmp_path: Path) -> None:
-    model = ScriptedProvider(Say("a red one", usage=Usage(4_000, 5)), model="openai/gpt-5")
+    model = ScriptedProvider(Say("a red one", usage=Usage(5_000, 5)), model="openai/gpt-5")
     buffer = BytesIO()
     PIL.Image.effect_noise((600, 600), 90).save(buffer, "PNG")
     (tmp_path / "cat.png").write_bytes(buffer.getvalue())

@@ -23,6 +23,8 @@ from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.tool_search.many_tools import echo, many, names, server, spec, wire
 from tests.program import FakeChannel, Program, config_of, results, running
 
+ROOMY = "[tool_search]\ntokens = 5000\n"
+
 ISSUE = echo(spec("github__open_issue", "Open an issue in a repository.", title="its title"))
 
 
@@ -46,7 +48,8 @@ async def test_where_all_tools_fit_all_are_sent_and_these_two_are_not(tmp_path: 
     for without in (set[str](), {"tool_search"}):
         provider = ScriptedProvider("Hello.")
         few = server([ISSUE])
-        async with running(tmp_path / str(len(without)), provider, extra=[few], without=without) as program:
+        root = tmp_path / str(len(without))
+        async with running(root, provider, settings=ROOMY, extra=[few], without=without) as program:
             await program.ask("Hi")
         sent.append(wire(provider.requests[0])[0])
     assert sent[0] == sent[1]
@@ -95,7 +98,8 @@ def test_a_budget_without_room_for_anything_is_refused(tmp_path: Path) -> None:
 async def test_where_ours_alone_are_too_many_those_used_most_stay_and_in_their_order(tmp_path: Path) -> None:
     own = [echo(spec(f"gadget_{number}", "Does something. " * 4, what="a thing")) for number in range(30)]
     provider, others = ScriptedProvider("Hello.", "Hello."), ScriptedProvider("Hello.")
-    async with running(tmp_path / "a", provider, extra=[server(own)]) as program:
+    settings = "[tool_search]\ntokens = 1800\n"
+    async with running(tmp_path / "a", provider, settings=settings, extra=[server(own)]) as program:
         await program.ask("Hi")
         await program.ask("Hi", chat="other")
     assert names(provider.requests[0]) == names(provider.requests[1])
@@ -405,5 +409,6 @@ async def test_context_tells_how_many_are_left_out_and_what_that_saves(tmp_path:
             r"Left to tool_search: (\d+) tools, whose schemas would take ≈ ([\d,]+) tokens more\.", shown
         )
         assert left_out and int(left_out[1]) >= 300 and 10_000 < int(left_out[2].replace(",", "")) < 30_000
-    async with running(tmp_path / "few", ScriptedProvider("Hello."), extra=[server([ISSUE])]) as program:
+    few = [server([ISSUE])]
+    async with running(tmp_path / "few", ScriptedProvider("Hello."), settings=ROOMY, extra=few) as program:
         assert "Left to tool_search" not in await program.ask("/context")
