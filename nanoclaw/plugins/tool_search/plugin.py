@@ -20,12 +20,12 @@ LEAST_TOKENS = 500
 """The smallest budget that has room for these two tools and the most used ones."""
 
 OFTEN = (
-    *("read_file", "write_file", "edit_file", "exec", "cron", "report", "memory_search", "memory_add", "web_search"),
-    *("web_fetch", "list_dir", "search_files", "find_files", "message"),
+    *("read_file", "write_file", "edit_file", "append_file", "exec", "cron", "report", "memory_search", "memory_add"),
+    *("web_search", "web_fetch", "list_dir", "search_files", "message", "find_files"),
 )
 """Tools of ours that are in the prompt before any other, the first before the last."""
 
-SELDOM = ("memory_get", "append_file", "memory_forget")
+SELDOM = ("memory_get", "memory_forget")
 """Tools of ours that are left out before somebody else's single ones."""
 
 SHOWN, NAMED = 5, 10
@@ -206,7 +206,7 @@ def _what(left_out: Sequence[ToolSpec], skills: int) -> str:
     return f" There are: {', '.join([*what, *([f'{skills} skills'] if skills else [])])}." if what or skills else ""
 
 
-def _groups(specs: Sequence[ToolSpec], most: int = 240) -> str:
+def _groups(specs: Sequence[ToolSpec], most: int = 180) -> str:
     """Servers with how many tools each has, then single tools, as far as there is room."""
     servers = Counter(filter(None, map(_server, specs)))
     names = [*(f"{name} ({many})" for name, many in servers.items()), *(one.name for one in specs if not _server(one))]
