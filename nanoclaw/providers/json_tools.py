@@ -27,7 +27,7 @@ from nanoclaw.core.provider import legal
 
 MAX_TOOLS = 12
 MAX_EXAMPLES = 2
-SPARE_TOOLS = ("memory_get", "find_files")  # read_file and search_files do nearly the same
+SPARE_TOOLS = ("memory_get",)  # read_file does the same
 RESULT_CHARACTERS = 1500
 FACTS_CHARACTERS = 1200
 PROFILE = """\
