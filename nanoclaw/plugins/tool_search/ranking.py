@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-class Asked(NamedTuple):
+class QueryWord(NamedTuple):
     """A word of a query, '' for several in a row that mean something together, and words for the same."""
 
     term: str
@@ -69,12 +69,12 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in words if word not in _STOP]
 
 
-def wanted(query: str) -> list[Asked]:
+def wanted(query: str) -> list[QueryWord]:
     """The words of a query, each with those that mean the same."""
     single, several = _synonyms()
     row = f" {' '.join(fold(_SEAMS.sub(' ', query)).split())} "
-    phrases = [Asked("", others) for phrase, others in several.items() if f" {phrase} " in row]
-    return [*(Asked(term, single.get(term, frozenset())) for term in dict.fromkeys(terms(query))), *phrases]
+    phrases = [QueryWord("", others) for phrase, others in several.items() if f" {phrase} " in row]
+    return [*(QueryWord(term, single.get(term, frozenset())) for term in dict.fromkeys(terms(query))), *phrases]
 
 
 @cache
@@ -109,7 +109,7 @@ def _words(schema: object, depth: int = 0) -> Iterator[str]:
     yield from _words(schema.get("items"), depth + 1)
 
 
-def _scores(texts: Sequence[Sequence[str]], *queries: Sequence[Asked]) -> list[list[float]]:
+def _scores(texts: Sequence[Sequence[str]], *queries: Sequence[QueryWord]) -> list[list[float]]:
     """For each query, of each text the sum over the words asked for, each with the best that stands for it."""
     if not any(texts):
         return [[0.0] * len(texts) for _ in queries]
