@@ -156,7 +156,7 @@ class Connection:
             session = await self._connected()
             self._numbers += 1
             number, call = self._numbers, RunningCall(context, self.settings.seconds)
-            self.calls[number] = call
+            self.calls[number], self.refused = call, 0
             try:
                 async with call.clock:
                     return await self._beside(work(session, call))
@@ -166,7 +166,8 @@ class Connection:
                     "told to stop; what it had done by then is unknown."
                 ) from None
             except sdk.MCPError as error:
-                if error.message == _TERMINATED:  # it was not run: the server knows no such session any more
+                # it was not run: the server knows no such session any more, for which many say 400
+                if error.message == _TERMINATED or self.refused == 400:
                     self._lose("its session had ended")
                     if not is_last:
                         continue
@@ -175,7 +176,8 @@ class Connection:
                     raise ToolError(
                         f"{self.name} broke off while it worked: it may have been done in part. {self._why()}".rstrip()
                     ) from None
-                raise ToolError(f"{self.name} says: {self.shown(error.message)}") from None
+                status = f" (HTTP {self.refused})" if self.refused else ""
+                raise ToolError(f"{self.name} says: {self.shown(error.message)}{status}") from None
             except (ToolError, ConfigError):
                 raise
             except FAULTS as error:
