@@ -160,11 +160,11 @@ class Mcp(Plugin):
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         if profile.name not in _OPEN_TO or profile.only == frozenset():
             return
-        absent = [_absent(one) for one in self._servers.connections().values() if one.state in ("failed", "connecting")]
-        if absent:
-            text = "\n".join(f"- {line}" for line in absent)
-            # of the context's beginning: a server that comes or goes later does not change it
-            yield Section("mcp", "MCP servers", f"Not there, so you have none of their tools:\n{text}", version="begun")
+        there = self._servers.connections().values()
+        absent = "".join(f"\n- {_absent(one)}" for one in there if one.state in ("failed", "connecting"))
+        if there:  # the state at the context's beginning: a server that comes or goes later does not change the prompt
+            text = f"Not there, so you have none of their tools:{absent}" if absent else ""
+            yield Section("mcp", "MCP servers", text, version="begun")
 
     async def _mcp_resources(self, context: ToolContext, server: str, uri: str | None = None) -> ToolOutput:
         """List the resources of an MCP server, or read one by its URI."""

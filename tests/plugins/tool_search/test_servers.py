@@ -1,0 +1,36 @@
+"""Tools of a real MCP server: found, called, gone and back, while the prompt stays as it was sent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.plugins.tool_search.many_tools import names, wire
+from tests.program import REPOSITORY, results, running
+
+SERVER = REPOSITORY / "tests" / "plugins" / "mcp" / "server.py"
+SETTINGS = f"[mcp.far]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(SERVER))}]\n"
+
+
+async def test_the_prefix_is_kept_while_a_server_grows_dies_and_comes_back(tmp_path: Path) -> None:
+    add = call("call_tool", {"name": "far__add", "arguments": {"a": 2, "b": 3}})
+    provider = ScriptedProvider(
+        *(call("tool_search", {"query": "add two numbers"}), add, "Five."),
+        *(call("call_tool", {"name": "far__grow"}), call("tool_search", {"query": "far grown"}), "It has grown."),
+        *(call("call_tool", {"name": "far__die"}), "It is dead."),
+        *(add, "Five again."),
+    )
+    async with running(tmp_path, provider, settings=SETTINGS) as program:
+        for question in ("Two and three?", "Grow", "Die", "Two and three again?"):
+            await program.ask(question)
+        found, five, _, _, dead, again = results(program.history)
+    assert json.loads(found.text.splitlines()[0])["name"] == "far__add"
+    assert "5" in five.text and five.outside == "mcp:far" == again.outside
+    assert dead.is_error and "5" in again.text
+    assert not [name for name in names(provider.requests[0]) if "__" in name]
+    for before, now in pairwise(map(wire, provider.requests)):
+        assert now[0] == before[0]
+        assert now[1][: len(before[1])] == before[1]
