@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from prompt_toolkit.utils import get_cwidth
@@ -16,7 +14,7 @@ from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line
 
-_JOINING = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+_JOINING = dict.fromkeys([0x200C, 0x200D, 0xFE0E, 0xFE0F, *range(0x1F3FB, 0x1F400)])
 _MOST_RUNNING, _MOST_WITHIN = 4, 3  # of those that run, and of the ended ones within each, are shown
 _MOST_KEPT = 20  # ended calls within another are printed with it
 _FEWEST_COLUMNS, _LABEL_COLUMNS = 12, 16  # of a label, and what it gets before what is said of the call
@@ -29,14 +27,14 @@ class ToolLine(NamedTuple):
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class _Running:
-    call: ToolCall
-    parent: str
-    since: float
-    progress: str = ""
-    within: list[ToolLine] = field(default_factory=list)
-    left_out: int = 0
+    """A call, and the lines of those that ended within it."""
+
+    def __init__(self, call: ToolCall, parent: str) -> None:
+        self.call, self.parent, self.since = call, parent, time.monotonic()
+        self.progress = ""
+        self.within: list[ToolLine] = []
+        self.left_out = 0
 
 
 class ToolLines:
@@ -49,7 +47,7 @@ class ToolLines:
         return bool(self._running)
 
     def began(self, event: ToolStarted) -> None:
-        self._running.append(_Running(event.call, event.parent, time.monotonic()))
+        self._running.append(_Running(event.call, event.parent))
 
     def shows(self, event: ToolProgress) -> None:
         if one := self._of(event.call):
@@ -85,7 +83,7 @@ class ToolLines:
     def live(self, frame: str, columns: int) -> Iterator[str]:
         """The lines of what runs now. Signs that join others to one are left out: terminals do not agree on how wide
         that is, and what is drawn again and again must stay in its columns."""
-        yield from (_JOINING.sub("", line) for line in self._lines(frame, columns))
+        yield from (line.translate(_JOINING) for line in self._lines(frame, columns))
 
     def _lines(self, frame: str, columns: int) -> Iterator[str]:
         outer = [one for one in self._running if self._parent_of(one) is None]

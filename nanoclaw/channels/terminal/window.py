@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from prompt_toolkit.application import Application, in_terminal
@@ -63,12 +62,11 @@ _RESULTS = 50  # that can be opened
 _MENU_LINES = 8
 
 
-@dataclass(slots=True, eq=False)
 class _Typed:
     """A line that waits for its turn; `id` is that of its message."""
 
-    text: str
-    id: str = ""
+    def __init__(self, text: str) -> None:
+        self.text, self.id = text, ""
 
 
 class Window:
