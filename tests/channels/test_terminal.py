@@ -111,7 +111,7 @@ def test_ctrl_o_shows_the_last_result_as_a_whole_and_gives_back_what_was_typed(s
     ask(chat, "diff", "Changed.")
     chat.press("half typed\x0f")
     chat.expect("#3 (3 of 3)")
-    assert "path: 笔记/很长的名字很长的名字很长的名字.md" in chat.screen.text
+    chat.expect("path: 笔记/很长的名字很长的名字很长的名字.md")
     chat.press("G")
     chat.expect("+new 🎉 29")
     chat.press("\x1b[D\x1b[D")
@@ -347,7 +347,13 @@ def test_a_message_that_cannot_be_stored_is_said_and_the_chat_goes_on(start: Sta
 def test_no_color_draws_without_colour(start: Start) -> None:
     chat = start(NO_COLOR="1")
     ask(chat, "tools", "It has three lines.")
+    ask(chat, "diff", "Changed.")
+    chat.press("\x0f")
+    chat.expect("q closes")
+    chat.press("\x1b")
+    chat.expect(idle)
     screen = ask(chat, "markdown", "The end of the answer.")
+    assert "  -old [2J" in screen.lines
     assert not screen.styled and " 1 first item" in screen.lines
 
 
@@ -361,6 +367,7 @@ def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
 
     enter("markdown", "The end of the answer.")
     enter("tools", "It has three lines.")
+    enter("diff", "\n  … 13 lines more, /show 3\nChanged.")
     enter("load", "Loaded.")
     enter("hang", "⚙ exec sleep 60 …")
     chat.signal(signal.SIGINT)

@@ -33,7 +33,7 @@ _SIGNS = {"+": "class:plus", "-": "class:minus", "@": "class:place"}
 def pager(results: Sequence[ToolFinished], output: Output, style: BaseStyle | None) -> Application[None]:
     """Shows the last of some results; the others are a key away."""
     place = len(results) - 1
-    area = TextArea(read_only=True, wrap_lines=True, scrollbar=True, lexer=_Diff(lambda: results[place]))
+    area = TextArea(read_only=True, wrap_lines=True, scrollbar=style is not None, lexer=_Diff(lambda: results[place]))
     keys = KeyBindings()
 
     def turn_to(number: int) -> None:
