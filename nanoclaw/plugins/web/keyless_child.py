@@ -11,7 +11,8 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-SECONDS = 8
+SECONDS = 5
+"""For each engine; several are asked one after the other."""
 _CHALLENGE = r"(?i)captcha|anomaly[-_]modal|anomaly\.js|unusual traffic|are you a (?:robot|human)"
 
 

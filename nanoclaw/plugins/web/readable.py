@@ -9,11 +9,11 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 
 from nanoclaw.installation import install_command
-from nanoclaw.net.page import words_of
+from nanoclaw.net.page import without_scripts, words_of
 
-LARGEST = 1_000_000
-"""Characters of HTML that are laid out as Markdown, which takes a second or more for each million; of a larger page the
-plain words are read."""
+LARGEST = 500_000
+"""Characters of HTML, without its scripts, that are laid out as Markdown: half a second, of the worst page three.
+Of a larger page the plain words are read."""
 
 MOST_FRAMES = 10
 
@@ -31,7 +31,8 @@ def readable(page: str, url: str) -> Readable:
     """Title, date and text of HTML, its links kept. Takes a while: for a thread."""
     words, frames = words_of(page), _frames(page, url)
     try:
-        found = _laid_out(page, url) if len(page) <= LARGEST else None
+        is_large = len(page) > 10 * LARGEST or len(without_scripts(page)) > LARGEST
+        found = None if is_large else _laid_out(page, url)
         lacking = ""
     except ImportError:
         found = None

@@ -192,6 +192,9 @@ def test_a_large_page_is_read_as_plain_words(monkeypatch: pytest.MonkeyPatch) ->
     page = f"<html><body><h1>Rivers</h1>{'<p>A river rises.</p>' * 60_000}</body></html>"
     found = readable(page, "http://a.example/")
     assert found.text.startswith("Rivers\nA river rises.\n") and "[" not in found.text[:100]
+    article = f"<article><h1>Rivers</h1>{'<p>A river rises.</p>' * 50}</article>"
+    page = f"<html><body><script>{'x = 1;' * 100_000}</script>{article}</body></html>"
+    assert readable(page, "http://a.example/").text.startswith("# Rivers\n")
 
 
 def test_a_list_of_links_is_not_taken_for_what_stands_around_a_page() -> None:
