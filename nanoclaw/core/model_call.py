@@ -103,7 +103,8 @@ class ModelCalls:
             made = await self.models.embed(model, texts, is_query, seconds)
             used = Usage(estimate_request(request) if made.tokens is None else made.tokens)
             answer = AssistantMessage("", at, usage=used, model=model.name)
-            book.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
+            if used.input_tokens:  # else it was made in this process
+                book.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
         finally:
             self.chain.after_model(request, answer, None)
         return made

@@ -52,7 +52,7 @@ async def recalled(root: Path, settings: str, *questions: str) -> list[list[str]
     serving = asyncio.create_task(app.run(wakes=True))
     try:
         for _ in range(600):
-            if "vectors: 3 of 3 lines" in str(await app.findings()):
+            if "3 of 3 lines" in str(await app.findings()):
                 break
             await asyncio.sleep(0.1)
         assert all(found.is_well for _, found in await app.findings(deep=True))

@@ -122,7 +122,7 @@ class NoteSearch:
                     if index.unread:
                         self._read_on()
                 return do(index.vectors) if index.vectors else otherwise
-            except sqlite3.Error as error:
+            except (sqlite3.Error, ValueError, TypeError, EOFError) as error:
                 if writes:
                     raise WorkspaceError(f"vectors cannot be kept in {self._file.name}: {error}") from None
                 return otherwise

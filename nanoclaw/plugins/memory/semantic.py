@@ -195,7 +195,7 @@ class SecondOpinion:
             except NanoclawError as error:
                 self._failed(str(error), error)
         made, lines = await asyncio.to_thread(self._search.vectors_made)
-        text = f"vectors: {made:,} of {lines:,} lines ({self._model.name})"
+        text = f"{made:,} of {lines:,} lines ({self._model.name})"
         if self.trouble:
             return Finding(False, f"{text}; recall goes on by words alone: {self.trouble}", "vectors")
         return Finding(True, text, "vectors")

