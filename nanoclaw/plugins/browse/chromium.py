@@ -104,7 +104,8 @@ class Chromium:
 
         from playwright.async_api import Error, async_playwright
 
-        self.folder = Path(tempfile.mkdtemp(prefix="nanoclaw-browser-"))
+        await asyncio.to_thread(_remove_left_over, Path(tempfile.gettempdir()))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
         try:
             self._driver = await async_playwright().start()
             return await self._driver.chromium.launch(
@@ -146,6 +147,17 @@ class Chromium:
                     await driver.stop()
         if folder:
             await asyncio.to_thread(shutil.rmtree, folder, True)
+
+
+_FOLDER = "nanoclaw-browser-"
+
+
+def _remove_left_over(parent: Path) -> None:
+    """Folders of programs that were killed."""
+    for path in parent.glob(f"{_FOLDER}*-*"):
+        pid = path.name.removeprefix(_FOLDER).partition("-")[0]
+        if not (pid.isdigit() and Path(f"/proc/{pid}").exists()) and Path("/proc/self").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_alive(browser: Any) -> bool:

@@ -8,9 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import Address, Effect, Image, ToolExample
+from nanoclaw.core.messages import Address, Effect, Image, Message, ToolExample, UserMessage
 from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
@@ -53,6 +54,7 @@ class Browse(Plugin):
             settings.chromium, self._path, lambda: clean_environment(core.config.environment, core.secrets)
         )
         self._sessions: BrowserSessions[BrowserSession] | None = None
+        self._locks = WeakValueDictionary[Address, asyncio.Lock]()
 
     def tools(self) -> Iterable[Tool]:
         """None where they could not work: the model never believes that it has a browser which isn't there."""
@@ -76,8 +78,8 @@ class Browse(Plugin):
         return [Finding(True, f"{path}{sandbox}{is_open}")] if deep or count else []
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-        """A job's or helper's conversation ends with its turn."""
-        if self._sessions and turn.profile.name != "person":
+        """A job's or helper's conversation ends with its turn, unless the person talks there too."""
+        if self._sessions and turn.profile.name != "person" and not any(map(_is_the_persons, turn.history)):
             tx.after(lambda: self._host.spawn(self._close(turn.conversation)))
 
     async def _close(self, conversation: Address) -> None:
@@ -135,8 +137,10 @@ class Browse(Plugin):
     async def _browse(self, context: ToolContext, action: _Looking, url: str = "") -> ToolOutput:
         """A real browser, for pages that need scripts, clicks or a login. Shows a page as text, in which what can be
         used has a number for browse_do, like [12: button "Buy"]; scroll shows more of it."""
-        if url and action == "read":
-            action = "open"
+        async with self._turn_of(context):
+            return await self._look("open" if url and action == "read" else action, url, context)
+
+    async def _look(self, action: _Looking, url: str, context: ToolContext) -> ToolOutput:
         if action == "open":
             address = await self._checked(url)
             session = await self._all().opened(context.conversation)
@@ -155,29 +159,44 @@ class Browse(Plugin):
         context: ToolContext,
         action: _Doing,
         element: Annotated[int | None, "its number"] = None,
-        text: Annotated[str, "to type; option, key or workspace file; to click: answer to a dialog"] = "",
+        value: Annotated[str, "text, option, key or workspace file; for click: answer to a dialog"] = "",
         enter: Annotated[bool, "press Enter after typing"] = False,
     ) -> ToolOutput:
         """Use an element of the page that browse shows. Returns what changed."""
         if element is None and action != "press":
             raise ToolError(f"{action} needs the number of an element, such as 12 for [12: …].")
-        file = await self._file(text) if action == "upload" else None
-        session = await self._session(context)
-        number = element or 0
+        file = await self._file(value) if action == "upload" else None
+        async with self._turn_of(context):
+            return await self._use(action, element, value, enter, file, context)
+
+    async def _use(
+        self,
+        action: _Doing,
+        element: int | None,
+        value: str,
+        enter: bool,
+        file: tuple[str, bytes] | None,
+        context: ToolContext,
+    ) -> ToolOutput:
+        session, number = await self._session(context), element or 0
         async with session.lock:
-            context.report(_effect(action, session.label(number), text, session.host))
+            context.report(_effect(action, session.label(number), value, session.host))
             if action == "click":
-                seen = await session.click(number, text)
+                seen = await session.click(number, value)
             elif action == "type":
-                seen = await session.type(number, text, enter=enter)
+                seen = await session.type(number, value, enter=enter)
             elif action == "select":
-                seen = await session.select(number, text)
+                seen = await session.select(number, value)
             elif action == "press":
-                seen = await session.press(element, text or "Enter")
+                seen = await session.press(element, value or "Enter")
             else:
                 assert file
                 seen = await session.upload(number, *file)
             return await self._told(session, seen, context)
+
+    def _turn_of(self, context: ToolContext) -> asyncio.Lock:
+        """Calls of one conversation are done in their order, also those that are made side by side."""
+        return self._locks.setdefault(context.conversation, asyncio.Lock())
 
     async def _checked(self, url: str) -> str:
         """An address that may be opened. Raises ToolError."""
@@ -269,6 +288,10 @@ class _Owner:
         await self._chromium.aclose()
 
 
+def _is_the_persons(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "person"
+
+
 async def _picture(shot: bytes) -> Image:
     from nanoclaw.pictures.pictures import open_picture
 
@@ -292,13 +315,13 @@ _VERBS = {
 }
 
 
-def _effect(action: str, label: str, text: str, host: str) -> Effect:
+def _effect(action: str, label: str, value: str, host: str) -> Effect:
     """A line of the audit log, without what is typed: it may be a secret."""
     what = label or ("a key" if action == "press" else "an element")
     if action == "press":
-        what = f"{one_line(text or 'Enter', 20)}" if not label else what
+        what = f"{one_line(value or 'Enter', 20)}" if not label else what
     if action == "upload":
-        what = f"{what}: {one_line(text)}"
+        what = f"{what}: {one_line(value)}"
     return Effect("browse_do", "page", host, one_line(f"{_VERBS[action]} {what} at {host or 'no page'}", 160))
 
 

@@ -143,6 +143,7 @@ class BrowserSession:
         tab = self._tabs[-1] if self._tabs else await self._new_tab()
         self._begin()
         self._proxy.failures.clear()
+        self._proxy.refusals.clear()
         try:
             async with asyncio.timeout(OPEN_SECONDS + 2):
                 await tab.page.goto(url, wait_until="domcontentloaded", timeout=OPEN_SECONDS * 1000)
@@ -309,7 +310,10 @@ class BrowserSession:
         now = self.tab
         if now is not tab or now.page.url.partition("#")[0] != url.partition("#")[0]:
             return await self._seen()
-        text, cut = await self._text(now)
+        try:
+            text, cut = await self._text(now)
+        except ToolError as error:  # which must not look as if it could be done once more
+            return Seen(now.page.url, "", "", "", now.status, self._take_happened(), f"It was done, but {error}")
         new, gone = reading.news(old, text)
         lines = text.count("\n") + 1
         if new.count("\n") * 2 > lines and lines > 10:
@@ -573,7 +577,11 @@ class BrowserSession:
                 self._happened.append(f"the page asked {said!r}: answered {self._yes!r}")
             else:
                 await dialog.dismiss()
-                again = "click again with text: the answer" if dialog.type == "prompt" else "click again with text: yes"
+                again = (
+                    "click again with the answer as value"
+                    if dialog.type == "prompt"
+                    else "click again with the value yes"
+                )
                 self._happened.append(f"the page asked {said!r}: answered no ({again}, to answer otherwise)")
 
     def _on_request(self, request: Request) -> None:
@@ -688,7 +696,7 @@ _WHY_NOT = (
     ("not editable", "this field is read only."),
     ("not attached", "this element has just gone from the page: read it again."),
     ("filechooser", "this element takes no file: look for one that does."),
-    ("Timeout", "it took too long: the element may be covered, or moving. A screenshot shows it."),
+    ("Timeout", "it took too long and may have been done all the same: read the page before you try again."),
 )
 
 

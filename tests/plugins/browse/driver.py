@@ -33,7 +33,7 @@ def does(action: str, *given: Any, **more: Any) -> Step:
             arguments |= {"url": given[0]} if given else {}
         else:
             arguments |= {"element": number(given[0], request.history)} if given and given[0] is not None else {}
-            arguments |= {"text": given[1]} if len(given) > 1 else {}
+            arguments |= {"value": given[1]} if len(given) > 1 else {}
         return Say("", (("browse" if action in LOOKS else "browse_do", arguments),))
 
     return step

@@ -106,5 +106,5 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
     assert _effect("click", 'button "Buy"', "", "shop.example").text == 'clicked button "Buy" at shop.example'
     typed = _effect("type", 'password "Word"', "hunter2", "shop.example").text
     assert typed == 'typed into password "Word" at shop.example'
-    assert "hunter2" not in _begun({"action": "type", "element": 3, "text": "hunter2"}).text
+    assert "hunter2" not in _begun({"action": "type", "element": 3, "value": "hunter2"}).text
     assert _effect("press", "", "Escape", "shop.example").text == "pressed Escape at shop.example"

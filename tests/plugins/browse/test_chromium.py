@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.messages import ToolResult
+from nanoclaw.core.messages import Address, Inbound, ToolResult, UserMessage
 from nanoclaw.plugins.browse import session as sessions
 from nanoclaw.plugins.browse.chromium import lack
 from nanoclaw.plugins.browse.plugin import Browse
-from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
 from tests.plugins.browse.site import Site, serving
-from tests.program import REPOSITORY, HandClock, Program, running
+from tests.program import REPOSITORY, HandClock, Program, results, running
 
 pytestmark = [
     pytest.mark.live,
@@ -214,6 +214,17 @@ async def test_a_page_of_ten_megabytes_is_read_in_bounds(tmp_path: Path, site: S
         assert "# Shop" in after.text
 
 
+async def test_calls_that_are_made_side_by_side_are_done_in_their_order(tmp_path: Path, site: Site) -> None:
+    async with talk(tmp_path, site) as it:
+        both = Say(
+            "", (("browse", {"action": "open", "url": site.url + "/shop"}), ("browse", {"action": "screenshot"}))
+        )
+        it._model.add([both, "Hm."])
+        assert await it.program.ask("Show it.") == "Hm."
+        opened, shot = results(it.program.history)
+        assert "# Shop" in opened.text and shot.images and shot.outside.endswith("/shop")
+
+
 async def test_a_screenshot_is_a_picture_of_the_page(tmp_path: Path, site: Site) -> None:
     from PIL import Image
 
@@ -373,6 +384,18 @@ async def test_a_new_conversation_begins_with_an_empty_profile(tmp_path: Path, s
         await it.one("open", site.url + "/login")
         await it.program.ask("/new")
         assert "You are nobody." in (await it.one("open", site.url + "/me")).text
+
+
+async def test_the_session_of_a_job_ends_with_its_turn(tmp_path: Path, site: Site) -> None:
+    async with talk(tmp_path, site) as it:
+        it._model.add([does("open", site.url + "/shop"), "Hm."])
+        message = UserMessage("Look.", it.program.clock(), "job")
+        inbound = Inbound(Address("job", "1"), "job", "job-1", message, role="owner")
+        it.program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        await until(lambda: it.plugin._sessions and len(it.plugin._sessions))
+        pids = it.pids()
+        await until(lambda: it.plugin._sessions is not None and not len(it.plugin._sessions))
+        await asyncio.to_thread(wait_for_end, pids)
 
 
 async def test_a_page_that_crashes_is_told_and_the_next_one_opens(tmp_path: Path, site: Site) -> None:
