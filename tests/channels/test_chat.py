@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.channels.terminal.chat import OWN_COMMANDS, OpenMessages, Terminal
+from nanoclaw.channels.terminal.relay import Relay
 from nanoclaw.core.channel import Channel
-from nanoclaw.core.events import Event, Notice, TextDelta, TurnEnded
-from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnEnded
+from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall
 
 HERE = Address("terminal", "main")
 
@@ -135,6 +136,9 @@ class FakeView:
     def stopping(self) -> None:
         self.seen.append("drop what waits")
 
+    def cut_off(self) -> None:
+        self.seen.append("cut off")
+
     def leave(self) -> None:
         self.left.set()
 
@@ -147,6 +151,29 @@ def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
     async def main() -> None:
         channel: Channel = terminal(FakeView(), tmp_path)
         assert (channel.name, channel.hints.markup) == ("terminal", "markdown")
+
+    asyncio.run(main())
+
+
+def test_a_process_that_ends_leaves_no_tool_running_and_no_turn_to_wait_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        view, heard = FakeView(), asyncio.Queue[Inbound]()
+        sitting = terminal(view, tmp_path)
+        relay = Relay(sitting)
+        first = asyncio.create_task(relay.run(heard.put))
+        await view.ready.wait()
+        view.submit("hi")
+        inbound = await heard.get()
+        relay.show(HERE, ToolStarted(ToolCall("1", "exec", "{}")))
+        first.cancel()
+        await asyncio.wait([first])
+        assert view.seen[-1] == "cut off" and view.is_busy, "its message has no answer yet"
+        await relay.send(Outbound(HERE, "I was interrupted.", reply_to=inbound.external_id))
+        assert not view.is_busy
+        view.left.set()
+        second = asyncio.create_task(relay.run(heard.put))
+        await second
+        assert view.seen.count("cut off") == 1, "whoever leaves is not cut off"
 
     asyncio.run(main())
 

@@ -54,6 +54,10 @@ class TerminalView(Protocol):
         """Forget the messages that wait: they will not be begun."""
         ...
 
+    def cut_off(self) -> None:
+        """Whoever answered is gone: the tools that ran have broken off."""
+        ...
+
     def leave(self) -> None: ...
 
 
@@ -91,6 +95,12 @@ class Terminal:
         greeting, self._greeting = self._greeting, ""
         if greeting:
             self._view.note(greeting)
+
+    def cut_off(self) -> None:
+        """Take note that the process which answered has ended. What is not answered waits for the next one."""
+        self._open.cut_off()
+        self._view.cut_off()
+        self._settle()
 
     async def run(self, deliver: Deliver) -> None:
         self.greet()
@@ -251,6 +261,10 @@ class OpenMessages:
         elif self.answer_due:
             self._open = self._open[1:]
         self.answer_due = False
+
+    def cut_off(self) -> None:
+        """The turn has ended unheard, or goes on elsewhere and is heard of again."""
+        self._turning = self.answer_due = False
 
     def give_up(self) -> None:
         """The answer does not come: a tool has said it before, or nothing can be stored."""

@@ -72,6 +72,9 @@ class Lines:
     def stopping(self) -> None:
         pass
 
+    def cut_off(self) -> None:
+        pass
+
     def leave(self) -> None:
         self._left.set()
 

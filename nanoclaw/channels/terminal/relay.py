@@ -17,6 +17,10 @@ class Greets(Channel, Protocol):
         """Say hello, once."""
         ...
 
+    def cut_off(self) -> None:
+        """The process that answered has ended: what it was doing is over."""
+        ...
+
 
 class Relay:
     """The terminal as a channel of one process after the other. Cancelled, `run` leaves the screen as it is."""
@@ -45,6 +49,8 @@ class Relay:
             await asyncio.shield(self._sitting)
         finally:
             self._is_answered.clear()
+            if not self._sitting.done():
+                self._terminal.cut_off()
 
     def serves(self, outbound: Outbound) -> bool:
         return self._terminal.serves(outbound)

@@ -216,6 +216,11 @@ class Window:
         self._queued.clear()
         self._redraw()
 
+    def cut_off(self) -> None:
+        self._finish_blocks()
+        self._bar = ""
+        self._print_tools(self._tools.broke_off(self._columns()))
+
     def leave(self) -> None:
         if self._app and self._app.is_running and not self._app.is_done:
             self._app.exit()
