@@ -27,7 +27,7 @@ from nanoclaw.core.provider import legal
 
 MAX_TOOLS = 12
 MAX_EXAMPLES = 2
-SPARE_TOOLS = ("memory_get",)  # read_file does the same
+SPARE_TOOLS = ("memory_get", "web_search")  # read_file does the same; what is found must be read as well
 RESULT_CHARACTERS = 1500
 FACTS_CHARACTERS = 1200
 PROFILE = """\

@@ -50,8 +50,8 @@ class Web(Plugin):
         """`reach` is none: nothing of the person's is changed, so a rehearsal reads too. What an address carries out is
         for guards to judge, whose `before_tool` sees all of it."""
         return [
-            tool(self._web_search, reach="none", open_to=OPEN_TO),
             tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO),
+            tool(self._web_search, reach="none", examples=_SEARCH, open_to=OPEN_TO),
         ]
 
     async def _web_search(
@@ -97,6 +97,7 @@ class Web(Plugin):
             self._fetching.clear()
 
 
+_SEARCH = (ToolExample("Search the web for flats in Lyon", {"query": "flats in Lyon"}),)
 _FETCH = (
     ToolExample("What does example.org/news say?", {"url": "https://example.org/news"}),
     ToolExample("Summarise https://shop.example/lamp", {"url": "https://shop.example/lamp"}),
