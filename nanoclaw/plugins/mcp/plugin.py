@@ -158,7 +158,7 @@ class Mcp(Plugin):
         return found
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-        if profile.name not in _OPEN_TO or profile.only == frozenset():
+        if not self._servers.names or profile.name not in _OPEN_TO or profile.only == frozenset():
             return
         there = self._servers.connections().values()
         absent = "".join(f"\n- {_absent(one)}" for one in there if one.state in ("failed", "connecting"))

@@ -79,7 +79,7 @@ def served() -> Any:
     async def grow(context: Context[Any, Any]) -> str:
         """One more tool."""
         server.add_tool(lambda: "new here", name="grown", description="It came later.", structured_output=False)
-        await context.session.send_tool_list_changed()
+        await context.notify_tools_changed()
         return "grown"
 
     @server.resource("note://1", name="one")
@@ -165,6 +165,8 @@ def lie(*, is_mute: bool) -> None:
             answer = {"jsonrpc": "2.0", "id": "mine", "method": method, "params": question}
         elif asked["method"] == "tools/call" and params["name"] == "result":
             answer["result"] = {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"other": 1}}
+        elif asked["method"] == "tools/call" and params["name"] == "quit":
+            return
         elif asked["method"] == "tools/call" and params["name"] == "array":
             answer["result"] = {"content": "what?"}
         elif asked["method"] == "tools/call":
@@ -196,7 +198,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "roots": ("roots/list", {}),
 }
-LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in QUESTIONS]
+LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in (*QUESTIONS, "quit")]
 
 
 def forgetful() -> Any:
