@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 from Stemmer import Stemmer  # two million instructions to import
 
@@ -71,6 +72,15 @@ def stem(word: str) -> str:
         return word
     stemmed: str = _STEMMER.stemWord(word)
     return _SPELLINGS.get(stemmed, stemmed)
+
+
+@cache
+def stemmer_of(language: str) -> Stemmer | None:
+    """The stemmer of a language, by its code; None where there is none."""
+    try:
+        return Stemmer(language, 0)
+    except KeyError:
+        return None
 
 
 _STEMMER = Stemmer("english", 0)  # _TERMS is the cache

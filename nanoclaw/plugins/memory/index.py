@@ -244,6 +244,11 @@ class Index:
         sql = "SELECT term FROM terms WHERE term >= ? AND term < ? LIMIT ?"
         return [term for (term,) in self._opened().execute(sql, (letters, letters + "\U0010ffff", most))]
 
+    def containing(self, letters: str, most: int) -> list[str]:
+        """Terms that have these letters anywhere; all terms are read."""
+        sql = "SELECT term FROM terms WHERE instr(term, ?) LIMIT ?"
+        return [term for (term,) in self._opened().execute(sql, (letters, most))]
+
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))

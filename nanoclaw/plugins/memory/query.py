@@ -11,7 +11,7 @@ from heapq import nlargest
 
 from nanoclaw.plugins.memory.dates import DateRange, day_term, find_dates
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.plugins.memory.small_talk import FRAME, Wording
+from nanoclaw.plugins.memory.wording import ASKS, FRAME, RARE, RECALLS, Says, Wording
 from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000
@@ -20,8 +20,20 @@ MOST_TERMS = 64
 
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
-_ROOT, _ENDING, _MOST_FORMS = 0.6, 3, 8  # share of a word that is its root, letters that another form has more
+_ROOTS, _ENDING, _MOST_FORMS = (
+    (0.6, 0.5),
+    3,
+    8,
+)  # shares of a word that may be its root, letters that another form has more
 _LONGEST_RANGE = 100  # days of a season; notes that name a day of a longer one are not looked for
+_STEM = 0.75  # share of a word that is in a compound with it
+_SHORTEST_PART = 5  # letters of a word in a compound, one less for a part of the question's
+_WORTH_REPAIRING = 1.0  # how much a word says at least
+_STATEMENT, _OF_ASSISTANT, _NAMED_ONLY, _OF_BOTH, _QUESTION, _OWN = RARE + 1, 6.0, 2.4, 2.0, 1.0, 0.5
+"""Least that a message has to say: a statement, a question about the assistant, a few words, a question about both,
+about others, about one's own."""
+_MISTYPED = 0.75  # of what a word says, for one that may be meant
+_BRIEF = 6  # words, or fewer, of a message that may be a name for what is looked for
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 
 
@@ -48,6 +60,9 @@ class Query:
     """A question that names its sender, in whatever language."""
     expected: bool
     """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
+    says: Says
+    needs: float
+    """The least that the words say together which a note shares: small talk needs more than a question."""
 
 
 def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_search: bool = False) -> Query:
@@ -58,18 +73,22 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
     weights: dict[str, float] = {}
     said = [*words(rest)]
     wording = Wording(said)
-    asks, is_personal = bool(_ASKS.search(rest)), bool(_PERSONAL.search(rest))
-    is_empty = all(map(wording.is_empty, said))
-    own = _weigh(index, said if is_search and is_empty else wording.telling(said), 1.0, weights, wording)
-    if is_empty and not is_search and not (asks and is_personal):
-        weights.clear()
+    asks, is_personal = bool(ASKS.search(rest)), bool(_PERSONAL.search(rest))
+    content = wording.content(said)
+    says = wording.says(said)
+    own = _weigh(index, content or said if is_search else content, 1.0, weights, says, wording, asks)
+    is_brief = not asks and 1 < len(said) <= _BRIEF and wording.is_phrase(said, rest)
+    is_talk = not asks and not _tells(says)
+    if is_talk:
         talk = ()
-        if not all(map(wording.is_function, said)) and (wording.is_english or not asks):
-            days = []
+        days = [] if content else days
     if not asks or (_PRONOUN.search(rest) and not _NAME.search(text)):
         for before in talk:
             told = [*words(find_dates(fold(before[:LONGEST_QUERY]), today)[1])]
-            _weigh(index, Wording(told).telling(told), _TALK, weights)
+            before_wording = Wording(told)
+            says = before_wording.says(told) | says
+            _weigh(index, before_wording.content(told), _TALK, weights, says)
+    needs = 0.0 if is_search else _NAMED_ONLY if is_brief else _needs(asks, wording, rest)
     frequencies = index.frequencies(weights)
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
@@ -89,13 +108,38 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
         frozenset(term for term, weight in own.items() if asks and weight > _FRAME_WEIGHT and len(term) > 1),
-        is_personal or (asks and not wording.is_english),
-        is_empty and not is_search and not (asks and is_personal),
-        asks and (is_personal or not _SELF.isdisjoint(said)),
+        is_personal or is_brief or (asks and not wording.is_english),
+        not is_search and (is_talk or (asks and needs == _OF_ASSISTANT)),
+        asks and (is_personal or wording.is_first_person(rest)),
         is_personal
+        or is_brief
         or (asks and not wording.is_english)
         or any(name in values or own.get(name) == _REPAIRED for name in names),
+        says,
+        needs,
     )
+
+
+def is_small_talk(text: str) -> bool:
+    """Tell a message that no note is about, without looking at the notes."""
+    rest = fold(text)
+    said = [*words(rest)]
+    wording, asks = Wording(said), bool(ASKS.search(rest))
+    return _needs(asks, wording, rest) == _OF_ASSISTANT if asks else not _tells(wording.says(said))
+
+
+def _tells(says: Says) -> bool:
+    return any(rarity >= _TELLS for _, rarity in says.values())
+
+
+def _needs(asks: bool, wording: Wording, text: str) -> float:
+    """The least that a message has to say: a statement more than a question, and most one about the assistant."""
+    if not asks:
+        return _STATEMENT
+    is_own = wording.is_first_person(text)
+    if wording.is_second_person(text) and not RECALLS.search(text):
+        return _OF_BOTH if is_own else _OF_ASSISTANT
+    return _OWN if is_own else _QUESTION
 
 
 def _terms_of(index: Index, days: Sequence[DateRange]) -> dict[str, DateRange]:
@@ -109,7 +153,13 @@ def _terms_of(index: Index, days: Sequence[DateRange]) -> dict[str, DateRange]:
 
 
 def _weigh(
-    index: Index, said: Sequence[str], weight: float, weights: dict[str, float], wording: Wording | None = None
+    index: Index,
+    said: Sequence[str],
+    weight: float,
+    weights: dict[str, float],
+    says: Says,
+    wording: Wording | None = None,
+    asks: bool = False,
 ) -> dict[str, float]:
     """Add terms of words that notes have, with `wording` also near ones, to `weights`; returns all their own with their
     weights."""
@@ -123,10 +173,17 @@ def _weigh(
         weights[term] = max(weights.get(term, 0.0), own[term])
     if wording:
         strange = [word for word in dict.fromkeys(said) if word not in STOP_WORDS and stem(word) not in known]
+        strange = [word for word in strange if wording.rarity(word) >= _WORTH_REPAIRING]
         for word in strange[:_MOST_REPAIRS]:
-            near = _repaired(index, word) or ([] if wording.is_english else _of_one_root(index, stem(word)))
+            near = [] if wording.is_english else _of_one_root(index, stem(word))
+            share = 1.0 if asks else _REPAIRED
+            if not near:
+                near, share = _repaired(index, word), _MISTYPED
+            if not near and not wording.is_english:
+                near, share = _compounds(index, word), 1.0 if asks else _REPAIRED
             for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
                 weights.setdefault(term, weight * _REPAIRED / len(near))
+                says.setdefault(term, (word, share * wording.rarity(word)))
             if near:
                 own[stem(word)] = weight * _REPAIRED
     return own
@@ -150,9 +207,21 @@ def _of_one_root(index: Index, word: str) -> list[str]:
     """Terms of the notes that begin as a word of a language with many forms does, and are about as long."""
     if len(word) < 4 or not word.isalpha() or is_cjk(word):
         return []
-    begin = word[: max(3, math.ceil(_ROOT * len(word)))]
-    near = index.beginning(begin, _MOST_FORMS)
-    return [term for term in near if len(term) <= len(word) + _ENDING]
+    for share in _ROOTS:
+        begin = word[: max(3 if len(word) < 5 else 4, math.ceil(share * len(word)))]
+        near = [term for term in index.beginning(begin, _MOST_FORMS) if len(term) <= len(word) + _ENDING]
+        if near:
+            return near
+    return []
+
+
+def _compounds(index: Index, word: str) -> list[str]:
+    """Terms of the notes that a word is made of, or that are made of it."""
+    if len(word) < _SHORTEST_PART or not word.isalpha() or is_cjk(word):
+        return []
+    cuts = range(_SHORTEST_PART - 1, len(word) - _SHORTEST_PART + 2)
+    parts = index.frequencies({part for at in cuts for part in (word[:at], word[at:])})
+    return [*parts, *index.containing(word[: math.ceil(_STEM * len(word))], _MOST_FORMS)]
 
 
 def _cjk_share(term: str) -> float:
@@ -161,15 +230,12 @@ def _cjk_share(term: str) -> float:
     return _CJK_PAIR if STOP_CHARACTERS.isdisjoint(term) else 0.0
 
 
+_TELLS = 2.0  # how much a word of a message says that is more than small talk
 _PRONOUN = re.compile(
     r"\b(?:he|she|they|him|her|his|hers|them|their|theirs|it|its|that|this|those|these|there)\b|[他她它那这彼]"
 )
 _NAME = re.compile(r"(?<=[\w,'’] )(?!I\b)[A-Z][a-z]\w*")  # within the message itself, for a pronoun to mean
 _FIRST_NAME = re.compile(r"^[A-Z][a-z]\w*(?=['’]s | (?:is|was|has|had|will|wants|and)\b)")
-_ASKS = re.compile(
-    r"[?？]|^\s*(?:who|what|when|where|which|why|how|whose|do|does|did|is|are|was|were|has|have|had|can|could|will|would|"
-    r"should|tell|remind|show|list|find|any|anything)\b|[吗呢]|什么|怎么|哪|谁|几|多少"
-)
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|什么时候|几[月号点]|哪天|何时|いつ|언제"
 )
@@ -178,11 +244,3 @@ _PERSONAL = re.compile(
     r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?<!how )(?:do|should|will|must) (?:i|we)|"
     r"(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"
 )
-_SELF_WORDS = """
-i me my mine we us our ours ich mir mich mein meine meinen meinem meiner wir uns unser unsere unseren unserem je moi
-mon ma mes nous notre nos yo mi mis nuestro nuestra nuestros nuestras io mio mia miei mie noi nostro nostra eu meu
-minha meus minhas nosso nossa ik mij mijn wij ons onze ben bana beni benim bizim я мне меня мой моя моё мои моего моей
-мою моих мы нам нас наш наша наше наши нашего нашей мій моє мої mój moja moje mnie jag mig min mitt mina
-"""
-_SELF = frozenset(_SELF_WORDS.split())
-"""Words for the sender, in whatever language."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.dates import DateRange
+from nanoclaw.plugins.memory.enough import is_enough, is_of_the_day, named_of
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import Match, Room, packed, single
@@ -77,13 +78,9 @@ _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
 _NONE: Set[str] = frozenset()
 _NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
-_ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
-# and less will do where notes are expected
 _NEAR, _NEAR_FROM, _NEAR_TO = 0.5, 2.5, 9.0  # share of the top score for an entry so near, none for one so far away
 _COMPARED = 100  # entries whose vectors are compared, besides the nearest ones
 _NEAR_CLOSE, _NEAR_ENOUGH = 2.8, 7.0  # to come up by itself, as for a question about oneself; for any other message
-_RARE = 0.55  # of the idf of a term that no note has: a match where notes are expected
-_ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 
 
 def _ranked(
@@ -123,7 +120,7 @@ def _rank(
         return [], {}
     matches, top = _scored(index, query, _candidates(index, query, chunks, near), longest, near)
     is_near = near is not None and near.best >= (_NEAR_CLOSE if query.asks_of_self else _NEAR_ENOUGH)
-    if careful and not is_near and not _is_enough(index, query, matches, top):
+    if careful and not is_near and not is_enough(index, query, matches, top):
         return [], {}
     today = now.toordinal()
     matches.sort(key=lambda each: (-each.score, abs(today - each.entry.day), each.chunk.file, each.rows))
@@ -204,7 +201,7 @@ def _scored(
         entries = chunks[id].entries
         scores = _entry_scores(entries, _around(len(entries), pairs), query.values, index.average_length)
         for at, (score, own, is_talk) in scores.items():
-            is_close = is_talk or _is_of_the_day(query, entries[at])
+            is_close = is_talk or is_of_the_day(query, entries[at])
             found.append(Match(entries[at], chunks[id], score * _worth(entries[at], longest), shares[id], is_close))
             owns.append(own)
             most = max(most, score)
@@ -312,18 +309,8 @@ def _bonus(query: Query, entry: NoteEntry, matches: bool) -> float:
         if query.first_person and entry.speaker in _THE_PERSON:
             bonus += _PERSON
     of_day = max((_date_match(days, entry.day, matches) for days in query.days if entry.day), default=0.0)
-    names_day = max((_NAMED * _exactness(query.named[term]) for term in _named(query, entry)), default=0.0)
+    names_day = max((_NAMED * _exactness(query.named[term]) for term in named_of(query, entry)), default=0.0)
     return bonus + _DATE * max(of_day, names_day)
-
-
-def _is_of_the_day(query: Query, entry: NoteEntry) -> bool:
-    """Tell an entry of a day that is meant, or one that names it."""
-    is_of_it = any(days.first.toordinal() <= entry.day <= days.last.toordinal() for days in query.days)
-    return is_of_it or bool(_named(query, entry))
-
-
-def _named(query: Query, entry: NoteEntry) -> Set[str]:
-    return query.named.keys() & entry.heading.split() if query.named else _NONE
 
 
 def _date_match(days: DateRange, day: int, matches: bool) -> float:
@@ -357,33 +344,6 @@ def _learn(index: Index, query: Query, found: Sequence[Match]) -> None:
         top = best[0].score
         for each, share in zip(best, shares, strict=True):
             each.score += _RELATED * top * share / most
-
-
-def _is_enough(index: Index, query: Query, found: Sequence[Match], top: float) -> bool:
-    """Decide whether an entry has what the message is about: enough of its terms in all, and not one of many."""
-    dated = bool(query.days) and any(_is_of_the_day(query, each.entry) for each in found)
-    if not query.values:
-        return dated
-    if any(_is_answer(index, query, each) for each in found):
-        return True
-    enough = _ENOUGH_EXPECTED if query.expected or dated else _ENOUGH
-    if not query.expected and len(query.words) > 2 and not any(_has_several(query, each) for each in found):
-        enough *= _ONE_WORD
-    return top * top >= enough * query.worth * index.idf(0)
-
-
-def _is_answer(index: Index, query: Query, match: Match) -> bool:
-    """Tell an entry with all that a question is about, or with a rare term of it where notes are expected."""
-    own = query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()
-    if query.content and query.content <= own:
-        return True
-    least = _RARE * index.idf(0)
-    is_rare = query.expected and any(index.idf(query.frequencies[term]) >= least for term in own if len(term) > 1)
-    return is_rare and (query.is_personal or len(own) > 1)
-
-
-def _has_several(query: Query, match: Match) -> bool:
-    return len(query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()) > 1
 
 
 _TOLD_LATER = timedelta(7)

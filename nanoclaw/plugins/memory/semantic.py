@@ -11,11 +11,10 @@ from itertools import islice
 from nanoclaw.core.errors import ContextTooLong, LimitReached, NanoclawError, ProviderError, ProviderRefused
 from nanoclaw.core.plugin import Finding, Host
 from nanoclaw.core.provider import EmbeddingModel
+from nanoclaw.plugins.memory.query import is_small_talk
 from nanoclaw.plugins.memory.search import NoteSearch
-from nanoclaw.plugins.memory.small_talk import Wording
 from nanoclaw.plugins.memory.vectors import LONGEST, cohort_texts
 from nanoclaw.redaction import Redactor
-from nanoclaw.tokenizer import words
 
 QUERY_SECONDS = 1.5
 """The longest that a message waits for its vector; without, its words alone are looked for."""
@@ -57,7 +56,7 @@ class SecondOpinion:
     async def vector_of(self, text: str, *, is_meant: bool = False) -> Sequence[float] | None:
         """The vector of a question; None where there is none in time, or nothing to compare it with, and for small talk
         unless that `is_meant`, as the words of a search are."""
-        if self._is_paused or (_says_nothing(text) and not is_meant):
+        if self._is_paused or (is_small_talk(text) and not is_meant):
             return None
         size = await asyncio.to_thread(self._search.vector_size)
         try:
@@ -203,8 +202,3 @@ class SecondOpinion:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _says_nothing(text: str) -> bool:
-    said = [*words(text)]
-    return all(map(Wording(said).is_empty, said))

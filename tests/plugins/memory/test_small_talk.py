@@ -65,11 +65,37 @@ def test_a_note_that_shares_words_of_small_talk_does_not_come_up(tmp_path: Path,
         ("Porto'daki otelin adı neydi?", "Porto otel: Casa do Rio"),
         ("Comment s'appelle l'hôtel ?", "hôtel à Porto : Casa do Rio"),
         ("Что сказал ветеринар?", "был у ветеринара"),
+        ("Wo bin ich versichert?", "Autoversicherung bei der HUK"),
+        ("wann kommt der schornsteinfeger", "Schornsteinfeger hat sich angemeldet"),
+        ("Hangi şirkette sigortalıyım?", "araç sigortası Axa"),
+        ("поезд в Казань во сколько", "Поезд до Казани, отправление 21:08"),
+        ("spare key, who has it", "gave a spare key to Mrs Okafor"),
+        ("passport expiry", "renewed the passport, valid until 2031"),
+        ("where's the tent", "tent stored in the loft"),
+        ("телефон сантехника", "сантехник Валерий, телефон 8-916-555"),
+        ("what did mia want", "Mia would like a microscope"),
     ],
 )
 def test_a_question_is_answered_by_its_one_rare_word(tmp_path: Path, question: str, note: str) -> None:
     notes = search_of(tmp_path, [note, "rain all day", "the plumber came"])
     assert recalled(notes, question)[:1] == [note]
+    notes.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "note"),
+    [
+        ("what's your favourite colour?", "Leo's favourite colour is green"),
+        ("Was ist deine Lieblingsfarbe?", "Leos Lieblingsfarbe ist grün"),
+        ("¿Cuál es tu color favorito?", "el color favorito de Leo es el verde"),
+        ("En sevdiğin renk ne?", "Leo'nun en sevdiği renk yeşil"),
+        ("Какой твой любимый цвет?", "любимый цвет Лёвы зелёный"),
+        ("你最喜欢什么颜色？", "小乐最喜欢的颜色是绿色"),
+    ],
+)
+def test_a_question_about_the_assistant_brings_up_no_note(tmp_path: Path, message: str, note: str) -> None:
+    notes = search_of(tmp_path, [note, *(f"rain all day, the plumber number {number} came" for number in range(60))])
+    assert recalled(notes, message) == []
     notes.close()
 
 
