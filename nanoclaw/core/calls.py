@@ -166,12 +166,12 @@ class CallRunner:
         if not parent:
             return await self._call(call, turn)
         turn.show(ToolStarted(call, parent))
-        began, text, is_error = time.monotonic(), "stopped", True
+        began, text, is_error, diff = time.monotonic(), "stopped", True, ""
         try:
             result = await self._call(call, turn)
-            text, is_error = result.text, result.is_error
+            text, is_error, diff = result.text, result.is_error, result.diff
         finally:
-            turn.show(ToolFinished(call, text, is_error, time.monotonic() - began, parent))
+            turn.show(ToolFinished(call, text, is_error, time.monotonic() - began, parent, diff=diff))
         return result
 
     async def _call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:

@@ -33,6 +33,7 @@ from nanoclaw.core.events import (
     Receipt,
     TextDelta,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     TurnEnded,
 )
@@ -44,6 +45,8 @@ NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 CALL = ToolCall("1", "read_file", '{"path": "x"}')
 EVENTS: tuple[Event, ...] = (
     *(TextDelta("a"), ReasoningDelta("b"), Notice("c", 0.5), Receipt("d"), ToolStarted(CALL)),
+    *(ToolStarted(CALL, "outer", 7), ToolProgress(CALL, "half", 0.5), ToolProgress(CALL, "on")),
+    ToolFinished(CALL, "e", True, 0.5, "outer", 7, "-a\n+b"),
     *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnEnded("h", "loop", Usage(1, 2, 3))),
 )
 
