@@ -27,6 +27,7 @@ from nanoclaw.core.events import ToolFinished
 from nanoclaw.escapes import printable
 
 _KEYS = "↑↓ PgUp PgDn Home End · ←→ other results · q closes"
+_TAB = 4
 _SIGNS = {"+": "class:plus", "-": "class:minus", "@": "class:place"}
 
 
@@ -90,7 +91,8 @@ def whole(event: ToolFinished) -> str:
     given = event.call.arguments
     if isinstance(values, dict):
         given = "\n".join(f"{name}: {_value(value)}" for name, value in values.items() if _is_news(value, event.diff))
-    return printable("\n\n".join(filter(None, (given.strip(), event.diff, event.text.strip() or "(no output)"))))
+    parts = (given.strip(), event.diff, event.text.strip() or "(no output)")
+    return printable("\n\n".join(filter(None, parts))).expandtabs(_TAB)
 
 
 def _is_news(value: object, diff: str) -> bool:
@@ -111,7 +113,7 @@ class _Diff(Lexer):
         self._shown = shown
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        lines, diff = document.lines, set(printable(self._shown().diff).split("\n"))
+        lines, diff = document.lines, set(printable(self._shown().diff).expandtabs(_TAB).split("\n"))
 
         def line(number: int) -> StyleAndTextTuples:
             if number >= len(lines):
