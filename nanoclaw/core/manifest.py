@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.plugin import Mode, NoteRef
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
-from nanoclaw.core.provider import chat_tools
+from nanoclaw.core.provider import tools_text
 from nanoclaw.core.sections import FILES, IDS_OF
 from nanoclaw.core.token_estimate import estimate
 
@@ -50,7 +50,7 @@ def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = ()
     """Of a request about to be sent; `notes` are those that only its metadata message shows. `is_new`: its context
     begins with it."""
     system, tools, shown = snapshot.system, snapshot.tools, [part for part in snapshot.sections if part.text]
-    schemas = json.dumps(chat_tools(tools), ensure_ascii=False) if tools else ""
+    schemas = tools_text(tools)
     parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in shown]
     if tools:
         parts.append(_part("tools", f"{len(tools)} tools", schemas, True, "code"))

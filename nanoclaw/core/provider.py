@@ -209,6 +209,11 @@ def chat_tools(tools: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
     ]
 
 
+def tools_text(tools: tuple[ToolSpec, ...]) -> str:
+    """Tool definitions as they go over the wire, '' for none."""
+    return json.dumps(chat_tools(tools), ensure_ascii=False, separators=(",", ":")) if tools else ""
+
+
 def image_url(image: Image) -> str:
     return f"data:{image.mime};base64,{b64encode(image.data).decode('ascii')}"
 

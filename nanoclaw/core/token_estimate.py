@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, Usage
-from nanoclaw.core.provider import HistoryMemo, chat_tools
+from nanoclaw.core.provider import HistoryMemo, tools_text
 from nanoclaw.core.store.usage import Call
 
 MESSAGE, CALL = 4, 8
@@ -35,7 +34,7 @@ def _weight(text: str) -> float:
 
 def estimate_request(request: ModelRequest, model: str = "") -> int:
     """Tokens of a whole request; the model's name says how its provider counts pictures."""
-    tools = json.dumps(chat_tools(request.tools), ensure_ascii=False) if request.tools else ""
+    tools = tools_text(request.tools)
     before = " ".join(filter(None, (tools, request.system.text)))
     memo, history = request.memo or HistoryMemo(), request.history
     by_tiles = model.startswith("openai/")

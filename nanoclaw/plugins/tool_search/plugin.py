@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
 from nanoclaw.core.plugin import Host, Mode, Plugin, Profile
-from nanoclaw.core.provider import chat_tools
+from nanoclaw.core.provider import tools_text
 from nanoclaw.core.token_estimate import estimate
 from nanoclaw.core.tool import Tool, ToolContext, tool
 
@@ -191,7 +191,7 @@ def _place(spec: ToolSpec) -> tuple[int, int]:
 
 
 def _tokens(spec: ToolSpec) -> int:
-    return estimate(json.dumps(chat_tools((spec,)), ensure_ascii=False, separators=(",", ":")))
+    return estimate(tools_text((spec,)))
 
 
 def _server(spec: ToolSpec) -> str:
