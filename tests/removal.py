@@ -107,6 +107,15 @@ async def remember(root: Path, without: frozenset[str]) -> None:
         assert "zebra in the garden" in results(program.history)[0].text
 
 
+@way("tool_search")
+async def find_a_tool(root: Path, without: frozenset[str]) -> None:
+    steps = (call("tool_search", {"query": "search notes"}), call("call_tool", {"name": "cron"}), "Done.")
+    settings = "[tool_search]\ntokens = 500\n"
+    async with running(root, ScriptedProvider(*steps), settings=settings, without=without) as program:
+        await program.ask("Do it")
+        assert [result.name for result in results(program.history)] == ["tool_search", "cron"]
+
+
 @way("schedule")
 async def remind(root: Path, without: frozenset[str]) -> None:
     async with running(root, without=without) as program:
