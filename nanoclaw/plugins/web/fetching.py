@@ -94,7 +94,8 @@ class Fetching:
             found = KeptPage(page.url, read.about, read.text, now, context.turn)
             if "no-store" not in page.headers.get("cache-control", ""):
                 self._pages.keep(url, found)
-        return ToolOutput(self._shown(found, question, now), outside=found.url)
+        shown = await asyncio.to_thread(self._shown, found, question, now)  # words of megabytes are counted
+        return ToolOutput(shown, outside=found.url)
 
     async def _page(self, url: str, most_bytes: int) -> FetchedPage:
         agent = f"{AGENT}/{__version__} (personal assistant)"
