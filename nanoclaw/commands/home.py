@@ -60,9 +60,11 @@ def save(config: Config, options: argparse.Namespace) -> int:
 
 
 def _has_keys(config: Config) -> bool:
-    """Tells whether config.toml has a secret of a model or a channel."""
+    """Tells whether config.toml has a secret of a model or a channel, or the home tokens of a sign-in."""
     from nanoclaw.channels.table import tables
 
+    if any(config.home.glob("plugins/*/oauth-*.json")):
+        return True
     return bool(config.model.api_key) or any(any(table.secrets) for table in tables(config).values())
 
 

@@ -144,8 +144,12 @@ class KeptListings:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.read()
+
+    def read(self) -> None:
+        """Take up what another hand changed."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             found = {}
         self._all: dict[str, Any] = found if isinstance(found, dict) else {}

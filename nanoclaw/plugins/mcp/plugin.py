@@ -16,6 +16,7 @@ from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
+    from nanoclaw.plugins.mcp.listing import KeptListings
     from nanoclaw.plugins.mcp.questions import ServerQuestions
     from nanoclaw.plugins.mcp.settings import ServerSettings
 
@@ -58,6 +59,7 @@ class Servers:
         self._on = {name: one for name, one in self.all.items() if not one.off}
         self._made: dict[str, Connection] = {}
         self.questions: ServerQuestions | None = None
+        self._kept: KeptListings | None = None
 
     @property
     def names(self) -> list[str]:
@@ -73,10 +75,11 @@ class Servers:
 
             host, core = self._host, self._host.get("core")
             self.questions = ServerQuestions(host)
+            self._kept = KeptListings(host.home / "servers.json")
             around = Surroundings(
                 host.log,
                 self.questions,
-                KeptListings(host.home / "servers.json"),
+                self._kept,
                 lambda: clean_environment(core.config.environment, core.secrets),
                 lambda: core.config.environment,
                 Redactor(core.secrets),
@@ -106,6 +109,10 @@ class Servers:
             raise ToolError(f"there is no MCP server {server!r}; there are {', '.join(self._on)}.")
         return found
 
+    def reload(self) -> None:
+        if self._kept:
+            self._kept.read()
+
     async def aclose(self) -> None:
         await asyncio.gather(*(one.aclose() for one in self._made.values()))
 
@@ -134,6 +141,9 @@ class Mcp(Plugin):
         for name, one in connections.items():
             if one.state != "connected" and one.error != before[name]:
                 self._host.show(turn.address, Notice(_absent(one), is_failure=True))
+
+    def reload(self) -> None:
+        self._servers.reload()
 
     async def aclose(self) -> None:
         await self._servers.aclose()

@@ -33,6 +33,7 @@ async def test_the_whole_example_works(tmp_path: Path) -> None:
     (workspace / "shopping.py").write_text(code)
     settings = settings.replace('"python3"', f'"{sys.executable}"')
     async with running(tmp_path, model, settings=settings) as here:
+        await here.public("mcp").connections()["shopping"].ready()  # on a busy machine longer than a context waits
         assert await here.ask("Put eggs on my list") == "They are on it."
         added, read = results(here.history)
         assert "2 things to buy" in added.text

@@ -100,6 +100,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
     )
     channel = Watching()
     async with running(tmp_path, model, settings=ALL + settings, channel=channel, environment=environment) as here:
+        await here.public("mcp").connections()["t"].ready()  # on a busy machine longer than a context waits
         assert await here.ask("go") == "I see."
         offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow"]
         assert names(model.requests[0]) == [f"t__{name}" for name in offered]
@@ -283,10 +284,11 @@ async def test_a_server_that_is_gone_is_named_and_its_tools_are_kept_with_the_co
 async def test_a_context_does_not_wait_for_a_server_that_never_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.5)
+    monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.2)
     model = ScriptedProvider("hi", call("m__x"), "I see.")
-    settings = ALL + stdio("m", "--mute", more="seconds = 1.0") + stdio("l", "--liar")
+    settings = ALL + stdio("m", "--mute", more="seconds = 5.0") + stdio("l", "--liar")
     async with running(tmp_path, model, settings=settings) as here:
+        await here.public("mcp").connections()["l"].ready()  # else it may take as long, on a busy machine
         assert await here.ask("hello") == "hi"
         assert "MCP server m is not there: it has not answered yet" in model.requests[0].system.text
         assert "l__good" in names(model.requests[0])
@@ -309,6 +311,7 @@ async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_gue
     server, address = over_http("--many")
     try:
         async with running(tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n') as here:
+            await here.public("mcp").connections()["many"].ready()
             assert await here.ask("go") == "I see."
             assert "ok" in results(here.history)[-1].text
             tools = here.app.chain.tools
