@@ -86,7 +86,7 @@ class Chromium:
         try:
             return await (await self._running()).new_context(**options)
         except Error:
-            raise ToolError("the browser dies as soon as it has begun. `nanoclaw doctor` looks at it.") from None
+            raise ToolError("the browser dies as soon as it has begun. Is there memory left for it?") from None
 
     async def _running(self) -> Browser:
         """The browser, started where there is none. Raises ToolError."""
@@ -122,9 +122,9 @@ class Chromium:
                 handle_sighup=False,
             )
         except (Error, OSError) as error:
-            why = "its sandbox needs user namespaces, which are off here" if "sandbox" in str(error).lower() else ""
-            why = why or str(error).strip().split("\n")[0][:200]
-            raise ToolError(f"the browser could not be started: {why}. `nanoclaw doctor` looks at it.") from None
+            path = executable(self._chosen, self._path)
+            tried = f"Try {path} --headless --dump-dom about:blank in a shell."
+            raise ToolError(f"the browser could not be started: {_why(str(error))}. {tried}") from None
 
     async def aclose(self) -> None:
         """End it, also one that only starts; nothing of it is left."""
@@ -158,6 +158,16 @@ def _remove_left_over(parent: Path) -> None:
         pid = path.name.removeprefix(_FOLDER).partition("-")[0]
         if not (pid.isdigit() and Path(f"/proc/{pid}").exists()) and Path("/proc/self").exists():
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _why(said: str) -> str:
+    """The reason why a browser did not start, of all that it and its driver say."""
+    if "No usable sandbox" in said or "--no-sandbox is not supported" in said:
+        return "its sandbox needs user namespaces, which are off here"
+    if "Timeout" in said:
+        return f"it was not ready within {START_SECONDS:g} s"
+    lines = [line.partition("[err]")[2].strip() for line in said.splitlines() if "[err]" in line]
+    return (next(filter(None, reversed(lines)), "") or said.strip().split("\n")[0])[:200].rstrip(".")
 
 
 def _is_alive(browser: Any) -> bool:

@@ -91,8 +91,8 @@ class BrowserSession:
         self._dialogs, self._yes = 0, ""
         self._downloading: set[asyncio.Task[None]] = set()
         self.downloaded: list[Downloaded] = []
-        self._chooser: FileChooser | None = None
         self._closed = self._is_lost = False
+        listened: Any = context  # its `on` has a signature for each event
         for event, hear in (
             ("page", self._on_page),
             ("dialog", self._on_dialog),
@@ -101,7 +101,7 @@ class BrowserSession:
             ("requestfailed", self._on_request_end),
             ("response", self._on_response),
         ):
-            context.on(event, hear)  # type: ignore[call-overload]
+            listened.on(event, hear)
 
     @property
     def is_busy(self) -> bool:
@@ -299,7 +299,7 @@ class BrowserSession:
     # --- one action --------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._dialogs, self._yes, self._chooser = 0, "", None
+        self._dialogs, self._yes = 0, ""
 
     async def _acted(self, act: Callable[[], Awaitable[Any]]) -> Seen:
         """Do something and see what became of the page: only what is new, where it is still the same."""
@@ -552,8 +552,7 @@ class BrowserSession:
                 self._happened.append("the page closed its tab")
         self._stirred.set()
 
-    def _on_chooser(self, chooser: FileChooser) -> None:
-        self._chooser = chooser
+    def _on_chooser(self, _: FileChooser) -> None:
         self._happened.append("the page asks for a file: upload one to the element that was clicked")
 
     async def _on_dialog(self, dialog: Dialog) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -69,11 +70,11 @@ class Talk:
         return [*_descendants(os.getpid())]
 
 
-def talk(root: Path, *sites: Site, **more: Any) -> AbstractAsyncContextManager[Talk]:
+def talk(root: Path, *sites: Site, chromium: str = "", **more: Any) -> AbstractAsyncContextManager[Talk]:
     @asynccontextmanager
     async def begun() -> AsyncIterator[Talk]:
         model = ScriptedProvider()
-        settings = f"[net]\nallow = {json.dumps([one.place for one in sites])}\n"
+        settings = f'[net]\nallow = {json.dumps([one.place for one in sites])}\n[browse]\nchromium = "{chromium}"\n'
         async with running(root, model, settings=settings, **more) as program:
             yield Talk(program, model)
 
@@ -242,6 +243,27 @@ async def test_what_a_click_makes_happen_later_is_waited_for(tmp_path: Path, sit
     async with talk(tmp_path, site) as it:
         _, bought = await it(does("open", site.url + "/shop"), does("click", 'button "Buy"'))
         assert "bought at last" in bought.text
+
+
+async def test_the_example_of_the_docs_shows_what_they_say(tmp_path: Path, site: Site) -> None:
+    docs = (REPOSITORY / "docs" / "browser.md").read_text(encoding="utf-8")
+    (page,) = re.findall(r"```html\n(.*?)```", docs, re.DOTALL)
+    opened, ordered = re.findall(r"```text\n(.*?)```", docs, re.DOTALL)
+    site.pages["/tea"] = page
+    async with talk(tmp_path, site) as it:
+        seen = await it(
+            does("open", site.url + "/tea"),
+            *[
+                does(one["action"], one["element"], *([one["value"]] if "value" in one else []))
+                for one in _calls_in(docs)
+            ],
+        )
+        for result, said in ((seen[0], opened), (seen[-1], ordered)):
+            assert said.replace("http://127.0.0.1:8080/", site.url + "/tea") in result.text + "\n"
+
+
+def _calls_in(docs: str) -> list[dict[str, Any]]:
+    return [json.loads(one) for one in re.findall(r'`(\{"action": "(?:type|select|click)".*?\})`', docs)]
 
 
 # --- what comes beside -----------------------------------------------------------------------------------------------
@@ -430,6 +452,16 @@ async def test_a_browser_that_dies_is_told_and_started_anew(tmp_path: Path, site
         assert told.is_error and "crashed" in told.text
         assert "You are nobody." in after.text
         wait_for_end(before)
+
+
+async def test_a_browser_that_cannot_start_is_said_in_one_sentence(tmp_path: Path, site: Site) -> None:
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\necho libfrob.so is missing >&2\nexit 3\n")
+    broken.chmod(0o755)
+    async with talk(tmp_path, site, chromium=str(broken)) as it:
+        said = await it.one("open", site.url)
+        assert said.is_error and "could not be started: libfrob.so is missing. Try" in said.text
+        assert said.text.count("\n") == 0
 
 
 async def test_a_stop_ends_what_is_done_at_once_and_the_next_page_opens(tmp_path: Path, site: Site) -> None:
