@@ -51,6 +51,14 @@ async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
         assert await program.ask("/new") != ""
 
 
+@way("inspect", "files")
+async def show_what_a_tool_gave(root: Path, without: frozenset[str]) -> None:
+    model = ScriptedProvider(call("write_file", {"path": "a.md", "content": "a line"}), "Done.")
+    async with running(root, model, without=without) as program:
+        await program.ask("Write it")
+        assert "+a line" in await program.ask("/show 1")
+
+
 @way("review", "memory")
 async def look_back_on_a_day(root: Path, without: frozenset[str]) -> None:
     model = ScriptedProvider("Hello.", call("propose", {"facts": ["Plays chess"], "outdated": [], "promises": []}))
