@@ -317,9 +317,10 @@ _VERBS = {
 
 def _effect(action: str, label: str, value: str, host: str) -> Effect:
     """A line of the audit log, without what is typed: it may be a secret."""
-    what = label or ("a key" if action == "press" else "an element")
+    what = label or "an element"
     if action == "press":
-        what = f"{one_line(value or 'Enter', 20)}" if not label else what
+        key = one_line(value or "Enter", 20) if len(value) != 1 else "a key"
+        what = f"{key} in {label}" if label else key
     if action == "upload":
         what = f"{what}: {one_line(value)}"
     return Effect("browse_do", "page", host, one_line(f"{_VERBS[action]} {what} at {host or 'no page'}", 160))

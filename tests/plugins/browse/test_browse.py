@@ -108,3 +108,5 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
     assert typed == 'typed into password "Word" at shop.example'
     assert "hunter2" not in _begun({"action": "type", "element": 3, "value": "hunter2"}).text
     assert _effect("press", "", "Escape", "shop.example").text == "pressed Escape at shop.example"
+    pressed = _effect("press", 'field "Pin"', "7", "shop.example").text
+    assert pressed == 'pressed a key in field "Pin" at shop.example'
