@@ -33,6 +33,8 @@ CANCEL_SECONDS = 0.5
 """The longest that a cancelled call waits until the server is told."""
 MOST_PAGES = 50
 LOGGED_CHARACTERS = 2_000
+LOGGED_NOISE, MOST_NOISE = 20, 1_000
+"""Lines that are no messages, since the last answer: so many are logged, and after so many the server is ended."""
 _CLOSED, _TERMINATED = -32000, "Session terminated"
 
 State = Literal["not started", "connecting", "connected", "failed"]
@@ -122,6 +124,8 @@ class Connection:
         self._changes = asyncio.Lock()
         self._numbers = 0
         self._was_up = False
+        self._noise = 0
+        self._attempt: anyio.CancelScope | None = None
 
     @property
     def name(self) -> str:
@@ -159,7 +163,9 @@ class Connection:
             self.calls[number], self.refused = call, 0
             try:
                 async with call.clock:
-                    return await self._beside(work(session, call))
+                    done = await self._beside(work(session, call))
+                    self._noise = 0
+                    return done
             except TimeoutError:
                 raise ToolError(
                     f"{self.name} did not answer within {self.settings.seconds:g} s (mcp.{self.name}.seconds). It was "
@@ -272,9 +278,10 @@ class Connection:
         """Connect, and stay until the connection ends. Raises what went wrong before."""
         import anyio
 
-        self._last_words, self.error, self._was_up, self.refused = [], "", False, 0
+        self._last_words, self.error, self._was_up, self.refused, self._noise = [], "", False, 0, 0
         seconds = self.settings.seconds
-        with anyio.CancelScope() as attempt:
+        with anyio.CancelScope() as self._attempt:
+            attempt = self._attempt
             timer = asyncio.get_running_loop().call_later(seconds, attempt.cancel)
             try:
                 async with AsyncExitStack() as stack:
@@ -285,6 +292,8 @@ class Connection:
                     self._lose(self.error or "the connection ended")  # before its program has ended, which takes time
             finally:
                 timer.cancel()
+        if self._noise >= MOST_NOISE:
+            raise ConnectionError(f"it wrote {MOST_NOISE:,} lines that are no messages of the protocol")
         if attempt.cancelled_caught:
             raise TimeoutError(f"it was not ready within {seconds:g} s")
         self.error = " ".join(filter(None, (self.error, self._why())))
@@ -423,7 +432,12 @@ class Connection:
     async def _told(self, message: Any) -> None:
         """A notification, or what came that is none."""
         if isinstance(message, Exception):
-            self._around.log.info("{} sent what is no message: {}", self.name, self.shown(str(message)))
+            self._noise += 1
+            if self._noise <= LOGGED_NOISE:
+                self._around.log.info("{} sent what is no message: {}", self.name, self.shown(str(message)))
+            if self._noise == MOST_NOISE and self._attempt:
+                self._lose("it wrote what is no message")
+                self._attempt.cancel()
         elif getattr(message, "method", "") in (
             "notifications/tools/list_changed",
             "notifications/prompts/list_changed",

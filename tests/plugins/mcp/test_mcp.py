@@ -296,6 +296,15 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
         assert "there is no tool 'm__x'" in await text_of(here)
 
 
+async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path) -> None:
+    model = ScriptedProvider("hi")
+    async with running(tmp_path, model, settings='[mcp.y]\ncommand = "yes"\n') as here:
+        assert await here.ask("hello") == "hi"
+        assert (
+            "y is not there: it wrote 1,000 lines that are no messages of the protocol" in model.requests[0].system.text
+        )
+
+
 # --- HTTP, many tools ------------------------------------------------------------------------------------------------
 
 
