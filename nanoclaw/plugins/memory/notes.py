@@ -170,7 +170,7 @@ class MemoryStore:
 
     def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
         """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
-        facts = self._facts(besides)
+        facts = self.facts(besides)
         wanted = _same(words)
         found = [each for each in facts if wanted and wanted in _same(each[1])]
         whole = [each for each in found if wanted in (_same(each[1]), _same(entry_text(each[1])))]
@@ -180,7 +180,8 @@ class MemoryStore:
         problem = f"{len(found)} facts have {words!r}" if found else f"no current fact has {words[:100]!r}"
         raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
 
-    def _facts(self, besides: str) -> list[tuple[int, str]]:
+    def facts(self, besides: str = "") -> list[tuple[int, str]]:
+        """Lines of MEMORY.md that are facts, with their numbers, without struck ones and `besides`."""
         lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
         return [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
 
@@ -188,7 +189,7 @@ class MemoryStore:
         """Raises Contradiction when a fact, but for the line `besides`, cannot be true together with a new one."""
         from nanoclaw.plugins.memory.contradictions import Contradiction, contradict
 
-        facts = [(number, line) for number, line in self._facts(entry) if number != besides]
+        facts = [(number, line) for number, line in self.facts(entry) if number != besides]
         if standing := [(number, line) for number, line in facts if contradict(plain_entry(line), entry)]:
             raise Contradiction(standing)
 

@@ -33,6 +33,7 @@ from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.tools import memory_tools
+from nanoclaw.plugins.memory.watch import FactsWatch
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.semantic import SecondOpinion
@@ -87,6 +88,7 @@ class Memory(Plugin):
             self._opinion = SecondOpinion(host, EmbeddingModel(*settings), self._search)
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
+        self._watch = FactsWatch(self.public)
         limit = core.config.context.file_characters
         self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
@@ -122,6 +124,7 @@ class Memory(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
+        self._watch.begin()
         if turn.profile.mode != "full" or not self._is_shown or not _is_open(turn.profile):
             return None
 
@@ -164,11 +167,15 @@ class Memory(Plugin):
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        """Keep where a note or fact comes from."""
+        """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
         if call.name == "memory_add" and not result.is_error:
             text, sources = str(call.arguments["text"]), turn.outside
             turn.later(lambda tx: self._origins.add(tx, text, turn.origin, turn.conversation, turn.id, sources))
-        return None
+        if call.name == "memory_add":  # it asked by itself
+            self._watch.begin()
+            return None
+        remark = self._watch.written()
+        return result._replace(text=f"{result.text}\n\n{remark}") if remark else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         if self._opinion:

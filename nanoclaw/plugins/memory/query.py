@@ -11,7 +11,7 @@ from heapq import nlargest
 
 from nanoclaw.plugins.memory.dates import DateRange, day_term, find_dates
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.plugins.memory.wording import ASKS, FRAME, RARE, RECALLS, Says, Wording
+from nanoclaw.plugins.memory.wording import FRAME, RARE, RECALLS, Says, Wording, asks
 from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000
@@ -73,22 +73,22 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
     weights: dict[str, float] = {}
     said = [*words(rest)]
     wording = Wording(said)
-    asks, is_personal = bool(ASKS.search(rest)), bool(_PERSONAL.search(rest))
+    is_asked, is_personal = asks(rest), bool(_PERSONAL.search(rest))
     content = wording.content(said)
     says = wording.says(said)
-    own = _weigh(index, content or said if is_search else content, 1.0, weights, says, wording, asks)
-    is_brief = not asks and 1 < len(said) <= _BRIEF and wording.is_phrase(said, rest)
-    is_talk = not asks and not _tells(says)
+    own = _weigh(index, content or said if is_search else content, 1.0, weights, says, wording, is_asked)
+    is_brief = not is_asked and 1 < len(said) <= _BRIEF and wording.is_phrase(said, rest)
+    is_talk = not is_asked and not _tells(says)
     if is_talk:
         talk = ()
         days = [] if content else days
-    if not asks or (_PRONOUN.search(rest) and not _NAME.search(text)):
+    if not is_asked or (_PRONOUN.search(rest) and not _NAME.search(text)):
         for before in talk:
             told = [*words(find_dates(fold(before[:LONGEST_QUERY]), today)[1])]
             before_wording = Wording(told)
             says = before_wording.says(told) | says
             _weigh(index, before_wording.content(told), _TALK, weights, says)
-    needs = 0.0 if is_search else _NAMED_ONLY if is_brief else _needs(asks, wording, rest)
+    needs = 0.0 if is_search else _NAMED_ONLY if is_brief else _needs(is_asked, wording, rest)
     frequencies = index.frequencies(weights)
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
@@ -96,7 +96,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
     if days and all(term in FRAME for term in values):
         values = {}  # "what happened on 3 May?" says nothing but the day
     unknown = index.idf(0)
-    called = [*_NAME.findall(text), *(_FIRST_NAME.findall(text) if asks else ())]
+    called = [*_NAME.findall(text), *(_FIRST_NAME.findall(text) if is_asked else ())]
     names = {stem(fold(name)) for name in called}
     return Query(
         frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
@@ -107,13 +107,13 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
-        frozenset(term for term, weight in own.items() if asks and weight > _FRAME_WEIGHT and len(term) > 1),
-        is_personal or is_brief or (asks and not wording.is_english),
-        not is_search and (is_talk or (asks and needs == _OF_ASSISTANT)),
-        asks and (is_personal or wording.is_first_person(rest)),
+        frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
+        is_personal or is_brief or (is_asked and not wording.is_english),
+        not is_search and (is_talk or (is_asked and needs == _OF_ASSISTANT)),
+        is_asked and (is_personal or wording.is_first_person(rest)),
         is_personal
         or is_brief
-        or (asks and not wording.is_english)
+        or (is_asked and not wording.is_english)
         or any(name in values or own.get(name) == _REPAIRED for name in names),
         says,
         needs,
@@ -124,17 +124,17 @@ def is_small_talk(text: str) -> bool:
     """Tell a message that no note is about, without looking at the notes."""
     rest = fold(text)
     said = [*words(rest)]
-    wording, asks = Wording(said), bool(ASKS.search(rest))
-    return _needs(asks, wording, rest) == _OF_ASSISTANT if asks else not _tells(wording.says(said))
+    wording, is_asked = Wording(said), asks(rest)
+    return _needs(is_asked, wording, rest) == _OF_ASSISTANT if is_asked else not _tells(wording.says(said))
 
 
 def _tells(says: Says) -> bool:
     return any(rarity >= _TELLS for _, rarity in says.values())
 
 
-def _needs(asks: bool, wording: Wording, text: str) -> float:
+def _needs(is_asked: bool, wording: Wording, text: str) -> float:
     """The least that a message has to say: a statement more than a question, and most one about the assistant."""
-    if not asks:
+    if not is_asked:
         return _STATEMENT
     is_own = wording.is_first_person(text)
     if wording.is_second_person(text) and not RECALLS.search(text):
@@ -159,7 +159,7 @@ def _weigh(
     weights: dict[str, float],
     says: Says,
     wording: Wording | None = None,
-    asks: bool = False,
+    is_asked: bool = False,
 ) -> dict[str, float]:
     """Add terms of words that notes have, with `wording` also near ones, to `weights`; returns all their own with their
     weights."""
@@ -176,11 +176,11 @@ def _weigh(
         strange = [word for word in strange if wording.rarity(word) >= _WORTH_REPAIRING]
         for word in strange[:_MOST_REPAIRS]:
             near = [] if wording.is_english else _of_one_root(index, stem(word))
-            share = 1.0 if asks else _REPAIRED
+            share = 1.0 if is_asked else _REPAIRED
             if not near:
                 near, share = _repaired(index, word), _MISTYPED
             if not near and not wording.is_english:
-                near, share = _compounds(index, word), 1.0 if asks else _REPAIRED
+                near, share = _compounds(index, word), 1.0 if is_asked else _REPAIRED
             for term in near:  # any of them may be meant, or none: the word itself is still one that no note has
                 weights.setdefault(term, weight * _REPAIRED / len(near))
                 says.setdefault(term, (word, share * wording.rarity(word)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from nanoclaw.tokenizer import STOP_WORDS, is_cjk, stem, stemmer_of, tokens
@@ -20,6 +20,8 @@ _TELLING = (0.0, 0.5, 1.0, 2.0, RARE)
 """Values of a word that a note shares: of the bands from the most frequent on, and of none."""
 _OF_PHRASES = frozenset(["a", "an", "the", "of", "for", "in", "on", "at", "to", "with", "from"])
 _NUMBER = 1.0
+_MOST_CACHED = 16_384  # words and languages whose frequency is remembered: 2 MB
+_SAMPLE = 40  # words of a message that tell its language
 _LONGEST_CJK = 4  # characters of a word of the list
 _RARE_CJK = 0.3  # of a word more that one of the next band counts as
 
@@ -33,7 +35,7 @@ class Wording:
 
     def __init__(self, said: Sequence[str]) -> None:
         is_ascii = all(map(str.isascii, said))
-        parts = [part for word in said for part in word.split("'")]
+        parts = [part for word in said[:_SAMPLE] for part in word.split("'")]
         count = {name: 2 * sum(part in _function(name) for part in parts) for name in LANGUAGES}
         best = max(count.values())
         for name in [name for name in LANGUAGES if count[name] == best]:
@@ -74,7 +76,9 @@ class Wording:
             return 0.0
         if word.isdigit():
             return _NUMBER
-        return min(_TELLING[self._band(form)] for form in (word, *word.split("'")) if len(form) > 2 or form == word)
+        if "'" not in word:
+            return _TELLING[self._band(word)]
+        return min(_TELLING[self._band(form)] for form in (word, *word.split("'")) if len(form) > 2)
 
     def is_first_person(self, text: str) -> bool:
         return any(_FIRST[name].search(text) for name in self.languages)
@@ -138,6 +142,7 @@ def _bands(language: str) -> dict[str, int]:
     return bands
 
 
+@lru_cache(_MOST_CACHED)
 def _band(language: str, word: str) -> int:
     bands, stemmer = _bands(language), stemmer_of(language)
     band = bands.get(word, len(BANDS))
@@ -210,12 +215,16 @@ _BEFORE = (
     "per|e|с|в|во|на|у|о|к|от|до|и|а|ve"
 )
 _INTERROGATIVES = "|".join(_ASKING.split())
-ASKS = re.compile(
-    rf"[?？]|^\s*(?:(?:{_BEFORE})\s(?:{_INTERROGATIVES})|{_INTERROGATIVES}|{'|'.join(_OPENING.split())})\b|"
-    rf", (?:\w+ )?(?:{_INTERROGATIVES})\b|\b(?:{_INTERROGATIVES})(?:\s\w+){{0,2}}\s*$|\bm[ıiuü]\b|"
-    r"[吗呢]|什么|怎么|哪|谁|几|多少"
-)
-"""A question, also without its mark, and with the word that asks at its end."""
+_MARK = re.compile(r"[?？吗呢]|什么|怎么|哪|谁|几|多少|\bm[ıiuü]\b")
+_BEGIN = re.compile(rf"\s*(?:(?:{_BEFORE})\s(?:{_INTERROGATIVES})|{_INTERROGATIVES}|{'|'.join(_OPENING.split())})\b")
+_END = re.compile(rf", (?:\w+ )?(?:{_INTERROGATIVES})\b|\b(?:{_INTERROGATIVES})(?:\s\w+){{0,2}}\s*$")
+_LAST = 60  # characters in which a question may come last
+
+
+def asks(text: str) -> bool:
+    """Tell a question, also without its mark, and with the word that asks at its end."""
+    return bool(_MARK.search(text) or _BEGIN.match(text) or _END.search(text, max(0, len(text) - _LAST)))
+
 
 RECALLS = re.compile(
     r"\b(?:know|remember|recall|find|look|tell me (?:when|where|who|what|which|how)|wei(?:ß|ss)t|erinner|kennst|"
