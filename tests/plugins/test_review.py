@@ -18,7 +18,7 @@ SETTINGS = '[memory]\nreview = "22:30"\n'
 PROPOSED = call(
     "propose",
     {
-        "facts": ["Anna plays the oboe", "Lives in Hamburg"],
+        "facts": ["Anna plays the oboe | music instrument lesson", "Lives in Hamburg"],
         "outdated": ["Has a dog called Rex"],
         "promises": ["tomorrow at 9 to call the landlord"],
     },
@@ -50,7 +50,7 @@ async def test_a_day_is_read_and_all_that_is_proposed_is_written_after_a_yes_alo
         told = await here.ask("ja")
         assert facts.read_text() == (
             "- ~~Has a dog called Rex~~ (2026-03-06)\n- Likes tea\n"
-            "- 2026-03-06: Anna plays the oboe\n- 2026-03-06: Lives in Hamburg\n"
+            "- 2026-03-06: Anna plays the oboe <!-- also: music instrument lesson -->\n- 2026-03-06: Lives in Hamburg\n"
         )
         assert "Sat 7 Mar 2026, 09:00" in told
         assert here.rows("SELECT text FROM jobs") == [("call the landlord",)]
@@ -68,7 +68,11 @@ async def test_a_day_is_read_and_all_that_is_proposed_is_written_after_a_yes_alo
 @pytest.mark.parametrize(
     ("answer", "left"),
     [
-        ("1", "- Has a dog called Rex\n- Likes tea\n- 2026-03-06: Anna plays the oboe\n"),
+        (
+            "1",
+            "- Has a dog called Rex\n- Likes tea\n"
+            "- 2026-03-06: Anna plays the oboe <!-- also: music instrument lesson -->\n",
+        ),
         ("2, 3", "- ~~Has a dog called Rex~~ (2026-03-06)\n- Likes tea\n- 2026-03-06: Lives in Hamburg\n"),
         ("no", "- Has a dog called Rex\n- Likes tea\n"),
     ],

@@ -116,7 +116,8 @@ def _restore(undo: Any, which: str, tx: Tx) -> str:
 
 
 _ADD = re.compile(
-    r'add(?P<fact> --fact)?(?P<both> --keep-both)?(?: --replaces (?P<replaces>"(?:[^"\\]|\\.)*"))? (?P<text>.*)',
+    r'add(?P<fact> --fact)?(?P<both> --keep-both)?(?: --replaces (?P<replaces>"(?:[^"\\]|\\.)*"))?'
+    r'(?: --also "(?P<also>[^"]*)")? (?P<text>.*)',
     re.DOTALL,
 )
 
@@ -124,14 +125,18 @@ _ADD = re.compile(
 def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     match = _ADD.fullmatch(said.argument)
     if match is None:
-        return '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] TEXT'
+        return '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] [--also "OTHER WORDS"] TEXT'
+    also = match["also"] or ""
     text, replaces = match["text"], str(json.loads(match["replaces"] or '""'))
     is_fact = bool(match["fact"] or match["both"] or replaces)
     undo, effect = host.get("undo"), noted("/memory add", store, text, is_fact=is_fact)
     try:
         with undo.of(effect, said.conversation, tx) if undo else nullcontext():
             keep_both = match["both"] is not None
-            added = store.add_fact(text, replaces, keep_both=keep_both) if is_fact else store.add_note(text)
+            if is_fact:
+                added = store.add_fact(text, replaces, keep_both=keep_both, also=also)
+            else:
+                added = store.add_note(text, also)
     except Contradiction as found:
         return (
             f"Not added yet, it contradicts what stands.\n{visible(found.listed)}\n"

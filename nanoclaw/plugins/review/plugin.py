@@ -20,6 +20,9 @@ PLACE = Address("review", "main")
 HOME = Address("terminal", "main")
 MOST = 8
 """Proposals of a card: with its first and last line it has ten."""
+
+OTHER_WORDS = " | "
+"""Stands between a proposed fact and other words that it is found by, which the card doesn't show."""
 LONGEST = 160
 LONGEST_SLEEP = 300.0
 OPEN_FOR = timedelta(days=1)
@@ -122,7 +125,9 @@ class Review(Plugin):
     async def _propose(
         self,
         context: ToolContext,
-        facts: Annotated[list[str], "to add to MEMORY.md, each one sentence that can be understood alone"],
+        facts: Annotated[
+            list[str], "to add to MEMORY.md, each one sentence, then ` | ` and 2-6 other words to find it by"
+        ],
         outdated: Annotated[list[str], "lines of MEMORY.md that are no longer true, word for word"],
         promises: Annotated[list[str], "left open, each as “tomorrow at 9 to call Anna”"],
     ) -> str:
@@ -141,7 +146,8 @@ class Review(Plugin):
         if not items:
             tx.execute("UPDATE review_cards SET state = 'done' WHERE day = ?", day)
             return ended._replace(outbound=None)
-        lines = [f"{n}. {LABELS[kind]}: {_short(text)}" for n, (kind, text) in enumerate(items, 1)]
+        shown = [(kind, _short(text.partition(OTHER_WORDS)[0])) for kind, text in items]
+        lines = [f"{n}. {LABELS[kind]}: {text}" for n, (kind, text) in enumerate(shown, 1)]
         text = "\n".join(["Of today, for your memory:", *lines, "“yes” takes all, “1 3” these, “no” none."])
         place = self._host.owner() or HOME
         buttons = (Button("All", "/review yes"), Button("None", "/review no"))

@@ -8,6 +8,7 @@ from typing import Any
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host, Said
+from nanoclaw.plugins.review.plugin import OTHER_WORDS
 
 
 async def take(host: Host, said: Said, kind: str, text: str) -> str:
@@ -17,7 +18,9 @@ async def take(host: Host, said: Said, kind: str, text: str) -> str:
             return (await host.carry_out("remind", said._replace(argument=text))).text
         memory = host.get("memory")
         if kind == "fact":
-            return (await host.carry_out("memory", said._replace(argument=f"add --fact {text}"))).text
+            fact, _, also = text.partition(OTHER_WORDS)
+            words = f' --also "{also.replace(chr(34), " ")}"' if also.strip() else ""
+            return (await host.carry_out("memory", said._replace(argument=f"add --fact{words} {fact}"))).text
         return _strike(host, memory, said, text)
     except NanoclawError as error:
         return f"Not done: {error}"
