@@ -34,6 +34,8 @@ CONTRADICTING = [
     ("Handynummer: 0151 111222", "Meine Handynummer ist 0151 333444"),
     ("Mag Koriander", "Mag keinen Koriander"),
     ("Der Zahnarzt heißt Dr. Weiß", "Der Zahnarzt heißt Dr. Schwarz"),
+    ("Lena ist am 2.3.1990 geboren", "Lena wurde am 4.3.1990 geboren"),
+    ("Unser Hochzeitstag ist der 12. August", "Hochzeitstag: 21. August"),
     ("Max wohnt in Wien", "Max ist nach Graz gezogen"),
     ("Lieblingsfarbe: grün", "Die Lieblingsfarbe ist blau"),
     ("Schuhgröße 42", "Schuhgröße ist 43"),
