@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from nanoclaw.core.messages import Attachment
@@ -60,3 +61,16 @@ async def test_it_goes_on_after_a_restart_until_it_is_ended(tmp_path: Path) -> N
         assert "zebulon" not in str(here.history).lower()
         await here.ask("/incognito off")
         assert left(tmp_path) == []
+
+
+async def test_lines_typed_that_were_refused_are_gone_from_what_the_terminal_keeps(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Usual.")) as here:
+        await here.ask("/incognito")
+        await here.ask("/note oboe lessons")
+        now = here.clock().astimezone().replace(tzinfo=None)
+        (tmp_path / "history").write_text(
+            f"\n# {now - timedelta(hours=1)}\n+hello\n\n# {now}\n+/note oboe lessons\n\n# {now}\n+/remind 9: umbrella\n"
+        )
+        await here.ask("/incognito off")
+        assert left(tmp_path) == []
+        assert "+hello" in (tmp_path / "history").read_text()

@@ -15,7 +15,8 @@ async def erase(host: Host, address: Address, conversation: Address, after: int,
     """Delete all of a conversation but what it cost. Its messages at `address` came after that row of the inbox."""
     core = host.get("core")
     typed = await host.write(lambda tx: _delete(tx, address, conversation, after))
-    _forget_typed(core.home / "history", typed)
+    began = since.astimezone().replace(tzinfo=None) if address.channel == "terminal" else datetime.max
+    _forget_typed(core.home / "history", typed, began)
     for copy in core.store.copies():
         if copy.stat().st_mtime >= since.timestamp():
             copy.unlink(missing_ok=True)
@@ -43,15 +44,24 @@ def _delete(tx: Tx, address: Address, conversation: Address, after: int) -> set[
     return {text for _, text in rows if text}
 
 
-def _forget_typed(path: Path, typed: set[str]) -> None:
-    """Take messages out of the lines typed in the terminal, in place: whoever appends to the file has it open."""
+def _forget_typed(path: Path, typed: set[str], began: datetime) -> None:
+    """Take messages, and lines since then that came to no conversation, out of those typed in the terminal, in place:
+    whoever appends to the file has it open."""
     with suppress(FileNotFoundError), path.open("r+b") as file:
         entries = file.read().decode("utf-8", "surrogateescape").split("\n# ")
-        kept = [entry for entry in entries if _text(entry) not in typed]
+        kept = [entry for entry in entries if _text(entry) not in typed and _typed_at(entry) < began]
         file.seek(0)
         file.write("\n# ".join(kept).encode("utf-8", "surrogateescape"))
         file.truncate()
         os.fsync(file.fileno())
+
+
+def _typed_at(entry: str) -> datetime:
+    """The local time above a line typed."""
+    try:
+        return datetime.fromisoformat(entry.partition("\n")[0].strip())
+    except ValueError:
+        return datetime.min
 
 
 def _text(entry: str) -> str:
