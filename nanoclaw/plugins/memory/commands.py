@@ -88,9 +88,9 @@ def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
         lines.append(f"{number}. {change.at:%Y-%m-%d %H:%M} {what} ({change.tool}{whose}{state})")
         if with_diff:
             changed = [visible(line) for line in undo.diff(change)]
-            lines += [f"   {line}" for line in changed[:DIFF_LINES]]
-            if len(changed) > DIFF_LINES:
-                lines.append(f"   ({len(changed) - DIFF_LINES} more lines)")
+            more = [f"({len(changed) - DIFF_LINES} more lines)"] if len(changed) > DIFF_LINES else []
+            within = " " * len(f"{number}. ")  # and as code, or its signs would be those of lists
+            lines += [f"{within}{line}" for line in ("```diff", *changed[:DIFF_LINES], *more, "```")]
     return lines
 
 
