@@ -15,8 +15,7 @@ async def erase(host: Host, address: Address, conversation: Address, after: int,
     """Delete all of a conversation but what it cost. Its messages at `address` came after that row of the inbox."""
     core = host.get("core")
     typed = await host.write(lambda tx: _delete(tx, address, conversation, after))
-    began = since.astimezone().replace(tzinfo=None) if address.channel == "terminal" else datetime.max
-    _forget_typed(core.home / "history", typed, began)
+    _forget_typed(core.home / "history", typed, since if address.channel == "terminal" else None)
     for copy in core.store.copies():
         if copy.stat().st_mtime >= since.timestamp():
             copy.unlink(missing_ok=True)
@@ -44,24 +43,24 @@ def _delete(tx: Tx, address: Address, conversation: Address, after: int) -> set[
     return {text for _, text in rows if text}
 
 
-def _forget_typed(path: Path, typed: set[str], began: datetime) -> None:
+def _forget_typed(path: Path, typed: set[str], began: datetime | None) -> None:
     """Take messages, and lines since then that came to no conversation, out of those typed in the terminal, in place:
     whoever appends to the file has it open."""
     with suppress(FileNotFoundError), path.open("r+b") as file:
         entries = file.read().decode("utf-8", "surrogateescape").split("\n# ")
-        kept = [entry for entry in entries if _text(entry) not in typed and _typed_at(entry) < began]
+        kept = [entry for entry in entries if _text(entry) not in typed and not _is_since(began, entry)]
         file.seek(0)
         file.write("\n# ".join(kept).encode("utf-8", "surrogateescape"))
         file.truncate()
         os.fsync(file.fileno())
 
 
-def _typed_at(entry: str) -> datetime:
-    """The local time above a line typed."""
+def _is_since(began: datetime | None, entry: str) -> bool:
+    """Tell a line by the local time above it."""
     try:
-        return datetime.fromisoformat(entry.partition("\n")[0].strip())
+        return began is not None and datetime.fromisoformat(entry.partition("\n")[0].strip()).astimezone() >= began
     except ValueError:
-        return datetime.min
+        return False
 
 
 def _text(entry: str) -> str:

@@ -110,7 +110,9 @@ async def test_log_and_why_tell_who_said_a_fact_where_and_after_reading_what(tmp
         await here.ask("What do you know of them?")
         why = await here.ask("/why")
         assert "<!--" not in "".join(line for line in facts.read_text().splitlines() if "oboe" in line)
-    assert "(memory_add, said by you in terminal:other)\n   ```diff\n   + - 2026-03-06: Anna plays the oboe\n   ```" in log
+    assert (
+        "(memory_add, said by you in terminal:other)\n   ```diff\n   + - 2026-03-06: Anna plays the oboe\n   ```" in log
+    )
     assert "(memory_add, said by you in terminal:other, after reading https://museum.example)" in log
     assert "MEMORY.md was changed by another hand (by hand)\n   ```diff\n   + - Bob has a harp\n   ```" in log
     assert "Anna plays the oboe” (2026-03-06 12:00, said by you in terminal:other)" in why
