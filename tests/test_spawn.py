@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Exit, end_left_over, run_process
+from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Bounds, Exit, Process, end_left_over, run_process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -178,6 +178,7 @@ async def sh(script, seconds=20, folder="."):
     with contextlib.suppress(OSError):
         await run_process(command, folder=Path(folder), environment={"PATH": os.defpath}, timeout_seconds=seconds)
 async def main():
+    await sh("true")  # starts the guard, which stays
     before = sorted(os.listdir("/dev/fd"))
     for _ in range(3):
         cancelled = asyncio.create_task(sh("sleep 600"))
@@ -196,12 +197,15 @@ def test_no_descriptor_is_left_after_an_end_a_time_limit_a_cancellation_and_a_fa
     assert done.stdout.rstrip().endswith("True"), done.stdout + done.stderr
 
 
+GUARDLESS = "for one in $(cat /proc/$PPID/task/*/children); do [ $one = $$ ] || kill -KILL $one; done;"
+"""Ends the guard of a program before it could see its end."""
+
 ORPHAN = """
 import asyncio, os, sys
 from pathlib import Path
 from nanoclaw.spawn import run_process
 async def main():
-    script = "setsid sleep 600 & echo $$ > pid; kill -KILL " + str(os.getpid()) + "; sleep 600"
+    script = "setsid sleep 600 & echo $$ > pid; " + sys.argv[2] + " kill -KILL " + str(os.getpid()) + "; sleep 600"
     command = ["/bin/sh", "-c", script]
     await run_process(command, folder=Path(sys.argv[1]), environment=dict(os.environ), timeout_seconds=60)
 asyncio.run(main())
@@ -213,7 +217,7 @@ def test_what_a_killed_program_left_running_is_ended_and_what_others_run_is_not(
     mine, other = tmp_path / "mine", tmp_path / "other"
     for folder in (mine, other):
         folder.mkdir()
-        killed = subprocess.run([sys.executable, "-c", ORPHAN, str(folder)], cwd=Path(__file__).parents[2])
+        killed = subprocess.run([sys.executable, "-c", ORPHAN, str(folder), GUARDLESS], cwd=Path(__file__).parents[2])
         assert killed.returncode == -signal.SIGKILL
     try:
         assert end_left_over(mine) >= 2
@@ -221,3 +225,108 @@ def test_what_a_killed_program_left_running_is_ended_and_what_others_run_is_not(
         os.kill(int((other / "pid").read_text()), 0)
     finally:
         assert end_left_over(other) >= 2
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+BOMB = "bomb() { [ $1 -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; sleep 60; }; "
+"""Doubles with each step, as a fork bomb does; of itself it comes to an end."""
+
+
+def bounded(script: str, folder: Path, bounds: Bounds) -> Exit:
+    command = ("/bin/sh", "-c", script)
+    run = run_process(command, folder=folder, environment=ENVIRONMENT, timeout_seconds=60, bounds=bounds)
+    return asyncio.run(run)
+
+
+def family(folder: Path) -> list[str]:
+    """Living processes that run in a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if path.joinpath("cwd").readlink() == folder.resolve():
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
+
+
+@linux_only
+def test_a_fork_bomb_is_ended_at_the_limit_of_processes(tmp_path: Path) -> None:
+    ended = bounded(f"{BOMB} bomb 9; sleep 60", tmp_path, Bounds(20, 1 << 33, 1 << 30))
+    assert ended.why == "processes"
+    assert ended.left_behind >= 20
+    assert family(tmp_path) == []
+
+
+@linux_only
+def test_a_fork_bomb_whose_first_process_is_gone_is_ended_as_well(tmp_path: Path) -> None:
+    """What forks faster than it can be looked at is only ended by a signal to all of its group."""
+    ended = bounded(f"{BOMB} bomb 8 & exit 0", tmp_path, Bounds(10_000, 1 << 33, 1 << 30))
+    assert (ended.why, ended.status) == ("exited", 0)
+    assert ended.left_behind
+    assert family(tmp_path) == []
+
+
+@linux_only
+def test_what_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
+    hog = f"{sys.executable} -c 'import time; kept = bytearray([1]) * 120_000_000; time.sleep(60)'"
+    two = f"{hog} & {hog} & wait"
+    assert bounded(two, tmp_path, Bounds(20, 200_000_000, 1 << 30)).why == "memory"
+    assert family(tmp_path) == []
+
+
+@linux_only
+def test_memory_that_processes_share_counts_once(tmp_path: Path) -> None:
+    script = "import os, time; kept = bytearray([1]) * 60_000_000; [os.fork() for _ in range(3)]; time.sleep(0.6)"
+    ended = bounded(f'{sys.executable} -c "{script}"', tmp_path, Bounds(20, 200_000_000, 1 << 30))
+    assert (ended.why, ended.status) == ("exited", 0)
+
+
+def test_a_file_that_grows_too_large_ends_what_writes_it(tmp_path: Path) -> None:
+    ended = bounded("exec yes > much", tmp_path, Bounds(20, 1 << 33, 1 << 20))
+    assert (ended.why, ended.status) == ("exited", -signal.SIGXFSZ)
+    assert (tmp_path / "much").stat().st_size == 1 << 20
+
+
+def test_where_no_limit_can_be_set_from_here_a_shell_in_front_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.spawn.sys.platform", "darwin")
+    ended = bounded("yes 2>&1 > much; echo $?", tmp_path, Bounds(20, 1 << 33, 1 << 20))
+    assert ended.head.endswith(b"153\n")
+    assert (tmp_path / "much").stat().st_size == 1 << 20
+
+
+# --- one that runs on ------------------------------------------------------------------------------------------------
+
+
+async def test_an_interactive_one_reads_what_it_is_given_until_that_ends(tmp_path: Path) -> None:
+    heard = list[bytes]()
+    command = ("/bin/sh", "-c", "read name; echo hello $name; cat")
+    process = Process(command, folder=tmp_path, environment=ENVIRONMENT, heard=heard.append, is_interactive=True)
+    running = asyncio.create_task(process.run())
+    process.write(b"Ada\n")
+    await until(lambda: b"hello Ada\n" in heard)
+    process.write(b"more")
+    process.end_input()
+    assert await running == Exit("exited", 0, b"hello Ada\nmore", b"", 0, 0)
+    with pytest.raises(OSError):
+        process.write(b"late")
+
+
+async def test_one_that_is_stopped_says_so(tmp_path: Path) -> None:
+    process = Process(("/bin/sleep", "600"), folder=tmp_path, environment=ENVIRONMENT, is_interactive=True)
+    running = asyncio.create_task(process.run())
+    process.stop()
+    ended = await running
+    assert (ended.why, ended.status) == ("stopped", -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("escape", ["", pytest.param("setsid ", marks=linux_only)])
+def test_what_runs_is_ended_when_the_program_is_killed(tmp_path: Path, escape: str) -> None:
+    """Without another start of it."""
+    orphan = ORPHAN.replace("setsid sleep 600", f"{escape}sleep 600")
+    killed = subprocess.run([sys.executable, "-c", orphan, str(tmp_path), ""], cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    asyncio.run(until(lambda: not family(tmp_path)))

@@ -1,8 +1,12 @@
-"""Runs a child process within bounds: its own group, a time limit, output flat in memory, nothing left behind.
+"""Runs a child process within bounds: its own group, limits, output flat in memory, nothing left behind.
 
 On Linux descendants that left the group (setsid, double fork) are found in /proc by a marker in their environment, by
 session and by parent. Out of reach without a sandbox: one that wiped its environment, left the session and whose parent
 is already gone; on macOS each one that left the group.
+
+The number and the memory of a family are watched from here, by looks at /proc: a limit of the kernel's counts all
+processes of a user (RLIMIT_NPROC) or address space that nobody uses (RLIMIT_AS). A family that is too large is ended
+with one signal to its group, which no fork escapes.
 """
 
 from __future__ import annotations
@@ -15,11 +19,12 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-_Why = Literal["exited", "timeout", "flood"]
+Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory"]
+"""The end of a process: by itself, by the time, by too much output, by `stop`, by too many processes or memory."""
 
 KEPT_BYTES = 65_536
 """Of each end of the output."""
@@ -31,12 +36,24 @@ FLOOD_BYTES = 64_000_000
 class Exit(NamedTuple):
     """The end of a process; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
 
-    why: _Why
+    why: Why
     status: int
     head: bytes
     tail: bytes
     dropped: int
     left_behind: int
+
+
+class Bounds(NamedTuple):
+    """Limits of a child and all that comes from it; `file_bytes` is that of each file that one of them writes. Number
+    and memory are held on Linux only."""
+
+    processes: int
+    memory_bytes: int
+    file_bytes: int
+
+
+def _nothing(data: bytes) -> None: ...
 
 
 async def run_process(
@@ -45,47 +62,138 @@ async def run_process(
     folder: Path,
     environment: Mapping[str, str],
     timeout_seconds: float,
-    spool: Callable[[bytes], None] = lambda data: None,
-    heard: Callable[[bytes], None] = lambda data: None,
+    bounds: Bounds | None = None,
+    spool: Callable[[bytes], None] = _nothing,
+    heard: Callable[[bytes], None] = _nothing,
 ) -> Exit:
-    """Run until exit, time limit or flood; whatever happens, cancellation too, the whole family is gone afterwards.
+    """Run until exit, time limit, flood or another limit; whatever happens, cancellation too, the whole family is gone
+    afterwards.
 
     The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker.
     Of an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes.
     Raises OSError when it cannot be started.
     """
-    marker = f"{_marker(folder, os.getpid())}{os.urandom(8).hex()}"
-    name, _, value = marker.partition("=")
-    reading, writing = os.pipe()
-    try:
-        child = subprocess.Popen(  # noqa: ASYNC220  (starting takes 0.3 ms; asyncio's own way costs three times that)
-            arguments,
-            cwd=folder,
-            env={**environment, name: value},
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    output = _Output(reading, spool, heard)
-    family = _Family(child, marker.encode())
-    try:
-        why = await _wait(child, output, timeout_seconds)
-        left_behind = await family.end(_GRACE_SECONDS)
-        output.drain()
-    except BaseException:
-        await family.end_for_sure(_GRACE_WHEN_CANCELLED)
-        raise
-    finally:
-        output.close()
-    dropped = max(0, output.total - len(output.head) - len(output.tail))
-    status = -signal.SIGKILL if child.returncode is None else child.returncode
-    return Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+    process = Process(arguments, folder=folder, environment=environment, bounds=bounds, spool=spool, heard=heard)
+    return await process.run(timeout_seconds)
+
+
+class Process:
+    """A child that has been started, and all that comes from it. `run` must follow: it waits, and leaves nothing.
+    Raises OSError when it cannot be started."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        bounds: Bounds | None = None,
+        spool: Callable[[bytes], None] = _nothing,
+        heard: Callable[[bytes], None] = _nothing,
+        is_interactive: bool = False,
+    ) -> None:
+        """An interactive one reads what `write` is given, and may write as much as it likes."""
+        marker = f"{_marker(folder, os.getpid())}{os.urandom(8).hex()}"
+        name, _, value = marker.partition("=")
+        _guard("+", marker)
+        reading, writing = os.pipe()
+        try:
+            self._child = subprocess.Popen(  # 0.3 ms; asyncio's own way costs three times that
+                _limited(arguments, bounds),
+                cwd=folder,
+                env={**environment, name: value},
+                stdin=subprocess.PIPE if is_interactive else subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except BaseException:
+            _guard("-", marker)
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        _limit(self._child.pid, bounds)
+        _guard("+", str(self._child.pid))
+        if self._child.stdin:
+            os.set_blocking(self._child.stdin.fileno(), False)
+        self._marker, self._bounds, self._stopped = marker, bounds, asyncio.Event()
+        self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
+        self._family = _Family(self._child, marker.encode())
+
+    async def run(self, timeout_seconds: float | None = None) -> Exit:
+        """The end of it; whatever happens, cancellation too, the whole family is gone then."""
+        output = self._output
+        try:
+            why = await self._wait(timeout_seconds)
+            left_behind = await self._family.end(0 if why in ("processes", "memory") else _GRACE_SECONDS)
+            output.drain()
+        except BaseException:
+            await self._family.end_for_sure(_GRACE_WHEN_CANCELLED)
+            raise
+        finally:
+            _guard("-", str(self._child.pid))
+            _guard("-", self._marker)
+            self.end_input()
+            output.close()
+        dropped = max(0, output.total - len(output.head) - len(output.tail))
+        status = -signal.SIGKILL if self._child.returncode is None else self._child.returncode
+        return Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+
+    def stop(self) -> None:
+        """Have it ended."""
+        self._stopped.set()
+
+    def write(self, data: bytes) -> int:
+        """Write to its input what it has room for; how much. Raises OSError when it takes no more."""
+        assert self._child.stdin
+        try:
+            return os.write(self._child.stdin.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except ValueError:  # closed
+            raise BrokenPipeError("its input has ended") from None
+
+    def end_input(self) -> None:
+        if self._child.stdin:
+            self._child.stdin.close()
+
+    async def _wait(self, timeout_seconds: float | None) -> Why:
+        exited = asyncio.ensure_future(_exit_of(self._child))
+        watched = asyncio.ensure_future(self._watch())
+        others: dict[asyncio.Future[Any], Why] = {
+            asyncio.ensure_future(self._output.flooded.wait()): "flood",
+            asyncio.ensure_future(self._stopped.wait()): "stopped",
+        }
+        waits: tuple[asyncio.Future[Any], ...] = (exited, watched, *others)
+        try:
+            await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if exited.done():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._output.ended.wait(), _AFTER_EXIT_SECONDS)
+                return "exited"
+            if watched.done():
+                return watched.result()
+            return next((why for one, why in others.items() if one.done()), "timeout")
+        finally:
+            for one in waits:
+                one.cancel()
+
+    async def _watch(self) -> Why:
+        """Look at the family now and then, until it is larger than it may be."""
+        bounds, pause = self._bounds, _FIRST_LOOK_SECONDS
+        if bounds is None or not _has_proc():
+            await asyncio.Event().wait()
+        assert bounds
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(_LOOK_SECONDS, pause * 1.5)
+            pages = self._family.look()
+            if len(pages) > bounds.processes:
+                return "processes"
+            # what forks share counts in each of them: the dear count is made only where the cheap one is too much
+            if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
+                return "memory"
 
 
 def end_left_over(folder: Path) -> int:
@@ -123,7 +231,7 @@ def _marker(folder: Path, pid: int) -> str:
     it, as numbers of processes come again."""
     began = "0"
     with contextlib.suppress(OSError, IndexError):
-        began = _read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[19].decode()
+        began = _stat(pid)[_BEGAN].decode()
     return f"NANOCLAW_RUN={_name(folder)}.{pid}.{began}."
 
 
@@ -136,25 +244,14 @@ _GRACE_SECONDS = 0.5  # between TERM and KILL
 _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
 _FREEZE_ROUNDS = 50
+_FIRST_LOOK_SECONDS, _LOOK_SECONDS = 0.05, 0.5  # at the size of a family: the first, and the most between two
+_BEGAN, _RSS = 19, 21  # fields of /proc/PID/stat, counted from the state
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _LONG_RUN_SECONDS = 5.0  # after that pids may have wrapped around, and the price of a full look no longer matters
 
 
-async def _wait(child: subprocess.Popen[bytes], output: _Output, timeout_seconds: float) -> _Why:
-    exited = asyncio.ensure_future(_exit_of(child))
-    flooded = asyncio.ensure_future(output.flooded.wait())
-    try:
-        await asyncio.wait((exited, flooded), timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not exited.done():
-            return "flood" if flooded.done() else "timeout"
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(output.ended.wait(), _AFTER_EXIT_SECONDS)
-        return "exited"
-    finally:
-        exited.cancel()
-        flooded.cancel()
-
-
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
+    """Wait for the exit of a child, which is not collected by this where that can be."""
     try:
         descriptor = os.pidfd_open(child.pid)
     except (AttributeError, OSError):  # macOS, an old kernel
@@ -168,14 +265,26 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-    child.wait()
+
+
+def _is_running(child: subprocess.Popen[bytes]) -> bool:
+    """False for one that has exited, which is not collected by this: as long as it isn't, its number and that of its
+    group are nobody else's."""
+    if child.returncode is not None:
+        return False
+    if not _has_proc():  # its group is looked at by its number alone, and must go with it
+        return child.poll() is None
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 class _Output:
     """The first and the last bytes that a pipe delivers, and how many there were."""
 
-    def __init__(self, descriptor: int, spool: Callable[[bytes], None], heard: Callable[[bytes], None]) -> None:
-        self._spool, self._spools, self._heard = spool, False, heard
+    def __init__(
+        self, descriptor: int, spool: Callable[[bytes], None], heard: Callable[[bytes], None], most: int
+    ) -> None:
+        """`most` bytes are no flood; 0: as many as it likes."""
+        self._spool, self._spools, self._heard, self._most = spool, False, heard, most
         self.head = bytearray()
         self.tail = bytearray()
         self.total = 0
@@ -206,7 +315,7 @@ class _Output:
             return False
         self._heard(chunk)
         self.total += len(chunk)
-        if self.total > FLOOD_BYTES:
+        if self._most and self.total > self._most:
             self.flooded.set()
         room = KEPT_BYTES - len(self.head)
         self.head += chunk[:room]
@@ -229,15 +338,27 @@ class _Family:
         self._marker = marker
         self._started = time.monotonic()
         self._known: set[int] = set()
+        self._others: set[tuple[int, bytes]] = set()
+
+    def look(self) -> dict[int, int]:
+        """Those that live, each with the pages of memory that it uses."""
+        pages = _descendants(self._child.pid, self._marker, 1, self._known, self._others)
+        self._known |= pages.keys()
+        with contextlib.suppress(OSError, IndexError):
+            pages[self._child.pid] = int(_stat(self._child.pid)[_RSS])
+        return pages
 
     async def end(self, grace_seconds: float) -> int:
-        """TERM, then KILL what is still there; the number of processes besides the child that had to go."""
+        """TERM, then KILL what is still there, at once without a grace; the number of processes besides the child that
+        had to go."""
         frozen = self._freeze()
         if not frozen:
+            self._child.poll()
             return 0
-        others = len(frozen - {self._child.pid}) or int(self._child.returncode is not None)
-        self._signal(frozen, signal.SIGTERM)
-        self._signal(frozen, signal.SIGCONT)
+        others = len(frozen - {self._child.pid}) or int(not _is_running(self._child))
+        if grace_seconds:
+            self._signal(frozen, signal.SIGTERM)
+            self._signal(frozen, signal.SIGCONT)
         deadline = time.monotonic() + grace_seconds
         pause = 0.005
         while (alive := self._alive()) and time.monotonic() < deadline:
@@ -264,6 +385,7 @@ class _Family:
     def _freeze(self) -> set[int]:
         """Stop them all before any is ended: the children of one that forks and dies in between would get lost."""
         frozen: set[int] = set()
+        self._signal(frozen, signal.SIGSTOP)  # the group at once: no fork escapes that
         for _ in range(_FREEZE_ROUNDS):
             fresh = self._alive() - frozen
             if not fresh:
@@ -273,11 +395,11 @@ class _Family:
         return frozen
 
     def _alive(self) -> set[int]:
-        child = {self._child.pid} if self._child.poll() is None else set[int]()
+        child = {self._child.pid} if _is_running(self._child) else set[int]()
         if not _has_proc():
             return child or ({self._child.pid} if _group_exists(self._child.pid) else set())
         first = self._child.pid if self._is_cheap() and not child else 1
-        alive = child | _descendants(self._child.pid, self._marker, first, self._known)
+        alive = child | _descendants(self._child.pid, self._marker, first, self._known).keys()
         self._known |= alive
         return alive
 
@@ -312,21 +434,30 @@ def _group_exists(group: int) -> bool:
     return True
 
 
-def _descendants(child: int, marker: bytes, first: int, known: set[int]) -> set[int]:
-    """Living processes, known ones or such as carry the marker, belong to the child's session, or come from these."""
+def _descendants(
+    child: int, marker: bytes, first: int, known: set[int], others: set[tuple[int, bytes]] | None = None
+) -> dict[int, int]:
+    """Living processes, known ones or such as carry the marker, belong to the child's session, or come from these; each
+    with its pages of memory. `others` are those that earlier looks found to be none."""
     parents: dict[int, int] = {}
-    found = set(known)
+    pages: dict[int, int] = {}
+    found, seen = set(known), set[tuple[int, bytes]]()
     for name in os.listdir("/proc"):  # noqa: PTH208  (names only, no Path for each process)
         if not name.isdigit() or int(name) < first or int(name) == child:
             continue
         pid = int(name)
         try:
-            fields = _read(f"/proc/{name}/stat").rsplit(b")", 1)[1].split()
+            fields = _stat(pid)
             if fields[0] in b"ZX":
                 continue
-            parents[pid] = int(fields[1])
-            if int(fields[3]) == child or marker in _read(f"/proc/{name}/environ"):
+            parents[pid], pages[pid] = int(fields[1]), int(fields[_RSS])
+            began = (pid, fields[_BEGAN])
+            if int(fields[3]) == child or (
+                (not others or began not in others) and marker in _read(f"/proc/{name}/environ")
+            ):
                 found.add(pid)
+            else:
+                seen.add(began)
         except (OSError, IndexError):
             continue  # gone meanwhile, or somebody else's
     grown = True
@@ -334,7 +465,103 @@ def _descendants(child: int, marker: bytes, first: int, known: set[int]) -> set[
         more = {pid for pid, parent in parents.items() if pid not in found and (parent in found or parent == child)}
         found |= more
         grown = bool(more)
-    return found & parents.keys()
+    if others is not None:
+        others.clear()
+        others |= seen
+    return {pid: pages[pid] for pid in found & parents.keys()}
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state on."""
+    return _read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()
+
+
+def _memory(pids: Iterable[int]) -> int:
+    """Bytes of memory that processes use together: a page that several share counts once."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            total += int(_read(f"/proc/{pid}/smaps_rollup").split(b"\nPss:", 1)[1].split()[0]) * 1024
+    return total
+
+
+# --- limits of the kernel, and the end of this program ---------------------------------------------------------------
+
+
+def _limited(arguments: Sequence[str], bounds: Bounds | None) -> Sequence[str]:
+    """On macOS a shell in front sets the limit of file sizes, which on Linux is set from here: `_limit`."""
+    if bounds is None or sys.platform == "linux":
+        return arguments
+    return ("/bin/sh", "-c", 'ulimit -f "$0"; exec "$@"', str(bounds.file_bytes // 512), *arguments)
+
+
+def _limit(pid: int, bounds: Bounds | None) -> None:
+    """A millisecond passes before a shell has begun; it has the limit by then, and hands it on."""
+    if bounds and sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError, ValueError):
+            _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            least = bounds.file_bytes if most == resource.RLIM_INFINITY else min(most, bounds.file_bytes)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (least, most))
+
+
+_guards: dict[int, tuple[subprocess.Popen[bytes], int]] = {}
+"""The guard of this process, by its number: a fork has none yet."""
+
+_GUARD = """
+while read -r sign name; do
+  left=
+  for one in $names; do [ "$one" = "$name" ] || left="$left $one"; done
+  case $sign in +) names="$left $name" ;; *) names=$left ;; esac
+done
+for one in $names; do
+  case $one in
+    *=*)
+      for pid in $(grep -lasF "$one" /proc/[0-9]*/environ); do
+        pid=${pid#/proc/}
+        kill -s KILL "${pid%/environ}"
+      done ;;
+    *) kill -s KILL -- "-$one" ;;
+  esac
+done
+"""
+"""A shell that reads which groups and markers there are, and ends what has them when the pipe breaks: whoever held it
+is gone, by kill -9 too. A marker is told before there is anything to end."""
+
+
+def _guard(sign: Literal["+", "-"], name: str) -> None:
+    """Tell the guard of a group or a marker that begins or ends; it is started with the first."""
+    for _ in range(2):
+        _, pipe = _guards.get(os.getpid()) or _start_guard()
+        try:
+            os.write(pipe, f"{sign} {name}\n".encode())
+            return
+        except OSError:  # somebody has ended it
+            ended, pipe = _guards.pop(os.getpid())
+            ended.poll()
+            os.close(pipe)
+
+
+def _start_guard() -> tuple[subprocess.Popen[bytes], int]:
+    reading, writing = os.pipe()
+    try:
+        guard = subprocess.Popen(
+            ("/bin/sh", "-c", _GUARD),
+            cwd="/",
+            env={"PATH": os.defpath},
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    _guards[os.getpid()] = guard, writing
+    return _guards[os.getpid()]
 
 
 def _read(path: str) -> bytes:
