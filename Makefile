@@ -31,6 +31,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.torture.commands
 	$(BIN)/python -m tests.torture.damage
 	$(BIN)/python -m tests.plugins.schedule.victim
+	$(BIN)/python -m tests.plugins.shell.victim
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

@@ -106,6 +106,14 @@ async def run_a_command(root: Path, without: frozenset[str]) -> None:
         assert "a2" in results(it.history)[0].text
 
 
+@way("shell")
+async def run_a_command_in_the_background(root: Path, without: frozenset[str]) -> None:
+    model = ScriptedProvider(call("exec", {"command": "echo a$((1+1))", "background": True}), "It runs.", "Done.")
+    async with running(root, model, without=without, wakes=True) as it:
+        said = [await it.ask("Run it"), await it.answer(), await it.answer()]
+        assert any("exit status 0. Its last lines:\n```\na2\n```" in one for one in said)
+
+
 @way("memory")
 async def remember(root: Path, without: frozenset[str]) -> None:
     steps = (call("memory_search", {"query": "zebra"}), "A zebra.")

@@ -21,6 +21,7 @@ HEAD, TAIL = 4_000, 6_000
 KEPT_BYTES = 200_000_000
 """Of all outputs in the folder; the oldest go when there are more."""
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OURS = re.compile(r"[a-z_]+-[0-9a-f]{12}\.txt|\.[0-9a-f]{12}\.part")
 
 
@@ -63,6 +64,14 @@ class Outputs:
         except OSError:
             return ""
         return path
+
+    def begin(self, tool: str) -> tuple[str, int]:
+        """A new file for an output that can be read while it grows: its path in the workspace, and a descriptor.
+        Raises OSError."""
+        path = f"{FOLDER}/{tool}-{os.urandom(6).hex()}.txt"
+        with open_parent_for_writing(self._root, path) as (folder, name):
+            _drop_oldest(folder, name)
+            return path, os.open(name, _NEW_FILE, 0o666, dir_fd=folder)
 
     def spool(self) -> Spool:
         return Spool(self._root)
@@ -112,8 +121,7 @@ class Spool:
 
     def _open(self) -> None:
         with open_parent_for_writing(self._root, f"{FOLDER}/{self._draft}") as (folder, name):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(name, flags, 0o666, dir_fd=folder)
+            self._file = os.open(name, _NEW_FILE, 0o666, dir_fd=folder)
             self._folder = os.dup(folder)
 
 

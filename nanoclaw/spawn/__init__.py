@@ -113,7 +113,6 @@ class Process:
             raise
         finally:
             os.close(writing)
-        _limit(self._child.pid, bounds)
         _guard("+", str(self._child.pid))
         if self._child.stdin:
             os.set_blocking(self._child.stdin.fileno(), False)
@@ -485,25 +484,14 @@ def _memory(pids: Iterable[int]) -> int:
     return total
 
 
-# --- limits of the kernel, and the end of this program ---------------------------------------------------------------
+# --- a limit of the kernel, and the end of this program --------------------------------------------------------------
 
 
 def _limited(arguments: Sequence[str], bounds: Bounds | None) -> Sequence[str]:
-    """On macOS a shell in front sets the limit of file sizes, which on Linux is set from here: `_limit`."""
-    if bounds is None or sys.platform == "linux":
+    """A shell in front sets the limit of file sizes for all that follows: set from here it might come too late."""
+    if bounds is None:
         return arguments
-    return ("/bin/sh", "-c", 'ulimit -f "$0"; exec "$@"', str(bounds.file_bytes // 512), *arguments)
-
-
-def _limit(pid: int, bounds: Bounds | None) -> None:
-    """A millisecond passes before a shell has begun; it has the limit by then, and hands it on."""
-    if bounds and sys.platform == "linux":
-        import resource
-
-        with contextlib.suppress(OSError, ValueError):
-            _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-            least = bounds.file_bytes if most == resource.RLIM_INFINITY else min(most, bounds.file_bytes)
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (least, most))
+    return ("/bin/sh", "-c", 'ulimit -f "$0" 2>/dev/null; exec "$@"', str(bounds.file_bytes // 512), *arguments)
 
 
 _guards: dict[int, tuple[subprocess.Popen[bytes], int]] = {}

@@ -68,7 +68,8 @@ class Heartbeat(Plugin):
 
     @cached_property
     def _probe(self) -> Probe:
-        """Commands of the checklist get the environment that those of the model get, and obey the same rules."""
+        """Commands of the checklist get the environment and limits that those of the model get, and obey the same
+        rules."""
         from nanoclaw.plugins.heartbeat.probe import Probe
         from nanoclaw.redaction import Redactor, clean_environment
 
@@ -78,7 +79,9 @@ class Heartbeat(Plugin):
         environment = {**clean_environment(given, core.secrets), **granted}
         redact = Redactor(core.secrets)
         loopback, allow = self._settings.loopback, core.config.net.allow
-        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow)
+        shell = self._host.get("shell")
+        bounds = shell.bounds if shell else None
+        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow, bounds)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

@@ -1,0 +1,103 @@
+"""Output of commands as text, and their end in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from nanoclaw.escapes import plain, visible
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.shell.plugin import ShellSettings
+    from nanoclaw.spawn import Exit
+
+FILE_BYTES = 50_000_000
+"""Of a growing output that its file takes; of what comes later the end is kept."""
+
+END_BYTES = 65_536
+"""Of a growing output, kept in memory."""
+
+
+def readable(output: bytes) -> str:
+    text = output.decode("utf-8", "replace").replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(map(_last_state, text.split("\n")))
+    return plain(text)
+
+
+def _last_state(line: str) -> str:
+    """A line as it stands at last: a progress bar overwrites itself."""
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+def shortened(command: str) -> str:
+    """A command in a line, between backticks."""
+    line = visible(" ".join(command.split()))
+    return f"`{line if len(line) <= 60 else line[:59] + '…'}`"
+
+
+def end_in_words(ended: Exit, settings: ShellSettings) -> str:
+    """The end of a command that no time limit and nobody has stopped."""
+    if ended.why == "processes":
+        return f"stopped: more than {settings.exec_processes:,} processes at once (limits.exec_processes)"
+    if ended.why == "memory":
+        most = f"{settings.bounds.memory_bytes // 1_000_000:,} MB of memory"
+        return f"stopped: its processes used more than {most} (limits.exec_memory_mb)"
+    number = -ended.status if ended.status < 0 else ended.status - 128  # as a shell tells it of its own child
+    too_large = ""
+    if number == signal.SIGXFSZ:
+        too_large = f": a file grew to {settings.exec_file_mb:,} MB (limits.exec_file_mb)"
+    said = f"killed by {_signal_name(number)}" if ended.status < 0 else f"exit status {ended.status}"
+    return f"{said}{too_large}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class GrowingOutput:
+    """The output of a process that runs on: its beginning in a file of the workspace, its end in memory."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path, self._file = path, descriptor
+        self._end, self._total, self._seen, self._written = bytearray(), 0, 0, 0
+
+    def hear(self, data: bytes) -> None:
+        self._total += len(data)
+        self._end += data
+        del self._end[:-END_BYTES]
+        self._write(data[: FILE_BYTES - self._written])
+
+    def fresh(self, most: int) -> str:
+        """The part that came since the last look; of much its end."""
+        new = self._total - self._seen
+        self._seen = self._total
+        kept = min(new, most, len(self._end))
+        left_out = f"[... {new - kept:,} bytes before this: {self.path}]\n" if new > kept else ""
+        return left_out + readable(bytes(self._end[len(self._end) - kept :])).rstrip()
+
+    def last_lines(self, lines: int, characters: int) -> str:
+        text = readable(bytes(self._end[-4 * characters :])).rstrip()
+        return "\n".join(text.split("\n")[-lines:])[-characters:]
+
+    def close(self) -> None:
+        if self._file >= 0:
+            if self._total > self._written:
+                rest = bytes(self._end[-(self._total - self._written) :])
+                left_out = self._total - self._written - len(rest)
+                self._write(b"\n[... %d bytes left out ...]\n" % left_out if left_out else b"")
+                self._write(rest)
+            os.close(self._file)
+            self._file = -1
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):  # a full disk: the end in memory is what there is
+            while data and self._file >= 0:
+                written = os.write(self._file, data)
+                self._written += written
+                data = data[written:]

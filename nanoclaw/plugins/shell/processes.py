@@ -1,0 +1,336 @@
+"""Background processes: commands that run on after the answer, and whose end is told once.
+
+A row is "running", then "ended", then "told". Its end is told by a message of the program to the person, which also
+begins a turn, or by the result of a call that waited for it; each is one transaction with its row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nanoclaw.atomic_write import reason
+from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.outputs import Outputs
+from nanoclaw.core.plugin import Host, Turn, Tx
+from nanoclaw.core.tool import ToolContext
+from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
+from nanoclaw.spawn import Process, end_left_over
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.shell.plugin import ShellSettings
+
+ORIGIN = "process"
+"""Of the messages that tell an end."""
+
+MOST = 8
+"""Processes at once."""
+
+RESULT_BYTES = 6_000
+TOLD_LINES, TOLD_CHARACTERS = 10, 1_000
+LISTED = 5
+"""Ended ones in a list."""
+
+_AGAIN_SECONDS = 5.0
+
+
+class ProcessRow(NamedTuple):
+    id: int
+    command: str
+    channel: str
+    chat: str
+    conversation: str
+    """As its channel and chat, with a line feed between."""
+    sender: str
+    began: str
+    path: str
+    state: str
+    outcome: str
+
+    @property
+    def name(self) -> str:
+        return f"Process {self.id} ({shortened(self.command)})"
+
+
+_ROWS = f"SELECT {', '.join(ProcessRow._fields)} FROM shell_processes"
+
+
+class RunningProcess:
+    """A process of this program, or one that was; `claims` are calls that will tell its end."""
+
+    def __init__(self, row: ProcessRow, process: Process, output: GrowingOutput) -> None:
+        self.row, self.process, self.output = row, process, output
+        self.ended = asyncio.Event()
+        self.outcome, self.stopped_by = "", ""
+        self.claims, self.is_told = 0, False
+
+
+class Processes:
+    """All of them; `serves` is True while the program goes on after an answer."""
+
+    def __init__(self, host: Host, settings: ShellSettings) -> None:
+        self._host, self._settings = host, settings
+        self.serves = self._is_closing = False
+        self._running: dict[int, RunningProcess] = {}
+        self._ended: deque[RunningProcess] = deque(maxlen=MOST)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reported: dict[tuple[int, str], RunningProcess] = {}
+
+    @property
+    def claims(self) -> int:
+        """The number of calls that wait for an end."""
+        return sum(one.claims for one in self._running.values())
+
+    # --- for the model -----------------------------------------------------------------------------------------------
+
+    async def start(self, context: ToolContext, arguments: tuple[str, ...], environment: Mapping[str, str]) -> str:
+        """Start a command, which is the last of the arguments."""
+        self._check(context)
+        try:
+            path, descriptor = Outputs(self._host.workspace).begin(ORIGIN)
+        except OSError as error:
+            raise ToolError(f"no file for the output could be made: {reason(error)}. Nothing was run.") from None
+        output = GrowingOutput(path, descriptor)
+        try:
+            row = await self._host.write(partial(self._insert, context, arguments[-1], path))
+            try:
+                process = Process(
+                    arguments,
+                    folder=self._host.workspace,
+                    environment=environment,
+                    bounds=self._settings.bounds,
+                    heard=output.hear,
+                    is_interactive=True,
+                )
+            except OSError as error:
+                await self._host.write(lambda tx: tx.execute("DELETE FROM shell_processes WHERE id = ?", row.id))
+                raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
+        except BaseException:
+            output.close()
+            raise
+        self._running[row.id] = one = RunningProcess(row, process, output)
+        task = asyncio.create_task(self._watch(one))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return f"Process {row.id} runs on; its output goes to {path}. You are told when it ends: don't wait for that."
+
+    def _check(self, context: ToolContext) -> None:
+        if context.profile != "person":
+            raise ToolError("background is only for a talk with the person, who is told. Leave it out.")
+        if not self.serves:
+            raise ToolError("this program ends with its answer, and what it runs ends with it. Leave background out.")
+        if len(self._running) >= MOST:
+            raise ToolError(f"{MOST} processes run already: stop one first, or wait.\n{self.listed()}")
+
+    async def output(self, context: ToolContext, id: int) -> str:
+        one = self._find(id)
+        if one is None:
+            return self._gone(id)
+        with self._claimed(one, context):
+            return self._state(one)
+
+    async def wait(self, context: ToolContext, id: int, seconds: int) -> str:
+        one = self._find(id)
+        if one is None:
+            return self._gone(id)
+        with self._claimed(one, context):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(one.ended.wait(), seconds)
+            return self._state(one)
+
+    async def stop(self, context: ToolContext, id: int) -> str:
+        one = self._find(id)
+        if one is None:
+            return self._gone(id)
+        with self._claimed(one, context):
+            one.process.stop()
+            await one.ended.wait()
+            return self._state(one)
+
+    def input(self, id: int, text: str) -> str:
+        one = self._running.get(id)
+        if one is None:
+            raise ToolError(f"process {id} doesn't run. {self.listed()}")
+        if not text:
+            one.process.end_input()
+            return "Its input is closed."
+        data = (text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace")
+        try:
+            written = one.process.write(data)
+        except OSError:
+            raise ToolError("its input is closed: it reads nothing more.") from None
+        if written < len(data):
+            raise ToolError(f"it took {written} of {len(data)} bytes: it doesn't read. Send the rest later.")
+        return f"Sent. action=output shows what comes of it, and {one.output.path}."
+
+    def listed(self) -> str:
+        """Those that run, and the last that have ended."""
+        rows = self._rows("WHERE state = 'running' ORDER BY id")
+        ended = self._rows(f"WHERE state != 'running' ORDER BY id DESC LIMIT {LISTED}")
+        lines = [f"{row.id} running for {self._age(row)}: {shortened(row.command)}, output {row.path}" for row in rows]
+        lines += [f"{row.id} {row.outcome}: {shortened(row.command)}, output {row.path}" for row in ended[::-1]]
+        return "\n".join(lines) or "No command runs in the background."
+
+    def reported(self, turn: Turn, call: str) -> None:
+        """A call that tells an end has its result: that is stored with it."""
+        if one := self._reported.pop((turn.id, call), None):
+            one.is_told = True
+            turn.later(partial(_set_state, one.row.id, "told", one.outcome))
+
+    # --- for the person ----------------------------------------------------------------------------------------------
+
+    def stop_for_person(self, number: str) -> str:
+        one = self._running.get(int(number)) if number.isdecimal() else None
+        if one is None:
+            return f"There is no such process.\n{self.listed()}"
+        one.stopped_by = "by /processes"
+        one.process.stop()
+        return f"Stopping process {one.row.id}."
+
+    # --- from start to end -------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Tell of what an earlier program left, then run until cancelled; all that runs ends with it."""
+        left = [row for row in self._rows("WHERE state != 'told' ORDER BY id") if row.id not in self._running]
+        left = [row for row in left if not any(row.id == one.row.id for one in self._ended)]
+        if any(row.state == "running" for row in left):
+            await asyncio.to_thread(end_left_over, self._host.workspace)
+        if left:
+            await self._host.write(partial(self._tell_left, left))
+        self.serves = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.serves = False
+            self._end_all()
+
+    async def aclose(self) -> None:
+        self._is_closing = True
+        self._end_all()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end_all(self) -> None:
+        for one in self._running.values():
+            one.stopped_by = one.stopped_by or "when everything was stopped"
+            one.process.stop()
+
+    async def _watch(self, one: RunningProcess) -> None:
+        try:
+            ended = await one.process.run()
+        finally:
+            one.output.close()
+        was_stopped = ended.why == "stopped"
+        outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, self._settings)
+        while True:
+            try:
+                await self._host.write(partial(self._end, one, outcome, begins_turn=not was_stopped))
+                break
+            except NanoclawError as error:  # a full disk
+                self._host.log.warning("the end of process {} is not stored: {}", one.row.id, error)
+                if self._is_closing:
+                    return
+                await asyncio.sleep(_AGAIN_SECONDS)
+        del self._running[one.row.id]
+        self._ended.append(one)
+        one.outcome = outcome
+        one.ended.set()
+
+    def _end(self, one: RunningProcess, outcome: str, tx: Tx, *, begins_turn: bool) -> None:
+        """Its end, told where no call waits to do that."""
+        if one.claims:
+            _set_state(one.row.id, "ended", outcome, tx)
+        else:
+            one.is_told = True
+            self._tell(tx, one.row, outcome, one.output, begins_turn=begins_turn)
+
+    def _tell(
+        self, tx: Tx, row: ProcessRow, outcome: str, output: GrowingOutput | None = None, *, begins_turn: bool = True
+    ) -> None:
+        _set_state(row.id, "told", outcome, tx)
+        lines = output.last_lines(TOLD_LINES, TOLD_CHARACTERS) if output else ""
+        fence = "~~~~" if "```" in lines else "```"
+        last = f" Its last lines:\n{fence}\n{lines}\n{fence}" if lines else f" Its output: {row.path}" * (not output)
+        verb = "" if outcome.startswith("was ") else "has ended after " + self._age(row) + ": "
+        text = self._redacted(f"{row.name} {verb}{outcome}.{last}")
+        address = Address(row.channel, row.chat)
+        if not begins_turn:
+            tx.send(Outbound(address, text), f"Process {row.id} ran in the background.")
+            return
+        message = UserMessage(text, self._host.now(), ORIGIN, outside=f"process {row.id}")
+        conversation = Address(*row.conversation.split("\n", 1))
+        external_id = f"{ORIGIN}-{row.id}"
+        inbound = Inbound(address, row.sender, external_id, message, role="owner", conversation=conversation)
+        if tx.deliver(inbound, self._host.profile("person")) is not None:
+            tx.send(Outbound(address, text), is_news=False)
+
+    def _tell_left(self, left: list[ProcessRow], tx: Tx) -> None:
+        for row in left:
+            if row.state == "running":
+                self._tell(tx, row, "was ended: I was stopped while it ran", begins_turn=False)
+            else:
+                self._tell(tx, row, row.outcome, begins_turn=not row.outcome.startswith("was "))
+
+    @contextmanager
+    def _claimed(self, one: RunningProcess, context: ToolContext) -> Iterator[None]:
+        """The end is told by the result of this call, or, where that comes to nothing, as if there had been none."""
+        one.claims += 1
+        has_result = False
+        try:
+            yield
+            has_result = True
+        finally:
+            one.claims -= 1
+            if one.outcome and not one.is_told:
+                if has_result:
+                    self._reported[context.turn, context.call] = one
+                elif not one.claims:
+                    self._host.spawn(self._host.write(partial(self._end, one, one.outcome, begins_turn=True)))
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def _insert(self, context: ToolContext, command: str, path: str, tx: Tx) -> ProcessRow:
+        command, (channel, chat) = self._redacted(command), context.address
+        conversation, began = "\n".join(context.conversation), self._host.now().isoformat()
+        values = (command, channel, chat, conversation, context.sender, began, path, "running", "")
+        names = ", ".join(ProcessRow._fields[1:])
+        sql = f"INSERT INTO shell_processes ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        ((number,),) = tx.execute(sql, *values)
+        return ProcessRow(int(number), *values)
+
+    def _rows(self, which: str) -> list[ProcessRow]:
+        return [ProcessRow(*row) for row in self._host.read(f"{_ROWS} {which}")]
+
+    def _find(self, id: int) -> RunningProcess | None:
+        return self._running.get(id) or next((one for one in self._ended if one.row.id == id), None)
+
+    def _gone(self, id: int) -> str:
+        """About one of an earlier program, or of long ago."""
+        if rows := [ProcessRow(*row) for row in self._host.read(f"{_ROWS} WHERE id = ?", id)]:
+            return f"Process {id} {rows[0].outcome}. Its output: {rows[0].path}"
+        raise ToolError(f"there is no process {id}. {self.listed()}")
+
+    def _state(self, one: RunningProcess) -> str:
+        new = one.output.fresh(RESULT_BYTES) or "(no new output)"
+        state = one.outcome or f"running for {self._age(one.row)}"
+        return f"{new}\n[process {one.row.id}: {state}; all of its output: {one.output.path}]"
+
+    def _age(self, row: ProcessRow) -> str:
+        seconds = round((self._host.now() - datetime.fromisoformat(row.began)).total_seconds())
+        minutes, hours = seconds // 60, seconds // 3600
+        return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes >= 2 else f"{seconds} s"
+
+    def _redacted(self, text: str) -> str:
+        from nanoclaw.redaction import Redactor
+
+        core: Any = self._host.get("core")
+        return Redactor(core.secrets)(text)
+
+
+def _set_state(id: int, state: str, outcome: str, tx: Tx) -> None:
+    tx.execute("UPDATE shell_processes SET state = ?, outcome = ? WHERE id = ?", state, outcome, id)
