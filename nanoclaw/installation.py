@@ -87,9 +87,12 @@ def _origin(installed: Distribution) -> dict[str, Any]:
 
 
 def _typed(path: Path) -> str:
-    """A program's path, from the current folder where it lies in it."""
+    """A program's path, from the current folder where it lies in it; from the root, where services run, all do."""
     try:
-        path = path.relative_to(Path.cwd())
+        folder = Path.cwd()
+        path = path if folder == Path(folder.anchor) else path.relative_to(folder)
     except (ValueError, OSError):  # OSError: the current folder is gone
+        return shlex.quote(str(path))
+    if path.is_absolute():
         return shlex.quote(str(path))
     return shlex.quote(str(path) if path.parent != Path() else f"./{path}")

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from nanoclaw.installation import start_command
 from tests.model_server import ModelServer, says
 
 ROOT = Path(__file__).parent.parent
@@ -143,3 +145,14 @@ def test_without_litellm_a_direct_provider_answers_and_another_says_how_to_get_i
     assert told.returncode == 1
     assert "needs litellm" in told.stderr
     assert ".whl" in told.stderr
+
+
+def test_a_service_that_runs_in_the_root_names_the_launcher_by_its_whole_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PATH", "")
+    assert start_command().startswith("/")
+
+
+def test_what_a_library_asks_for_by_an_extra_that_old_pip_does_not_know_is_asked_for_by_us() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert any(one.startswith("lxml_html_clean") for one in extras["web"])  # else trafilatura cannot be imported

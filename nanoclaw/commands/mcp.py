@@ -75,7 +75,8 @@ def _list(config: Config, options: argparse.Namespace) -> int:
 
 
 def _line(one: dict[str, Any]) -> str:
-    known = f"not there when last tried: {one['error']}" if one["error"] else f"{one['tools']} tools when last seen"
+    seen = f"{one['tools']} tools when last seen" if one["tools"] else "none of its tools seen yet"
+    known = f"not there when last tried: {one['error']}" if one["error"] else seen
     return f"{one['name']}  {one['place']}  ({known if one['on'] else 'off'})"
 
 

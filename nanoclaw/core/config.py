@@ -225,7 +225,8 @@ def _check_net(path: Path, net: Net) -> None:
             try:
                 check_allowed(one)
             except ValueError:
-                said = f'net.allow: {one!r} is no name; write it as "intranet.lan" or "127.0.0.1:8080".'
+                how = 'write it as "intranet.lan" or "127.0.0.1:8080".'
+                said = f"net.allow: {one!r} is no name (patterns and ranges open nothing); {how}"
                 raise ConfigError(f"{path}: {said}") from None
 
 

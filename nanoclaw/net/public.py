@@ -71,7 +71,7 @@ def check_allowed(entry: str) -> str:
     host, port = entry.strip(), ""
     if found := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::(\d+))?|([^\s:/\[\]@]+)(?::(\d+))?", host):
         host, port = found[1] or found[3], found[2] or found[4] or ""
-    if port and not 0 < int(port) < 65536:
+    if "*" in host or (port and not 0 < int(port) < 65536):
         raise ValueError(entry)
     try:
         host = str(ipaddress.ip_address(host))

@@ -59,9 +59,11 @@ def test_private_places_are_opened_by_name(tmp_path: Path) -> None:
     assert load(tmp_path, f"[net]\nallow = {entries}").net.allow == ("127.0.0.1:8080", "intranet.lan", "[::1]:80")
 
 
-@pytest.mark.parametrize("entry", ["http://intranet.lan/", "a b", "", "a:99999", "[a]", "a@b", "a:"])
+@pytest.mark.parametrize(
+    "entry", ["http://intranet.lan/", "a b", "", "a:99999", "[a]", "a@b", "a:", "*", "*.lan", "10.0.0.0/8"]
+)
 def test_what_cannot_be_a_private_place_is_said(tmp_path: Path, entry: str) -> None:
-    with pytest.raises(ConfigError, match=r'net.allow: .* is no name; write it as "intranet.lan"'):
+    with pytest.raises(ConfigError, match=r'net.allow: .* is no name .*; write it as "intranet.lan"'):
         load(tmp_path, f"[net]\nallow = ['{entry}']")
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONTEXT_SECONDS, AGAIN_SECONDS = 8.0, 2.0
 """That the beginning of a context waits for servers; and for those that failed before."""
 REASON = 160
+_SILENT = "it has not answered yet"
 
 
 class McpSettings(NamedTuple):
@@ -228,8 +229,7 @@ async def _resources(session: Any, _: Any) -> str:
 
 
 def _absent(one: Connection) -> str:
-    why = one.error or "it has not answered yet"
-    return f"MCP server {one.name} is not there: {why[:REASON]}"
+    return f"MCP server {one.name} is not there: {(one.error or _SILENT)[:REASON]}"
 
 
 def _finding(one: Connection) -> Finding:
@@ -238,6 +238,6 @@ def _finding(one: Connection) -> Finding:
         remarks = "".join(f"; {remark}" for remark in one.listing.remarks[:3])
         return Finding(True, f"{one.about}: {count} tools{remarks}", f"mcp {one.name}")
     if one.state == "failed" or one.error:
-        return Finding(False, f"not there: {one.error}", f"mcp {one.name}")
+        return Finding(False, f"not there: {one.error or _SILENT}", f"mcp {one.name}")
     said = "is being connected" if one.state == "connecting" else "is connected when a conversation begins"
     return Finding(True, said, f"mcp {one.name}")

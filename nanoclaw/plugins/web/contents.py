@@ -44,14 +44,14 @@ def contents(page: FetchedPage, stopped: threading.Event) -> PageContents:
     if _is_picture(kind, body):
         return _picture(page, name)
     if "html" in kind or head[:14].lower().startswith((b"<!doctype html", b"<html")):
-        found = readable(decoded(body, page.kind), page.url)
+        found = readable(_text(page, kind, name), page.url)
         title = "" if found.text.startswith(f"# {found.title}\n") else found.title  # it says that itself
         about = " · ".join(filter(None, (title, found.date)))
         if not found.text.strip() and not found.remarks:
             raise UnreadablePage(f"{page.url} has no text in it.")
         return _noted(PageContents(found.text.strip(), about), page, *found.remarks)
     if kind.startswith("text/") or kind.endswith(("json", "xml", "yaml", "javascript")) or b"\0" not in body[:4_096]:
-        return _noted(PageContents(decoded(body, page.kind).strip(), "" if kind == "text/plain" else kind), page)
+        return _noted(PageContents(_text(page, kind, name).strip(), "" if kind == "text/plain" else kind), page)
     raise UnreadablePage(_is_other(page, kind, name))
 
 
@@ -59,6 +59,15 @@ def name_of(page: FetchedPage) -> str:
     """The name of a file that a page would be kept as."""
     name = unquote(urlsplit(page.url).path).rpartition("/")[2]
     return "".join(sign if sign.isalnum() or sign in "-_." else "_" for sign in name).strip("._")[:80] or "page"
+
+
+def _text(page: FetchedPage, kind: str, name: str) -> str:
+    """The text of a page that is not only said to be text. Raises UnreadablePage."""
+    text = decoded(page.body, page.kind)
+    begin = text[:4_096]
+    if sum(sign < " " and not sign.isspace() for sign in begin) * 20 > len(begin):
+        raise UnreadablePage(_is_other(page, kind, name))
+    return text
 
 
 def _noted(found: PageContents, page: FetchedPage, *remarks: str) -> PageContents:
@@ -80,7 +89,7 @@ def _document(page: FetchedPage, name: str, stopped: threading.Event) -> PageCon
         try:
             found = document_text(path, DOCUMENT_CHARACTERS, stopped.is_set)
         except DocumentError as error:
-            raise UnreadablePage(f"{page.url}: {error} {_save(page, name)}") from None
+            raise UnreadablePage(f"{page.url}: {error}\n{_save(page, name)}") from None
     remark = f"\n[{found.remark}]" if found.remark else ""
     return PageContents(found.text + remark, ", ".join(filter(None, (name, found.about))))
 

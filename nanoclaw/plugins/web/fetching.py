@@ -56,6 +56,8 @@ class Fetching:
     async def fetch(self, context: ToolContext, url: str, question: str) -> ToolOutput:
         """The page at an address, or the passages of it that fit a question. Raises ToolError."""
         url, question = url.strip(), question.strip()
+        if not url:
+            raise ToolError("the page was not read: its address is empty.")
         try:
             async with asyncio.timeout(SECONDS):
                 if "://" in url:

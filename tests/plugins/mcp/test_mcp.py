@@ -409,6 +409,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
     added = say("add", "l", "--env", "A_KEY=hidden-value", "--deny", "h*", "--", sys.executable, str(SERVER), "--liar")
     assert (added[0], "l is set" in added[1]) == (0, True)
     assert say("add", "gone", "--url", "http://127.0.0.1:9/mcp", "--header", "X-Key: $MINE")[0] == 0
+    assert "(none of its tools seen yet)" in say("list")[1]
     text = (tmp_path / "config.toml").read_text()
     assert text.startswith("# mine\n[limits]\nrounds = 9 # few\n")
     assert tomllib.loads(text)["mcp"]["l"]["args"] == [str(SERVER), "--liar"]
