@@ -7,8 +7,12 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 
+from nanoclaw.plugins.memory import date_words
 from nanoclaw.tokenizer import stem
+
+_Meaning = Callable[["re.Match[str]", date], "Iterator[DateRange]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
         ranges.extend(found)
         return " " if found else match[0]
 
-    for pattern, meaning in _FORMS:
+    is_other = not date_words.TELLING.isdisjoint(re.findall(r"[^\W_]+", text)) or re.search(r"\d\.\d", text)
+    for pattern, meaning in (*_FORMS, *(_forms_of_others() if is_other else ())):
         text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
     return ranges, text
 
@@ -69,6 +74,24 @@ def _slashed(match: re.Match[str], today: date) -> Iterator[DateRange]:
 
 def _day_month(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield from _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
+
+
+def _day_month_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    word = match["month"]
+    month = int(word) if word.isdigit() else date_words.MONTHS[word]
+    yield from _in_year(month, int(match["day"]), match["year"], today)
+
+
+def _month_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _whole_month(date_words.MONTHS[match["month"]], match["year"], today)
+
+
+def _near_day_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _day(today - timedelta(date_words.DAYS.get(match[0], -1)))
+
+
+def _which_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _span(_UNITS[match["unit"]], date_words.BACK[match["which"]], today)
 
 
 def _month(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -247,7 +270,8 @@ _WEEKDAYS |= {
 _WEEKDAYS |= {"周天": 6, "星期天": 6, "礼拜天": 6}
 _COUNTED = "zero one two three four five six seven eight nine ten eleven twelve"
 _NUMBERS = {word: n for words in (_COUNTED.split(), "零一二三四五六七八九") for n, word in enumerate(words)}
-_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "两": 2, "几": 3}
+_ENGLISH = (*_NUMBERS, "a", "an", "a couple of", "a few")
+_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "两": 2, "几": 3, "": 1, **date_words.NUMBERS}
 _UNIT_WORDS = {
     "day": "day days 天 日",
     "week": "week weeks 周 星期 个星期 礼拜 个礼拜 週 週間",
@@ -255,17 +279,18 @@ _UNIT_WORDS = {
     "year": "year years 年",
     "weekend": "weekend 周末",
 }
-_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()} | date_words.UNITS
 _DAYS_AGO = ("today tonight this 今天 今日 오늘", "yesterday last 昨天 昨日 昨晚 어제", "前天 一昨日 그저께", "大前天")
 _NEAR = {word: days for days, words in enumerate(_DAYS_AGO) for word in words.split()}
 _NEAR |= {"tomorrow": -1, "明天": -1, "明日": -1, "明晚": -1, "내일": -1, "后天": -2, "大后天": -3}
 _NEXT = frozenset({"next", "下", "下个", "明", "来"})
 _QUARTERS = ("spring 春", "summer 夏", "autumn fall 秋", "winter 冬")
 _SEASONS = {word: 3 * number for number, words in enumerate(_QUARTERS, 1) for word in words.split()}
+_SEASONS |= date_words.SEASONS
 _MOST_NAMED = 6  # days of one entry
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
-_COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
+_COUNT = "(" + "|".join(sorted((re.escape(w) for w in _ENGLISH if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
 _CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
 _CJK_NUMBER = r"(\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
@@ -320,5 +345,27 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
         (r"((?:19|20)\d\d) ?年", _whole_year),
     )
 )
-_DATE_TERMS = frozenset(map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago")))
-_NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|in \w+ (?:days|weeks)|오늘|어제|내일")
+
+
+@cache
+def _forms_of_others() -> Sequence[tuple[re.Pattern[str], _Meaning]]:
+    """Forms in other languages; to compile them takes a while."""
+    forms: list[tuple[str, _Meaning]] = [
+        (date_words.DAY_MONTH, _day_month_of_others),
+        (date_words.NUMERIC_DAY, _day_month_of_others),
+        (date_words.IN_MONTH, _month_of_others),
+        *((pattern, _ago) for pattern in date_words.AGO),
+        *((pattern, _ahead) for pattern in date_words.AHEAD),
+        (date_words.WHICH_UNIT, _which_of_others),
+        (date_words.UNIT_WHICH, _which_of_others),
+        *((pattern, _season) for pattern in date_words.SEASON),
+        (date_words.NEAR_DAY, _near_day_of_others),
+        (date_words.MORGEN, _near_day_of_others),
+    ]
+    return [(re.compile(pattern), meaning) for pattern, meaning in forms]
+
+
+_DATE_TERMS = frozenset(
+    map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago", *date_words.TELLING))
+)
+_NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|\d\.\d\d?\.|\d [^\W\d]+'|in \w+ (?:days|weeks)|오늘|어제|내일")

@@ -18,6 +18,8 @@ NOTES = {
     "2026-04-14": "- 09:00 saw the first swallows\n",
     "2026-11-09": "- 09:00 Doctor moved to 3 December\n- 10:00 yesterday Ben broke his arm\n- rain\n",
     "2026-11-18": "- 09:00 painted the kitchen\n",
+    "2026-10-20": "- Rendez-vous chez le coiffeur le 12 décembre\n- Поезд в Казань 13 декабря\n",
+    "2026-10-21": "- Ali 15 Aralık'ta geliyor\n",
     "2026-11-30": "- 09:00 choir sings next Friday\n- 10:00 weaving course in two weeks\n- 11:00 下周三交房租\n",
 }
 
@@ -48,6 +50,15 @@ def ask(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
         ("what did I do the week before last?", "09:00 painted the kitchen"),
         ("what did I see in spring?", "09:00 saw the first swallows"),
         ("今年春天我看到了什么？", "09:00 saw the first swallows"),
+        ("Was ist am 3. Dezember?", "09:00 Doctor moved to 3 December"),
+        ("Was war vor einem Jahr?", "09:00 planted forty tulips"),
+        ("Was habe ich vorletzte Woche gemacht?", "09:00 painted the kitchen"),
+        ("et le 12 décembre ?", "Rendez-vous chez le coiffeur le 12 décembre"),
+        ("el 13 de diciembre", "Поезд в Казань 13 декабря"),
+        ("13 декабря", "Поезд в Казань 13 декабря"),
+        ("15 Aralık'ta ne var?", "Ali 15 Aralık'ta geliyor"),
+        ("весной", "09:00 saw the first swallows"),
+        ("vor einem Jahr", "09:00 planted forty tulips"),
     ],
 )
 def test_a_day_is_found_by_its_notes_and_by_those_that_name_it(
@@ -79,3 +90,30 @@ def test_days_in_words(said: str, first: date, last: date) -> None:
 def test_a_day_without_a_year_is_the_latest_and_the_next() -> None:
     ranges, _ = find_dates("29 february", NOW.date())
     assert [each.first for each in ranges] == [date(2024, 2, 29), date(2028, 2, 29)]
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "last"),
+    [
+        ("am 3.12.", date(2025, 12, 3), date(2025, 12, 3)),
+        ("im März 2025", date(2025, 3, 1), date(2025, 3, 31)),
+        ("gestern", date(2026, 11, 30), date(2026, 11, 30)),
+        ("was steht morgen an?", date(2026, 12, 2), date(2026, 12, 2)),
+        ("la semaine dernière", date(2026, 11, 23), date(2026, 11, 29)),
+        ("hace dos días", date(2026, 11, 29), date(2026, 11, 29)),
+        ("на прошлой неделе", date(2026, 11, 23), date(2026, 11, 29)),
+        ("iki gün önce", date(2026, 11, 29), date(2026, 11, 29)),
+        ("dün", date(2026, 11, 30), date(2026, 11, 30)),
+        ("en été", date(2026, 6, 1), date(2026, 8, 31)),
+    ],
+)
+def test_dates_are_read_in_other_languages(said: str, first: date, last: date) -> None:
+    found = find_dates(said.casefold(), NOW.date())[0][0]
+    assert (found.first, found.last) == (first, last)
+
+
+@pytest.mark.parametrize(
+    "said", ["guten morgen", "bis morgen!", "à demain !", "до завтра", "3 mais", "vor dem haus", "hier"]
+)
+def test_no_day_is_meant_by_greetings_and_words_that_look_like_dates(said: str) -> None:
+    assert find_dates(said, NOW.date())[0] == []
