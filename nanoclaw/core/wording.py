@@ -12,7 +12,14 @@ NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it 
 
 
 def in_words(unasked: Iterable[Address]) -> str:
-    return ", ".join("a heartbeat" if one.channel == "heartbeat" else f"task {one.chat}" for one in unasked)
+    """Turns that nobody asked for, by their conversations."""
+    return ", ".join(_unasked(one) for one in unasked)
+
+
+def _unasked(conversation: Address) -> str:
+    if conversation.channel == "heartbeat":
+        return "a heartbeat"
+    return f"task {conversation.chat}" if conversation.channel == "job" else f"a turn in {conversation}"
 
 
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nanoclaw.escapes import plain, visible
@@ -65,13 +64,14 @@ class GrowingOutput:
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path, self._file = path, descriptor
-        self._end, self._total, self._seen, self._written = bytearray(), 0, 0, 0
+        self._end, self._total, self._seen = bytearray(), 0, 0
+        self._written, self._room = 0, FILE_BYTES
 
     def hear(self, data: bytes) -> None:
         self._total += len(data)
         self._end += data
         del self._end[:-END_BYTES]
-        self._write(data[: FILE_BYTES - self._written])
+        self._write(data[: max(0, self._room)])
 
     def fresh(self, most: int) -> str:
         """The part that came since the last look; of much its end."""
@@ -86,18 +86,21 @@ class GrowingOutput:
         return "\n".join(text.split("\n")[-lines:])[-characters:]
 
     def close(self) -> None:
-        if self._file >= 0:
-            if self._total > self._written:
-                rest = bytes(self._end[-(self._total - self._written) :])
-                left_out = self._total - self._written - len(rest)
-                self._write(b"\n[... %d bytes left out ...]\n" % left_out if left_out else b"")
-                self._write(rest)
-            os.close(self._file)
-            self._file = -1
+        if self._file < 0:
+            return
+        if missing := self._total - self._written:
+            rest = bytes(self._end[-missing:])
+            self._write(b"\n[... %d bytes left out ...]\n" % (missing - len(rest)) if missing > len(rest) else b"")
+            self._write(rest)
+        os.close(self._file)
+        self._file = -1
 
     def _write(self, data: bytes) -> None:
-        with suppress(OSError):  # a full disk: the end in memory is what there is
-            while data and self._file >= 0:
+        try:
+            while data:
                 written = os.write(self._file, data)
                 self._written += written
+                self._room -= written
                 data = data[written:]
+        except OSError:  # a full disk: from here on there is the end in memory only
+            self._room = 0

@@ -150,12 +150,19 @@ class Shell(Plugin):
         if id is None:
             raise ToolError(f"say which by id. {processes.listed()}")
         if action == "input":
+            self._obey_rules(text or "")
             return processes.input(id, text or "")
         if action == "stop":
             return await processes.stop(context, id)
         if action == "wait":
             return await processes.wait(context, id, min(max(1, seconds or 60), LONGEST_SECONDS))
         return await processes.output(context, id)
+
+    def _obey_rules(self, text: str) -> None:
+        """A line for a shell that runs is a command, for which the person's rules hold."""
+        rules = self._host.get("rules")
+        if rules and (why := rules.refusal("exec", {"command": text})):
+            raise ToolError(why)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         if call.name == "process":

@@ -199,12 +199,12 @@ class Processes:
         """Tell of what an earlier program left, then run until cancelled; all that runs ends with it."""
         left = [row for row in self._rows("WHERE state != 'told' ORDER BY id") if row.id not in self._running]
         left = [row for row in left if not any(row.id == one.row.id for one in self._ended)]
-        if any(row.state == "running" for row in left):
-            await asyncio.to_thread(end_left_over, self._host.workspace)
-        if left:
-            await self._host.write(partial(self._tell_left, left))
         self.serves = True
         try:
+            if any(row.state == "running" for row in left):
+                await asyncio.to_thread(end_left_over, self._host.workspace)
+            if left:
+                await self._host.write(partial(self._tell_left, left))
             await asyncio.Event().wait()
         finally:
             self.serves = False

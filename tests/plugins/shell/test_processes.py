@@ -178,6 +178,17 @@ async def test_where_nothing_runs_on_they_are_refused(tmp_path: Path) -> None:
         assert states(program) == []
 
 
+async def test_input_obeys_the_rules_that_hold_for_commands(tmp_path: Path) -> None:
+    model = ScriptedProvider("Noted.", begin("cat"), process("input", id=1, text="git push"), "Hm.")
+    async with running(tmp_path, model, wakes=True) as program:
+        await program.ask("/pin Never run `git push`")
+        assert await program.ask("Try it") == "Hm."
+        refused = results(program.history)[-1]
+        assert refused.is_error
+        assert "git push" in refused.text
+        assert output(program) == ""
+
+
 async def test_there_are_no_more_than_eight_at_once(tmp_path: Path) -> None:
     model = ScriptedProvider(*(begin("sleep 600") for _ in range(9)), "Enough.")
     async with running(tmp_path, model, wakes=True) as program:
