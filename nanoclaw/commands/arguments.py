@@ -108,7 +108,7 @@ def parser() -> _Parser:
 
     memory = command("memory", "search the notes, or add to them")
     families["memory"] = memory.add_subparsers(metavar="ACTION")
-    search = command("memory search", "find notes and facts")
+    search = command("memory search", "find notes, facts and what was said")
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=5)
     search.add_argument("--json", action="store_true")

@@ -23,20 +23,26 @@ def search(config: Config, options: argparse.Namespace) -> int:
     """Beside any process that runs: nothing is written but the index."""
     from nanoclaw.core.clock import clock
     from nanoclaw.core.workspace import Workspace
-    from nanoclaw.plugins.memory.commands import as_json
+    from nanoclaw.plugins.memory.commands import as_json, quote_as_json
     from nanoclaw.plugins.memory.search import NoteSearch
+    from nanoclaw.plugins.memory.talk import TalkSearch
 
     now = clock(config.person.timezone, config.environment)
     notes = NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
-    hits = notes.search(" ".join(options.query), options.limit)
-    if notes.remark:
-        attach.say(notes.remark)
+    talk = TalkSearch(Workspace(config.workspace_path), config.home, now)
+    query = " ".join(options.query)
+    hits, quotes = notes.search(query, options.limit), talk.quotes(query, options.limit)
+    for remark in filter(None, (notes.remark, talk.remark)):
+        attach.say(remark)
     if options.json:
-        print(json.dumps({"hits": [as_json(hit) for hit in hits]}, ensure_ascii=False))
+        said = {"hits": list(map(as_json, hits)), "said": list(map(quote_as_json, quotes))}
+        print(json.dumps(said, ensure_ascii=False))
     else:
-        print("\n".join(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits) or "Nothing found.", flush=True)
-    notes.finish()
-    notes.close()
+        lines = [*(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits), *(printable(str(one)) for one in quotes)]
+        print("\n".join(lines) or "Nothing found.", flush=True)
+    for search in (notes, talk):
+        search.finish()
+        search.close()
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from contextlib import nullcontext
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import visible
@@ -14,6 +14,9 @@ from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import Origins
 from nanoclaw.plugins.memory.tools import Find, noted
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.talk import Quote
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
@@ -36,13 +39,14 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
     return f"{text}\n{added.remark}".strip()
 
 
-async def find(store: MemoryStore, search: Find, said: Said) -> Reply:
+async def find(search: Find, said: Said) -> Reply:
     if not said.argument:
-        return Reply("/search TEXT finds notes and facts.")
-    hits = await search(said.argument, FOUND)
-    text = "\n".join(map(_line, hits)) or "Nothing found: try other words."
-    text += f"\n({store.remark})" if store.remark else ""
-    return Reply(text, {"hits": [as_json(hit) for hit in hits]})
+        return Reply("/search TEXT finds notes, facts and what was said in earlier conversations.")
+    found = await search(said.argument, FOUND)
+    lines = [*map(_line, found.hits), *(f"- {visible(str(quote))}" for quote in found.quotes)]
+    text = "\n".join(lines) or "Nothing found: try other words."
+    text += f"\n({found.remark})" if found.remark else ""
+    return Reply(text, {"hits": list(map(as_json, found.hits)), "said": list(map(quote_as_json, found.quotes))})
 
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
@@ -156,6 +160,16 @@ def as_json(hit: Hit) -> dict[str, object]:
         "date": hit.date.isoformat() if hit.date else None,
         "score": round(hit.score, 3),
         "text": hit.text,
+    }
+
+
+def quote_as_json(quote: Quote) -> dict[str, object]:
+    return {
+        "conversation": quote.conversation,
+        "date": quote.date.isoformat() if quote.date else None,
+        "by": "person" if quote.is_persons else "assistant",
+        "score": round(quote.score, 3),
+        "text": quote.text,
     }
 
 

@@ -74,6 +74,7 @@ class Index:
         self.unread: dict[str, Stamp | None] = {}
         """Files in another state than here, with their stamps, None for a deleted one; facts and newest notes last."""
         self.vectors: VectorTable | None = None
+        self.about = "notes"
         self._asked = ""
         self._names: list[str] = []
         self._folder: Stamp | None = None
@@ -216,15 +217,22 @@ class Index:
                 batch.replace(known[0], [])
                 db.execute("DELETE FROM files WHERE name = ?", (name,))
             return
-        try:
-            text = read_memory_file(self.workspace, name) or ""
-        except WorkspaceError:
-            text = ""
+        text = self.text(name)
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-        id = known[0] if known else _file_id(db, name)
+        id = known[0] if known else self._id(db, name)
         if not known or known[1] != digest:
             batch.replace(id, list(chunks(text, name)))
         db.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (id, name, *stamp, digest))
+
+    def text(self, name: str) -> str:
+        """Text of a file, '' where it cannot be read."""
+        try:
+            return read_memory_file(self.workspace, name) or ""
+        except WorkspaceError:
+            return ""
+
+    def _id(self, db: sqlite3.Connection, name: str) -> int:
+        return _file_id(db, name)
 
     # --- looking up --------------------------------------------------------------------------------------------------
 

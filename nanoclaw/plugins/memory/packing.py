@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.chunks import NoteEntry, clean
 from nanoclaw.plugins.memory.index import Chunk, Index
-from nanoclaw.plugins.memory.notes import Hit, lines_of, read_memory_file
+from nanoclaw.plugins.memory.notes import Hit, lines_of
 from nanoclaw.tokenizer import tokens
 
 
@@ -86,7 +85,7 @@ def packed(
         text = texts.of(each)
         if not text:
             continue
-        text = _window(text, values, most) if len(text) > most else text
+        text = window(text, values, most) if len(text) > most else text
         if is_known(_hit(each, text)):
             continue
         seen.add(each.entry.terms)
@@ -99,7 +98,7 @@ _HEADER = 11  # characters that a file's name costs besides: "[:123-125]" and a 
 _LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
 
 
-def _window(text: str, values: Mapping[str, object], room: int) -> str:
+def window(text: str, values: Mapping[str, object], room: int) -> str:
     """So much of a long text, from shortly before the first word that matches."""
     at = next((match.start() for match in _SPOT.finditer(text) if not values.keys().isdisjoint(tokens(match[0]))), 0)
     begin = max(0, min(at - room // 4, len(text) - room))
@@ -147,10 +146,7 @@ class _Texts:
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
-            try:
-                self._files[file] = lines_of(read_memory_file(self._index.workspace, file) or "")
-            except WorkspaceError:
-                self._files[file] = []
+            self._files[file] = lines_of(self._index.text(file))
         return self._files[file]
 
 

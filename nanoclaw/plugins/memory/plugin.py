@@ -31,15 +31,19 @@ from nanoclaw.documents.marks import without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
-from nanoclaw.plugins.memory.search import NoteSearch
-from nanoclaw.plugins.memory.tools import memory_tools
+from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
+from nanoclaw.plugins.memory.tools import Found, memory_tools
 from nanoclaw.plugins.memory.watch import FactsWatch
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.semantic import SecondOpinion
+    from nanoclaw.plugins.memory.talk import TalkSearch
 
 NOTES, NOTES_CHARACTERS = 12, 1_500
 """The most notes that one message recalls, and their characters."""
+
+IDLE_SECONDS = 30.0
+"""From a start to the first look at earlier conversations."""
 
 TALK = 4
 """Texts of recent talk that a short message may refer to."""
@@ -81,6 +85,7 @@ class Memory(Plugin):
         vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
         self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
         self._opinion: SecondOpinion | None = None
+        self._made_talk: TalkSearch | None = None
         if settings.embeddings:
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
@@ -101,7 +106,7 @@ class Memory(Plugin):
         memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one"
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
-            Command("search", "find notes and facts: /search plumber", self._find, private=True),
+            Command("search", "find notes, facts and what was said: /search plumber", self._find, private=True),
             Command("memory", memory, self._memory, waits=True, private=True, cli=True),
         ]
 
@@ -182,9 +187,14 @@ class Memory(Plugin):
             tx.after(self._opinion.ended)
 
     async def run(self) -> None:
-        """Make vectors of new lines."""
-        if self._opinion:
-            await self._opinion.run()
+        """Index what was said, once the start is over, and make vectors of new lines."""
+        import asyncio
+
+        async with asyncio.TaskGroup() as group:
+            if self._opinion:
+                group.create_task(self._opinion.run())
+            await asyncio.sleep(IDLE_SECONDS)
+            await asyncio.to_thread(self._talk().catch_up)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         return [await self._opinion.check(deep)] if self._opinion else []
@@ -205,13 +215,24 @@ class Memory(Plugin):
     async def _find(self, said: Said) -> Reply:
         from nanoclaw.plugins.memory import commands
 
-        return await commands.find(self.public, self._found, said)
+        return await commands.find(self._found, said)
 
-    async def _found(self, query: str, limit: int) -> list[Hit]:
+    async def _found(self, query: str, limit: int) -> Found:
         import asyncio
 
         vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
-        return await asyncio.to_thread(self._search.search, query, limit, vector)
+        hits = await asyncio.to_thread(self._search.search, query, limit, vector)
+        talk = self._talk()
+        quotes = await asyncio.to_thread(talk.quotes, query, limit)
+        return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, talk.remark))))
+
+    def _talk(self) -> TalkSearch:
+        """The search of conversations, made when it is first needed."""
+        if self._made_talk is None:
+            from nanoclaw.plugins.memory.talk import TalkSearch
+
+            self._made_talk = TalkSearch(Workspace(self._host.workspace), self._index_file.parent, self._host.now)
+        return self._made_talk
 
     def _memory(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
@@ -219,10 +240,13 @@ class Memory(Plugin):
         return commands.memory(self._host, self.public, self._origins, said, tx)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
-        return {self._index_file.with_name(self._index_file.name + end): "derived" for end in ("", "-wal", "-shm")}
+        names = (self._index_file.name, TALK_FILE)
+        ends = ("", "-wal", "-shm")
+        return {self._index_file.with_name(name + end): "derived" for name in names for end in ends}
 
     def reload(self) -> None:
         self._search.drop_index()
+        self._talk().drop_index()
         if self._opinion:
             self._opinion.wake()
 
@@ -237,6 +261,8 @@ class Memory(Plugin):
                 await self._opinion.finish()
         finally:
             self._search.close()
+            if self._made_talk:
+                self._made_talk.close()
 
 
 def _is_open(profile: Profile) -> bool:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TALK_FILE = "conversations.db"
+"""The index of what was said, in the home."""
+
 LONGEST_NOTE = 280
 """Characters of a recalled note."""
 
@@ -194,12 +197,15 @@ class NoteSearch:
         except OSError:
             return False
 
-    def _index(self) -> Index:
+    def _new_index(self) -> Index:
         from nanoclaw.plugins.memory.index import Index
 
+        return Index(self._workspace, self._file, leaves=True)
+
+    def _index(self) -> Index:
         with self._lock:
             if self._made is None:
-                self._made = Index(self._workspace, self._file, leaves=True)
+                self._made = self._new_index()
                 if self._vector_model:
                     from nanoclaw.plugins.memory.vectors import VectorTable
 
@@ -227,7 +233,7 @@ class NoteSearch:
 
 def _unread_remark(index: Index) -> str:
     read, unread = index.read_bytes, index.unread_bytes
-    return f"notes are still being read ({100 * read // (read + unread)} %)" if unread else ""
+    return f"{index.about} are still being read ({100 * read // (read + unread)} %)" if unread else ""
 
 
 def _on_event_loop() -> bool:

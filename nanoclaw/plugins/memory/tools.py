@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.talk import Quote
 
 SNIPPET_CHARACTERS = 700
 MOST_HITS = 20
 
 
-Find = Callable[[str, int], Awaitable[list[Hit]]]
-"""Finds so many entries that fit a query."""
+class Found(NamedTuple):
+    """Entries of notes, and what was said in earlier conversations, that fit a query; `remark` tells what was not
+    looked at."""
+
+    hits: list[Hit]
+    quotes: list[Quote]
+    remark: str = ""
+
+
+Find = Callable[[str, int], Awaitable[Found]]
+"""Finds so many of each that fit a query."""
 
 
 def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
-    async def memory_search(query: str, limit: int = 5) -> str:
-        """Search notes and facts from earlier days, before saying that you do not know."""
-        hits = await find(query, min(max(1, limit), MOST_HITS))
-        found = "\n".join(map(_hit_line, hits)) or "[nothing in memory matches: try other words]"
-        return f"{found}\n[{store.remark}]" if store.remark else found
+    async def memory_search(query: str, limit: int = 5) -> ToolOutput:
+        """Search notes, facts and earlier conversations, before saying that you do not know."""
+        found = await find(query, min(max(1, limit), MOST_HITS))
+        lines = [*map(_hit_line, found.hits), *(visible(str(quote)) for quote in found.quotes)]
+        text = "\n".join(lines) or "[nothing in memory matches: try other words]"
+        outside = "an answer in an earlier conversation" if any(quote.outside for quote in found.quotes) else ""
+        return ToolOutput(f"{text}\n[{found.remark}]" if found.remark else text, outside=outside)
 
     async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
         """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
