@@ -9,7 +9,16 @@ from pathlib import Path
 from nanoclaw.beneath.paths import PathError, open_for_reading, resolve
 from nanoclaw.core.errors import Refused, ToolError
 
-OWN = ("config.toml", "secrets.env", "state.db", "state.db-wal", "state.db-shm", "state.lock", "index.db")
+OWN = (
+    "config.toml",
+    "secrets.env",
+    "state.db",
+    "state.db-wal",
+    "state.db-shm",
+    "state.lock",
+    "index.db",
+    "index.db-talk",
+)
 """Files of the home folder that nobody is to be sent, under whatever name they are found."""
 _OWN_FOLDERS = frozenset({"logs", "undo", "models", "plugins"})
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TALK_FILE = "conversations.db"
+TALK_FILE = "index.db-talk"
 """The index of what was said, in the home."""
 
 LONGEST_NOTE = 280

@@ -72,7 +72,7 @@ async def test_a_forgetting_takes_the_words_out_of_the_index_to_the_byte(tmp_pat
         await here.ask("/search krakatau")
         here.public("forget").forget("Krakatau", here.public("forget").find("Krakatau").exact)
         assert found(here, "krakatau") == []
-    assert not [path for path in tmp_path.glob("conversations.db*") if b"krakatau" in path.read_bytes()]
+    assert not [path for path in tmp_path.glob("index.db-talk*") if b"krakatau" in path.read_bytes()]
 
 
 async def test_nothing_of_guests_incognito_or_a_turn_that_runs_is_found(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_a_store_that_cannot_be_read_or_a_damaged_index_costs_no_answer(tm
     async with running(tmp_path, ScriptedProvider("Fine.")) as here:
         await here.ask(SAID)
         assert len(found(here, "krakatau")) == 1
-        (tmp_path / "conversations.db").write_bytes(b"no database at all" * 100)
+        (tmp_path / "index.db-talk").write_bytes(b"no database at all" * 100)
         assert len(found(here, "krakatau")) == 1
     nowhere = TalkSearch(Workspace(tmp_path), tmp_path / "nowhere", lambda: NOON)
     assert nowhere.quotes("krakatau", 8) == []
