@@ -320,7 +320,9 @@ class Connection:
         if watched.ended.is_set():
             raise ConnectionError("it ended at once")
         info, version = session.server_info, session.protocol_version
-        self.about = one_line(f"{plain(f'{info.name} {info.version}') if info else 'unnamed'}, MCP {version}", 120)
+        self.about = one_line(
+            f"{plain(f'{info.name} {info.version}').strip() if info else 'unnamed'}, MCP {version}", 120
+        )
         self._session = session
         await self._list()
         return watched.ended

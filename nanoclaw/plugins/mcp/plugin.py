@@ -132,7 +132,7 @@ class Mcp(Plugin):
         if turn.profile.name not in _OPEN_TO or turn.profile.only == frozenset():
             return
         connections = self._servers.connections()
-        before = {name: one.error for name, one in connections.items()}
+        before = {name: _trouble(one) for name, one in connections.items()}
         waits = [
             asyncio.wait_for(one.ready(), AGAIN_SECONDS if one.state == "failed" else CONTEXT_SECONDS)
             for one in connections.values()
@@ -140,8 +140,8 @@ class Mcp(Plugin):
         ]
         await asyncio.gather(*waits, return_exceptions=True)
         for name, one in connections.items():
-            if one.state != "connected" and one.error != before[name]:
-                self._host.show(turn.address, Notice(_absent(one), is_failure=True))
+            if _trouble(one) not in ("", before[name]):
+                self._host.show(turn.address, Notice(_absent(one)))
 
     def reload(self) -> None:
         self._servers.reload()
@@ -226,6 +226,13 @@ async def _resources(session: Any, _: Any) -> str:
     from nanoclaw.plugins.mcp import calls
 
     return await calls.resources(session)
+
+
+def _trouble(one: Connection) -> str:
+    """Reason why a server that was tried is not there, '' for none."""
+    if one.state == "connected":
+        return ""
+    return one.error or ("" if one.state == "not started" else _SILENT)
 
 
 def _absent(one: Connection) -> str:

@@ -21,7 +21,7 @@ import pytest
 from nanoclaw import cli
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.events import Event, ToolProgress
+from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -290,7 +290,9 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
     async with running(tmp_path, model, settings=settings) as here:
         await here.public("mcp").connections()["l"].ready()  # else it may take as long, on a busy machine
         assert await here.ask("hello") == "hi"
-        assert "MCP server m is not there: it has not answered yet" in model.requests[0].system.text
+        silent = "MCP server m is not there: it has not answered yet"
+        assert silent in model.requests[0].system.text
+        assert [one for _, one in here.channel.events if isinstance(one, Notice)] == [Notice(silent)]
         assert "l__good" in names(model.requests[0])
         assert await here.ask("try") == "I see."
         assert "there is no tool 'm__x'" in await text_of(here)
