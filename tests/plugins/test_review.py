@@ -56,7 +56,7 @@ async def test_a_day_is_read_and_all_that_is_proposed_is_written_after_a_yes_alo
         assert here.rows("SELECT text FROM jobs") == [("call the landlord",)]
         assert "no review that waits" in await here.ask("/review yes")
         await here.ask("/memory undo")
-        assert "- Has a dog called Rex\n" in facts.read_text()
+        assert "Lives in Hamburg" not in facts.read_text()
         assert here.rows("SELECT origin, count(*) FROM usage GROUP BY origin") == [("job", 1), ("person", 1)]
     asked = model.requests[-1]
     text = asked.history[-1].text
@@ -124,3 +124,15 @@ async def test_it_is_off_unless_a_time_is_set_and_a_wrong_one_is_told(tmp_path: 
     for settings in ('[memory]\nreview = "22.30"\n', '[memory]\nreview = "25:00"\n'):
         with pytest.raises(ConfigError, match=r"memory.review must be a time of day such as 22:30"):
             checked(config_of(tmp_path, settings))
+
+
+async def test_a_fact_takes_the_place_of_the_one_that_is_struck_with_it(tmp_path: Path) -> None:
+    proposed = {"facts": ["Anna lives in Bonn"], "outdated": ["Anna lives in Kiel"], "promises": []}
+    async with running(tmp_path, ScriptedProvider(call("propose", proposed))) as here:
+        facts = here.workspace / "MEMORY.md"
+        facts.write_text("- Anna lives in Kiel\n")
+        await here.ask("/note Anna has moved to Bonn")
+        await here.ask("/review now")
+        assert "2. strike: Anna lives in Kiel" in await here.answer()
+        await here.ask("yes")
+        assert facts.read_text() == "- ~~Anna lives in Kiel~~ (2026-03-06)\n- 2026-03-06: Anna lives in Bonn\n"

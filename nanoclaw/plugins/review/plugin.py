@@ -207,7 +207,9 @@ class Review(Plugin):
         from nanoclaw.plugins.review.taking import take
 
         await self._host.write(lambda tx: tx.execute("UPDATE review_cards SET state = 'done' WHERE day = ?", card.day))
-        told = [await take(self._host, said, *card.items[number - 1]) for number in chosen]
+        items = [card.items[number - 1] for number in chosen]
+        items.sort(key=lambda item: item[0] != "outdated")  # what a new fact contradicts goes first
+        told = [await take(self._host, said, *item) for item in items]
         return "\n".join(told) or "Nothing is written."
 
     def _chosen(self, argument: str, most: int) -> list[int] | None:
