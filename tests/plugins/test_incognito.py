@@ -74,3 +74,11 @@ async def test_lines_typed_that_were_refused_are_gone_from_what_the_terminal_kee
         await here.ask("/incognito off")
         assert left(tmp_path) == []
         assert "+hello" in (tmp_path / "history").read_text()
+
+
+async def test_context_shows_the_request_of_incognito(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Hm.")) as here:
+        await here.ask("/incognito")
+        await here.ask("zebulon")
+        shown = await here.ask("/context")
+    assert "Identity" in shown and "tools" not in shown.partition("sum")[0] and "Skills" not in shown

@@ -41,7 +41,8 @@ class Inspect(Plugin):
     async def _context(self, said: Said) -> str:
         from nanoclaw.plugins.inspect.request import table
 
-        preview = await self._inspection.preview(said.conversation, "", address=said.address)
+        profile = self._host.profile(said.profile)
+        preview = await self._inspection.preview(said.conversation, "", profile, said.address)
         rows = self._inspection.rows(said.conversation, preview._replace(new=()))
         return "\n\n".join([table(rows), *self._inspection.remarks(said.conversation, preview)])
 
@@ -84,7 +85,7 @@ class Inspection:
     ) -> Preview:
         """The request that a message of the owner's would be part of, were it said now. Changes nothing."""
         place = address or conversation
-        sender = "owner" if place.channel == "terminal" and (profile is None or profile.name == "person") else ""
+        sender = "owner" if place.channel == "terminal" and (profile is None or profile.mode == "full") else ""
         message = UserMessage(text, self._host.now())
         inbound = Inbound(place, sender, "", message, role="owner", conversation=conversation)
         found: Preview = await self._core.runner.preview(conversation, inbound, profile)
