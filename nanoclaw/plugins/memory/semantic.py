@@ -31,7 +31,7 @@ BUSY_SECONDS = 20.0
 LOOK_AGAIN_SECONDS = 300.0
 """Period of a look for lines that an editor changed; a message that ends is followed by one, too."""
 
-END_SECONDS, LAST_SECONDS = 2.0, 10.0
+END_SECONDS, LAST_SECONDS = 2.0, 4.0
 """Time in which a process that ends goes on making them, and in which what it has begun must end."""
 
 LEAST_PAUSE, LONGEST_PAUSE = 30.0, 3_600.0
@@ -100,9 +100,11 @@ class SecondOpinion:
     async def finish(self) -> None:
         """Go on for a moment, in a process that was there for one answer."""
         if not self._has_run:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LAST_SECONDS):
                     await self.make(END_SECONDS)
+            except TimeoutError:
+                self._failed(f"{self._model.name} took more than {LAST_SECONDS:g} s for some lines")
 
     async def make(self, seconds: float = math.inf) -> None:
         """Make vectors of the lines that have none, until all have one, the model cannot be asked or time is over."""

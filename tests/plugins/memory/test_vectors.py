@@ -235,6 +235,25 @@ async def test_a_slow_server_holds_no_message_up(
         assert "Paula" in str(here.history)
 
 
+async def test_a_server_that_hangs_holds_the_end_up_for_a_moment_and_is_named(
+    tmp_path: Path, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, NOTES, "- Paula fixed the car\n")
+    gone, told = threading.Event(), list[str]()
+
+    def late(texts: list[str]) -> Reply:
+        gone.wait(60)
+        return reply(texts)
+
+    server.answer = late
+    monkeypatch.setattr(semantic, "LAST_SECONDS", 0.05)
+    monkeypatch.setattr(semantic.SecondOpinion, "_failed", lambda self, why, error=None: told.append(why))
+    async with running(tmp_path, Model("So."), settings=settings(server), plugins=["memory"]) as here:
+        await here.ask("Who fixed my car?")
+    gone.set()
+    assert told == ["openai/small took more than 0.05 s for some lines"]
+
+
 async def test_another_model_makes_them_anew_also_one_that_goes_by_the_same_name(
     tmp_path: Path, server: EmbeddingServer
 ) -> None:
