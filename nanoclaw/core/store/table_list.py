@@ -242,7 +242,9 @@ def _bare(sql: str, as_name: str = "") -> str:
     one for what stands in the place of the row's number, where there is nothing."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(":memory:")) as db:
         db.execute(sql)
-        ((name,),) = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql <> ''").fetchall()
+        # AUTOINCREMENT makes a table of SQLite's own besides
+        own = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql <> '' AND name NOT GLOB 'sqlite_*'"
+        ((name,),) = db.execute(own).fetchall()
         columns = db.execute(f'PRAGMA table_info("{name}")').fetchall()
         is_strict = db.execute("SELECT strict FROM pragma_table_list(?)", (name,)).fetchone()[0]
         keys = [type_ for _, _, type_, _, _, key in columns if key]
