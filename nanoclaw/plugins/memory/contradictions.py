@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +21,8 @@ Kind = Literal["number", "text", "verb"]
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"\d+[月日年号]?|[^\W\d_{_CJK}]*@?\w[\w.+-]*@[\w.-]+|[{_CJK}]+|[^\W_{_CJK}]+")
 _PARTICLES = re.compile("先生|です|さん|现在|目前|用户|今は|[的在是于はがにでのを、，。也你您我他她]+")
+_CJK_DIGITS = "零一二三四五六七八九"
+_CJK_NUMBER = re.compile("(?:[一二三四五六七八九]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[月日号岁歳])")
 MOST_WORDS = 25
 """A longer fact has more than one attribute."""
 
@@ -62,6 +64,7 @@ def contradict(one: str, other: str) -> bool:
 # --- attributes ------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1_000)
 def _claims(text: str) -> list[Claim]:
     found = list[Claim]()
     for attribute, kind, pattern in _data().attributes:
@@ -186,7 +189,13 @@ def _differs_in_numbers(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 
 def _folded(text: str) -> str:
     folded = text.replace("İ", "i").casefold().replace("’", "'").replace("n't", " not")
-    return " ".join(folded.split())
+    return " ".join(_CJK_NUMBER.sub(_digits, folded).split())
+
+
+def _digits(match: re.Match[str]) -> str:
+    """三 or 二十五 in digits."""
+    tens, ten, ones = match[0].rpartition("十")
+    return str((_CJK_DIGITS.index(tens or "一") if ten else 0) * 10 + (_CJK_DIGITS.index(ones) if ones else 0))
 
 
 def _words(text: str) -> list[str]:

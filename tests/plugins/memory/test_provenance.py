@@ -56,6 +56,7 @@ async def test_the_model_is_shown_what_a_new_fact_contradicts_and_replaces_it_or
         ("Anna's birthday is 3 May", "Anna's birthday is 5 May"),
         ("Anna hat am 3. Mai Geburtstag", "Annas Geburtstag ist am 5. Mai"),
         ("小明的生日是5月3日", "小明的生日是5月5日"),
+        ("小明的生日是3月5日", "小明的生日是三月十八日"),
     ],
 )
 async def test_the_model_is_shown_what_a_fact_contradicts_that_another_tool_wrote(
