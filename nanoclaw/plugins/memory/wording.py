@@ -198,16 +198,16 @@ _SECOND = {
 """The same of the second person: the assistant."""
 
 _ASKING = r"""
-who what when where which why how whose
+who what(?!\san?\b) when where which why how whose whats whens wheres whos hows
 wer wen wem wessen wann wo woher wohin womit wogegen warum wie welche[rsnm]?
-qui quand où quel(?:le)?s? combien quién(?:es)? qué cuándo dónde cuál(?:es)? cuánt[oa]s? cómo
+qui quand où c'est\squoi c'était\squoi quel(?:le)?s? combien quién(?:es)? qué cuándo dónde cuál(?:es)? cuánt[oa]s? cómo
 chi quando dove quale quanto quem onde qual quanto wie waar wanneer welke hoe vem när var hur vilke[nt]
 kto kiedy gdzie ile który кто кого кому кем когда где куда сколько котор\w+ хто коли де куди скільки
-kim kime kimin kimde nerede nereye nereden hangi kaç\w* ne\skadar ne\szaman neydi
+kim kime kimin kimde kimdi kimindi nerede nerde nereye nereden neredeydi nerdeydi hangi kaç\w* ne\skadar ne\szaman neydi
 """
 _OPENING = r"""
 do does did is are was were has have(?!\san?\b|\sfun\b) had can could will would should tell remind show list find any
-anything was wieviel que pourquoi comment (?:a|de)\s?dónde che perché come como waarom vad co jak
+anything was(?!\sfür\sein) wieviel que pourquoi comment (?:a|de)\s?dónde che perché come como waarom vad co jak
 что как(?:ой|ая|ое|ие)? почему що як nasıl
 """
 _BEFORE = (
@@ -215,9 +215,10 @@ _BEFORE = (
     "per|e|с|в|во|на|у|о|к|от|до|и|а|ve"
 )
 _INTERROGATIVES = "|".join(_ASKING.split())
-_MARK = re.compile(r"[?？吗呢]|什么|怎么|哪|谁|几|多少|\bm[ıiuü]\b")
+_BARE = "como|cuando|cual(?:es)?|quien(?:es)?|donde|cuant[oa]s?"  # as many write them; they ask after a comma only
+_MARK = re.compile(r"[?？吗呢]|什么|怎么|哪|谁|啥|几|多少|多久|多长|多大|多高|多宽|\bm[ıiuü]\b")
 _BEGIN = re.compile(rf"\s*(?:(?:{_BEFORE})\s(?:{_INTERROGATIVES})|{_INTERROGATIVES}|{'|'.join(_OPENING.split())})\b")
-_END = re.compile(rf", (?:\w+ )?(?:{_INTERROGATIVES})\b|\b(?:{_INTERROGATIVES})(?:\s\w+){{0,2}}\s*$")
+_END = re.compile(rf", (?:\w+ )?(?:{_INTERROGATIVES}|{_BARE})\b|\b(?:{_INTERROGATIVES})(?:\s\w+){{0,2}}\s*$")
 _LAST = 60  # characters in which a question may come last
 
 
