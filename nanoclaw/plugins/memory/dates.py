@@ -54,7 +54,12 @@ def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
         return " " if found else match[0]
 
     is_other = not date_words.TELLING.isdisjoint(re.findall(r"[^\W_]+", text)) or re.search(r"\d\.\d", text)
-    for pattern, meaning in (*_FORMS, *(_forms_of_others() if is_other else ())):
+    said = frozenset(_LETTERS.findall(text))
+    has_digit, has_word = bool(_DIGIT.search(text)), not _HINT_WORDS.isdisjoint(said)
+    has_character = not text.isascii() and bool(_CJK.search(text))
+    has = {"digit": has_digit, "word": has_word, "character": has_character}
+    forms = [(pattern, meaning) for needed, pattern, meaning in _NEEDING if has[needed]]
+    for pattern, meaning in (*forms, *(_forms_of_others() if is_other else ())):
         text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
     return ranges, text
 
@@ -369,3 +374,20 @@ _DATE_TERMS = frozenset(
     map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago", *date_words.TELLING))
 )
 _NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|\d\.\d\d?\.|\d [^\W\d]+'|in \w+ (?:days|weeks)|오늘|어제|내일")
+
+
+def _needed(pattern: str) -> str:
+    """The kind of sign without which a text has no date of a pattern, so that most are not tried."""
+    return "character" if not pattern.isascii() else "word" if _WORD.search(pattern) else "digit"
+
+
+_HINTS = """
+today tonight tomorrow yesterday night morning day days week weeks weekend month months year years
+spring summer autumn fall winter sept mon tue wed thu fri sat sun
+"""
+_HINT_WORDS = frozenset(_HINTS.split()) | {*_NAMES, *_MONTHS, *_DAYS}
+_WORD = re.compile(r"jan\(|day|year|tonight|spring")  # of the English forms
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
+_CJK = re.compile("[年月日天周週季星礼년월오어그내晚]")
+_NEEDING = [(_needed(pattern.pattern), pattern, meaning) for pattern, meaning in _FORMS]
