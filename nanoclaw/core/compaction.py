@@ -67,6 +67,9 @@ LEAST_TOKENS = 200
 
 MADE_ROOM = "the older part of this conversation is now a summary; /history shows all of it"
 
+LEAST_SUMMARY_TOKENS = 4
+"""Of a summary of a long part: less says nothing, such as a small model's “fine”."""
+
 CALLED = "it was a call of a tool, not a text"
 
 
@@ -352,7 +355,10 @@ class Shrink:
             return CALLED if answer.tool_calls else "it was empty"
         if answer.finish == "length":
             return "it was cut off; write a shorter one"
-        if estimate(answer.text) * self._factor >= part.tokens:
+        size = estimate(answer.text) * self._factor
+        if size < min(LEAST_SUMMARY_TOKENS, part.tokens / 100):
+            return "it says too little"
+        if size >= part.tokens:
             return "it is longer than what it sums up"
         return ""
 

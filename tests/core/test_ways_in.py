@@ -241,7 +241,7 @@ async def test_a_plugin_is_asked_before_a_conversation_is_summed_up_and_what_it_
             await self._host.complete(request, turn)
 
     words = "of the garden and the house " * 2_500
-    with ScriptedProvider("One.", "Two.", "Three.", "noted", "Facts: none") as model:
+    with ScriptedProvider("One.", "Two.", "Three.", "noted", "Facts: none, three messages about a house.") as model:
         async with bare(tmp_path, model, plugins=[Keeping, Recorder]) as program:
             for number in range(3):
                 await program.ask(f"message {number} {words}")

@@ -197,7 +197,8 @@ class Review(Plugin):
 
     async def _review(self, said: Said) -> str:
         if said.argument == "now":
-            return "The day is looked at." if await self._begin() else "Nothing was said or noted today."
+            begun = "The day is looked at; what it proposes comes as a card, and nothing where there is none."
+            return begun if await self._begin() else "Nothing was said or noted today."
         card = self._open()
         if card is None:
             return "There is no review that waits for an answer. /review now makes one."
