@@ -37,7 +37,10 @@ async def reviewed(here: Program) -> Path:
     facts.write_text("- Has a dog called Rex\n- Likes tea\n")
     await here.ask("Rex has died, and I call the landlord tomorrow.")
     await here.ask("/note Anna had her oboe lesson")
-    assert await here.ask("/review now") == "The day is looked at; what it proposes comes as a card, and nothing where there is none."
+    assert (
+        await here.ask("/review now")
+        == "The day is looked at; what it proposes comes as a card, and nothing where there is none."
+    )
     assert await here.answer() == CARD
     assert facts.read_text() == "- Has a dog called Rex\n- Likes tea\n"
     return facts

@@ -197,7 +197,15 @@ class Memory(Plugin):
             await asyncio.to_thread(self._talk().catch_up)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        return [await self._opinion.check(deep)] if self._opinion else []
+        from nanoclaw.plugins.memory.notes import LARGEST_FILE_BYTES
+
+        files = [self._host.workspace / "MEMORY.md", *(self._host.workspace / "memory").glob("*.md")]
+        large = sorted(one.name for one in files if one.is_file() and one.stat().st_size > LARGEST_FILE_BYTES)
+        told = (
+            f"only the first {LARGEST_FILE_BYTES // 1_000_000} MB are read of {', '.join(large)}: divide what is in it"
+        )
+        found = [Finding(False, told, "notes")] if large else []
+        return [*found, await self._opinion.check(deep)] if self._opinion else found
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""

@@ -116,6 +116,16 @@ async def test_a_fact_is_told_also_where_memory_is_a_link_within_the_workspace(t
     assert told(model.requests[1]) == ["MEMORY.md:1: Has a cat"]
 
 
+async def test_a_file_of_notes_that_is_read_in_part_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(), plugins=["memory"]) as here:
+        write(here, "memory/2026-03-01.md", "- a line\n" * 600_000)
+        write(here, "memory/2026-03-02.md", "- a line\n")
+        (plugin,) = (one for one in here.app.plugins if one.name == "memory")
+        (found,) = await plugin.check(deep=False)
+    assert not found.is_well
+    assert found.text == "only the first 5 MB are read of 2026-03-01.md: divide what is in it"
+
+
 async def test_without_the_section_nothing_is_recalled_or_told_of_memory(tmp_path: Path) -> None:
     model = ScriptedProvider("Hm.", "Hm.")
     settings = "[context]\nsections = { memory = false }\n"
