@@ -103,6 +103,8 @@ class Connection:
     def __init__(self, settings: ServerSettings, around: Surroundings) -> None:
         self.settings, self._around = settings, around
         self.listing: ServerListing = around.kept.of(settings.name)
+        self.last_error = around.kept.error(settings.name)
+        """Why it was not there when another process tried it last, '' for nothing."""
         self.state: State = "not started"
         self.error = ""
         self.about = ""

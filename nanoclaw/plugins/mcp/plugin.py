@@ -246,5 +246,7 @@ def _finding(one: Connection) -> Finding:
         return Finding(True, f"{one.about}: {count} tools{remarks}", f"mcp {one.name}")
     if one.state == "failed" or one.error:
         return Finding(False, f"not there: {one.error or _SILENT}", f"mcp {one.name}")
+    if one.state == "not started" and one.last_error:
+        return Finding(False, f"was not there when it was last tried: {one.last_error}", f"mcp {one.name}")
     said = "is being connected" if one.state == "connecting" else "is connected when a conversation begins"
     return Finding(True, said, f"mcp {one.name}")

@@ -526,6 +526,11 @@ async def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
     async with running(tmp_path, model, settings=settings) as here:
         await here.ask("hello")
         assert "NEVER_SET is not set: put NEVER_SET=… into secrets.env" in model.requests[0].system.text
+    async with running(tmp_path, ScriptedProvider(), settings=settings) as here:  # as `nanoclaw status` looks
+        (plugin,) = (one for one in here.app.plugins if one.name == "mcp")
+        (found,) = await plugin.check(deep=False)
+        assert not found.is_well
+        assert found.text.startswith("was not there when it was last tried: ") and "NEVER_SET" in found.text
 
 
 def test_without_a_server_nothing_of_it_is_imported(tmp_path: Path) -> None:
