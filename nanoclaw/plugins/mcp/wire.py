@@ -29,6 +29,12 @@ READ_SECONDS = 3_600.0
 """An answer that streams may be silent for so long; a call has a clock of its own."""
 
 
+INHERITED = frozenset(
+    {*("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"), *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")}
+)
+"""Variables that a program gets without being named: the SDK's, and those of language, time and temporary files."""
+
+
 def client_info() -> sdk.types.Implementation:
     return sdk.types.Implementation(name="nanoclaw", version=__version__)
 
@@ -74,7 +80,8 @@ def _program(settings: ServerSettings, around: Surroundings) -> sdk.StdioServerP
     folder = around.workspace / Path(settings.cwd).expanduser()
     if not folder.is_dir():
         raise ConfigError(f"mcp.{settings.name}.cwd: there is no folder {folder}")
-    environment = {**around.environment(), **granted}
+    inherited = {name: value for name, value in around.environment().items() if name in INHERITED}
+    environment = {**inherited, **granted}
     command = shutil.which(settings.command, path=environment.get("PATH"))
     if command is None and (folder / settings.command).is_file():
         command = str(folder / settings.command)

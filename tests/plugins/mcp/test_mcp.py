@@ -74,7 +74,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
     model = ScriptedProvider(
         call("t__add", {"a": 1, "b": 2}),
         call("t__env", {"name": "GREETING"}),
-        call("t__env", {"name": "NANOCLAW_TEST_TOKEN"}),
+        call("t__env", {"name": "MY_DIARY"}),
         call("t__weather", {"city": "Rome"}),
         call("t__fail"),
         call("t__picture"),
@@ -94,7 +94,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         "New.",
         call("t__slow", {"log": str(tmp_path / "frozen")}),
     )
-    environment = {"NANOCLAW_TEST_TOKEN": "very-secret-value", "HOME": str(tmp_path)}
+    environment = {"NANOCLAW_TEST_TOKEN": "very-secret-value", "MY_DIARY": "/away", "HOME": str(tmp_path)}
     settings = stdio(
         "t", more='env = { GREETING = "hello ${NANOCLAW_TEST_TOKEN}" }\ndeny = ["fai?ure"]\nreads = ["add"]'
     )
@@ -109,7 +109,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         assert add.outside == "mcp:t"
         assert "hello [secret] in " in env.text
         assert f" in {here.workspace}" in env.text
-        assert "not set in" in token.text  # a child's environment is clean
+        assert "not set in" in token.text  # a server gets what is named for it
         assert json.loads(weather.text.split("\n", 1)[1].rsplit("\n", 1)[0]) == {"city": "Rome", "degrees": 7}
         assert (fail.is_error, "no such city" in fail.text) == (True, True)
         assert [image.mime for image in picture.images] == ["image/png"]
