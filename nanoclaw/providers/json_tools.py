@@ -298,7 +298,7 @@ def _result(call: ToolCall, result: ToolResult | None) -> str:
 
 def _spoken(message: UserMessage) -> str:
     if message.origin == "runtime":
-        return _harmless(in_short(message.text))
+        return _harmless(in_short(message.text)).strip()
     notes = [
         f"[image {_harmless(whole_characters(image.name))} left out: you cannot see images]" for image in message.images
     ]

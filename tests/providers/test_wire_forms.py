@@ -125,6 +125,7 @@ def damaged(*history: Message) -> tuple[Message, ...]:
 @given(history=histories)
 @example(history=())
 @example(history=damaged(AssistantMessage("begins", NOW)))
+@example(history=damaged(UserMessage(" \n", NOW, "runtime")))
 @example(history=damaged(UserMessage("x", NOW), AssistantMessage("", NOW, tuple([ToolCall("", "f", "{}")] * 300))))
 def test_any_history_is_legal_in_the_form_of(form: str, history: tuple[Message, ...]) -> None:
     make, validate = FORMS[form]

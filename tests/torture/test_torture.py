@@ -61,9 +61,9 @@ def test_every_promise_holds_where_the_first_start_is_disturbed_at_a_file_of_its
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", sorted(STORIES)[::3])
 def test_a_command_wherever_it_is_killed_has_one_effect_and_one_reply(many: list[Trials], name: str) -> None:
-    """A few points of each; `make torture` has them all."""
+    """A few points of some; `make torture` has them all."""
     trials = story(many[0], name)
     points = trials.undisturbed.of_kinds("write", "sync")
     outcomes = [trials.killed(at, "before") for at in points[len(name) % 7 :: len(points) // 2]]
