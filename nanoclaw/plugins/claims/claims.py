@@ -299,7 +299,8 @@ def _is_about(asked: str, answer: str, effects: Collection[Effect], said_before:
     """True where what was done has to do with what was asked for, or where the answer says what it was. What cannot be
     compared is: the contents of a file, and what a job says that was made."""
     if names := _names(asked):
-        return any(name in effect.target or effect.target in name for name in names for effect in effects)
+        done = [(effect.target, effect.text) for effect in effects]
+        return any(name in target or target in name or name in text for name in names for target, text in done)
     quotes = [quote for effect in effects for quote in re.findall("“(.+?)”", effect.text)]
     wanted = _forms(asked)
     if len(quotes) < len(effects) or not wanted or re.search(_POINTS, asked, re.IGNORECASE):

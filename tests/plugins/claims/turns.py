@@ -195,6 +195,7 @@ SEEN = (
         False,
         (("cron", "job removal", "job 3", "Removed: reminder 3 “dentist”."),),
     ),
+    Turn("note that Owl uses a.ini", "Noted.", False, (("memory_add", "note", "x", "noted “Owl uses a.ini”"),)),
     Turn("remember that I like tea", "Noted.", False, (("memory_add", "fact", "MEMORY.md", "noted “likes tea”"),)),
     Turn(
         "Could you jot down that the boiler needs servicing in March?",
