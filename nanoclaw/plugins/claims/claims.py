@@ -299,7 +299,8 @@ def _is_about(asked: str, answer: str, effects: Collection[Effect], said_before:
     """True where what was done has to do with what was asked for, or where the answer says what it was. What cannot be
     compared is: the contents of a file, and what a job says that was made."""
     if names := _names(asked):
-        done = [(effect.target, effect.text) for effect in effects]
+        is_note = _has(_TO_NOTE, asked) and not _names(answer)
+        done = [(effect.target, effect.text if is_note else "") for effect in effects]
         return any(name in target or target in name or name in text for name in names for target, text in done)
     quotes = [quote for effect in effects for quote in re.findall("“(.+?)”", effect.text)]
     wanted = _forms(asked)
@@ -368,6 +369,7 @@ def _runs(text: str) -> list[str]:
     return [run.strip("./-") for run in re.findall(r"[\w./@+-]+", text) if len(run) < 200]
 
 
+_TO_NOTE = r"\b(?:note|jot|remember|notier\w*|merk\w*|retiens|anota|recuerda|segna|запиши|запомни|not al)\b|记"
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _QUOTE = r"\"[^\"]*\"|“[^”]*”|„[^“]*“|«[^»]*»"
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"

@@ -196,6 +196,7 @@ SEEN = (
         (("cron", "job removal", "job 3", "Removed: reminder 3 “dentist”."),),
     ),
     Turn("note that Owl uses a.ini", "Noted.", False, (("memory_add", "note", "x", "noted “Owl uses a.ini”"),)),
+    Turn("set a.ini to 5", "Changed.", True, (("memory_add", "note", "x", "noted “set a.ini to 5”"),)),
     Turn("remember that I like tea", "Noted.", False, (("memory_add", "fact", "MEMORY.md", "noted “likes tea”"),)),
     Turn(
         "Could you jot down that the boiler needs servicing in March?",
