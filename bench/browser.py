@@ -68,7 +68,7 @@ async def ours(url: str) -> None:
     from nanoclaw.plugins.browse.session import BrowserSession
 
     proxy = JudgingProxy([url.removeprefix("http://").rstrip("/")])
-    chromium = Chromium("", os.environ["PATH"], lambda: os.environ)
+    chromium = Chromium("", os.environ)
     context = await chromium.context(proxy={"server": await proxy.start()}, service_workers="block")
     assert chromium.folder
     session = BrowserSession(context, proxy, chromium.folder)

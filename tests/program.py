@@ -113,6 +113,19 @@ class FakeChannel:
         return [event for _, event in self.events if isinstance(event, TurnEnded)]
 
 
+class LoggingChannel(FakeChannel):
+    """Writes down what it was given, and knows a repeat by its key."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__()
+        self._log = log
+
+    async def send(self, outbound: Outbound) -> str:
+        with self._log.open("a") as file:
+            file.write(f"{outbound.key} {outbound.text!r}\n")
+        return await super().send(outbound)
+
+
 @dataclass
 class Program:
     app: App

@@ -92,11 +92,6 @@ def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
     return not {mine, f"{mine} {port}"}.isdisjoint(check_allowed(one) for one in allow)
 
 
-async def public_address(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> str:
-    """The address of a name to connect to, as `public_addresses` has it."""
-    return (await public_addresses(host, port, allow=allow, loopback=loopback))[0]
-
-
 async def public_addresses(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> list[str]:
     """The addresses of a name, resolved once. All of them must be public, unless `allow` names it or, with `loopback`,
     they are this machine's. Raises NetError."""

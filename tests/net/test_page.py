@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from nanoclaw.net.page import fetch
-from nanoclaw.net.public import NetError, NotPublic, is_allowed, public_address
+from nanoclaw.net.public import NetError, NotPublic, is_allowed, public_addresses
 from tests.dial import story
 from tests.net.web_server import reply, serving
 
@@ -77,7 +77,7 @@ async def test_a_name_that_leads_to_an_allowed_place_is_not_allowed_by_that(monk
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
     with pytest.raises(NotPublic, match="this machine"):
-        await public_address("rebinding.example", 9, allow=["127.0.0.1:9"])
+        await public_addresses("rebinding.example", 9, allow=["127.0.0.1:9"])
 
 
 @story

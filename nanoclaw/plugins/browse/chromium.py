@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.installation import install_command
+from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -62,10 +63,11 @@ def is_root() -> bool:
 
 
 class Chromium:
-    """At most one of it. `environment` makes all that it sees."""
+    """At most one of it. Of the environment it sees what is not among the secrets and has no name of one."""
 
-    def __init__(self, chosen: str, path: str, environment: Callable[[], Mapping[str, str]]) -> None:
-        self._chosen, self._path, self._environment = chosen, path, environment
+    def __init__(self, chosen: str, environment: Mapping[str, str], secrets: Collection[str] = ()) -> None:
+        self._chosen, self._environment, self._secrets = chosen, environment, secrets
+        self._path = environment.get("PATH", "")
         self._starting: asyncio.Task[Browser] | None = None
         self._driver: Playwright | None = None
         self.folder: Path | None = None
@@ -106,6 +108,7 @@ class Chromium:
 
         await asyncio.to_thread(_remove_left_over, Path(tempfile.gettempdir()))
         self.folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        seen = clean_environment(self._environment, self._secrets)
         try:
             self._driver = await async_playwright().start()
             return await self._driver.chromium.launch(
@@ -113,7 +116,7 @@ class Chromium:
                 args=[*FLAGS],
                 chromium_sandbox=not is_root(),
                 ignore_default_args=["--disable-popup-blocking"],
-                env={**self._environment(), "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)},
+                env={**seen, "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)},
                 proxy={"server": NOWHERE},
                 downloads_path=self.folder,
                 timeout=START_SECONDS * 1000,

@@ -16,7 +16,6 @@ from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.browse.chromium import Chromium, executable, is_root, lack
-from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.browse.session import BrowserSession, Seen
@@ -50,9 +49,7 @@ class Browse(Plugin):
         self._host, self._settings = host, settings
         core = host.get("core")
         self._path = core.config.environment.get("PATH", "")
-        self._chromium = Chromium(
-            settings.chromium, self._path, lambda: clean_environment(core.config.environment, core.secrets)
-        )
+        self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
         self._sessions: BrowserSessions[BrowserSession] | None = None
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
 

@@ -4,7 +4,7 @@ makes is entered and left in that task alone; calls are made from anywhere."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -90,8 +90,7 @@ class Surroundings(NamedTuple):
     log: Log
     questions: Questions
     kept: KeptListings
-    environment: Callable[[], dict[str, str]]  # clean, for programs that are started
-    variables: Callable[[], Any]  # those that settings may refer to
+    environment: Mapping[str, str]  # variables that settings may refer to, and of which programs inherit a few
     redact: Callable[[str], str]
     workspace: Path
     home: Path

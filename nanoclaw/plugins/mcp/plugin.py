@@ -72,7 +72,7 @@ class Servers:
             from nanoclaw.plugins.mcp.connection import Connection, Surroundings
             from nanoclaw.plugins.mcp.listing import KeptListings
             from nanoclaw.plugins.mcp.questions import ServerQuestions
-            from nanoclaw.redaction import Redactor, clean_environment
+            from nanoclaw.redaction import Redactor
 
             host, core = self._host, self._host.get("core")
             self.questions = ServerQuestions(host)
@@ -81,8 +81,7 @@ class Servers:
                 host.log,
                 self.questions,
                 self._kept,
-                lambda: clean_environment(core.config.environment, core.secrets),
-                lambda: core.config.environment,
+                core.config.environment,
                 Redactor(core.secrets),
                 host.workspace,
                 host.home,

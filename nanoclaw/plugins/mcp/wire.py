@@ -42,7 +42,7 @@ def client_info() -> sdk.types.Implementation:
 @asynccontextmanager
 async def transport(connection: Connection, around: Surroundings) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of a connection."""
-    settings, variables = connection.settings, around.variables()
+    settings, variables = connection.settings, around.environment
     if settings.url:
         headers = {name: resolved(value, variables) for name, value in settings.headers.items()}
         auth = None
@@ -75,12 +75,12 @@ async def _note_status(connection: Connection, response: Any) -> None:
 
 def _program(settings: ServerSettings, around: Surroundings) -> sdk.StdioServerParameters:
     """The program to start, with a clean environment and what is granted. Raises ConfigError."""
-    variables = around.variables()
+    variables = around.environment
     granted = {name: resolved(value, variables) for name, value in settings.env.items()}
     folder = around.workspace / Path(settings.cwd).expanduser()
     if not folder.is_dir():
         raise ConfigError(f"mcp.{settings.name}.cwd: there is no folder {folder}")
-    inherited = {name: value for name, value in around.environment().items() if name in INHERITED}
+    inherited = {name: value for name, value in variables.items() if name in INHERITED}
     environment = {**inherited, **granted}
     command = shutil.which(settings.command, path=environment.get("PATH"))
     if command is None and (folder / settings.command).is_file():

@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ def search(index: Index, query: str, limit: int, now: datetime, vector: Vector =
     """The best entries first, one a hit. Raises nothing: an unreadable note is passed over."""
     if limit <= 0:
         return []
-    matches, values = _ranked(index, query, (), now, _FEWEST_CHUNKS, 0, False, vector)
+    matches, values = _ranked(index, partial(_rank, index, query, (), now, _FEWEST_CHUNKS, 0, False, vector))
     return single(index, matches, values, limit)
 
 
@@ -55,7 +56,7 @@ def recall(
     is small talk. With `most` there are no more hits than that. Hits that are known are passed over, they cost nothing.
     """
     chunks = max(_FEWEST_CHUNKS, budget // (longest or _SHORTEST))
-    matches, values = _ranked(index, query, talk, now, chunks, longest, careful, vector)
+    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, longest, careful, vector))
     return packed(index, matches, values, Room(budget, longest, most), careful, is_known)
 
 
@@ -83,22 +84,16 @@ _COMPARED = 100  # entries whose vectors are compared, besides the nearest ones
 _NEAR_CLOSE, _NEAR_ENOUGH = 2.8, 7.0  # to come up by itself, as for a question about oneself; for any other message
 
 
-def _ranked(
-    index: Index,
-    text: str,
-    talk: Sequence[str],
-    now: datetime,
-    chunks: int,
-    longest: int,
-    careful: bool,
-    vector: Vector,
-) -> tuple[list[Match], Mapping[str, object]]:
+_Ranked = tuple[list[Match], Mapping[str, object]]
+
+
+def _ranked(index: Index, rank: Callable[[], _Ranked]) -> _Ranked:
     with index.lock:
         try:
-            return _rank(index, text, talk, now, chunks, longest, careful, vector)
+            return rank()
         except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
             index.discard()
-            return _rank(index, text, talk, now, chunks, longest, careful, vector)
+            return rank()
 
 
 def _rank(
@@ -110,7 +105,7 @@ def _rank(
     longest: int,
     careful: bool,
     vector: Vector,
-) -> tuple[list[Match], Mapping[str, object]]:
+) -> _Ranked:
     index.refresh(text)
     if not index.entries:
         return [], {}

@@ -17,30 +17,17 @@ from random import Random
 
 import pytest
 
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, Outbound
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.schedule.jobs import Job
 from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.plugins.schedule.clockwork import Clockwork
-from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running, tools_plugin
+from tests.program import MAIN, NOON, HandClock, LoggingChannel, assert_legal, running, tools_plugin
 
 AFTER = NOON + timedelta(minutes=31)
 TASK = "Two mails."
-
-
-class Platform(FakeChannel):
-    """Writes down what it was given, and knows a repeat by its key."""
-
-    def __init__(self, log: Path) -> None:
-        super().__init__()
-        self._log = log
-
-    async def send(self, outbound: Outbound) -> str:
-        with self._log.open("a") as file:
-            file.write(f"{outbound.key} {outbound.text!r}\n")
-        return await super().send(outbound)
 
 
 def jobs(story: str) -> list[Job]:
@@ -65,7 +52,7 @@ async def by_hand(
     """The program as it works by itself, but for the loop, which ticks by hand."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JobLoop, "run", lambda loop: asyncio.Event().wait())
-        channel = Platform(root / "log")
+        channel = LoggingChannel(root / "log")
         async with running(root / "home", *models, channel=channel, clock=clock, wakes=True, extra=extra) as program:
             yield Clockwork(program)
 

@@ -13,27 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from nanoclaw.core.messages import Outbound, UserMessage
+from nanoclaw.core.messages import UserMessage
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.program import FakeChannel, assert_legal, results, running
+from tests.program import LoggingChannel, assert_legal, results, running
 
 STORIES = ("talk", "wait")
 """The end comes while nothing else runs; while a call waits for it."""
 
 BEGIN = call("exec", {"command": "mkfifo gate; read go < gate; echo built", "background": True})
-
-
-class Platform(FakeChannel):
-    """Writes down what it was given, and knows a repeat by its key."""
-
-    def __init__(self, log: Path) -> None:
-        super().__init__()
-        self._log = log
-
-    async def send(self, outbound: Outbound) -> str:
-        with self._log.open("a") as file:
-            file.write(f"{outbound.key} {outbound.text!r}\n")
-        return await super().send(outbound)
 
 
 async def build(root: Path, story: str, statement: int) -> None:
@@ -48,7 +35,7 @@ async def build(root: Path, story: str, statement: int) -> None:
 
     waits = call("process", {"action": "wait", "id": 1})
     model = ScriptedProvider(BEGIN, *([waits] if story == "wait" else ["It builds."]), "Built.")
-    async with running(root / "home", model, channel=Platform(root / "log"), wakes=True) as program:
+    async with running(root / "home", model, channel=LoggingChannel(root / "log"), wakes=True) as program:
         await program.say("Build it")
         if story == "talk":
             await program.answer()
@@ -78,7 +65,7 @@ async def left(root: Path) -> tuple[list[str], list[str]]:
     """After one more start, and a further one: what the person was told of the process, and what the model was."""
     steps: list[Say | str] = ["Built."] * 3
     for _ in range(2):
-        channel = Platform(root / "log")
+        channel = LoggingChannel(root / "log")
         async with running(root / "home", ScriptedProvider(*steps), channel=channel, wakes=True) as program:
             await program.ask("/processes")
             while program.rows("SELECT 1 FROM shell_processes WHERE state != 'told'"):  # noqa: ASYNC110
