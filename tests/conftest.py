@@ -22,6 +22,7 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 def pytest_configure() -> None:
     """Set what the processes of all tests inherit."""
     _keep_temporary_folders_in_memory()
+    _keep_compiled_modules()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell started all this with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as where `nohup` did
@@ -37,6 +38,12 @@ def _keep_temporary_folders_in_memory() -> None:
     takes most of the time of the tests."""
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _keep_compiled_modules() -> None:
+    """Modules are compiled once, also where the developer's shell says otherwise: some hundred programs are started."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
