@@ -101,7 +101,7 @@ class App:
         self.builder = ContextBuilder(
             config.workspace_path, self.template, self.clock, self.chain, self.channels, limits
         )
-        self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)))
+        self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), config.purposes)
         self.toolbox = Toolbox(self.chain.tools(), self.clock)
         outputs = Outputs(config.workspace_path)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
@@ -166,12 +166,15 @@ class App:
         return await self.commands.for_said(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
-        """Ask the model of a turn, or the configured one, accounted for and within every limit."""
+        """Ask the model of a turn, or the configured one, or that of the request's purpose, accounted for and within
+        every limit."""
         if isinstance(turn, RunningTurn) and turn.model_call:
-            answer = await turn.model_call.complete(request)
-            turn.model_call.said = ""  # no one's answer
+            model_call = turn.model_call.for_purpose(request.purpose)
+            answer = await model_call.complete(request)
+            model_call.said = ""  # no one's answer
             return answer
-        return await self.model_calls.of("", _NoSession(self.transactions)).complete(request)
+        book = _NoSession(self.transactions)
+        return await self.model_calls.of("", book, purpose=request.purpose).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
         """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""

@@ -297,14 +297,15 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
         return provider
     from nanoclaw.providers.given import GivenModels
 
-    return GivenModels(list(provider) if isinstance(provider, Sequence) else [provider], app.facts)
+    given = list(provider) if isinstance(provider, Sequence) else [provider]
+    return GivenModels(given, app.facts, app.config.purposes)
 
 
 def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
     """Values that must never show: keys in the configuration and in the environment, and what plugins and channels
     call secret."""
     named = [value for name, value in config.environment.items() if name.upper().endswith(SECRET_ENDINGS)]
-    kept = [config.model.api_key]
+    kept = [config.model.api_key, *(one.api_key for one in config.purposes.models.values())]
     for one in kinds:
         for name in one.secrets:
             kept.append(str(config.get(one.keys.get(name, f"{prefix_of(one)}.{name}"), "")))

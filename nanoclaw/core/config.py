@@ -12,7 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from nanoclaw.core import purposes
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.purposes import Purposes
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ class Model(NamedTuple):
     timeout_seconds: float = 300.0
     output_tokens: int = 8192
     window_tokens: int = 0
+    effort: str = ""
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"  # without the key
@@ -78,6 +81,7 @@ class Config(NamedTuple):
 
     home: Path
     model: Model = Model()
+    purposes: Purposes = Purposes()
     person: Person = Person()
     workspace: WorkspaceFolder = WorkspaceFolder()
     context: Context = Context()
@@ -161,7 +165,11 @@ def load(environ: Mapping[str, str]) -> Config:
     path = home / "config.toml"
     table = _read(path)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
-    config = Config(home, **made, table=table, environment=environment)
+    by_purpose = purposes.read(table, str(path))
+    model: Model = made["model"]
+    named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
+    made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
+    config = Config(home, **made, purposes=by_purpose, table=table, environment=environment)
     _check_positive(path, config)
     _check_net(path, config.net)
     return config._replace(warnings=tuple(_warnings(config)))
@@ -178,6 +186,7 @@ def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) ->
 
 
 def _own_keys() -> Iterator[str]:
+    yield "models.*"  # of purposes.py
     for name, kind in _TYPES.items():
         for field in kind._fields:
             yield f"{name}.{field}" + (".*" if field == "sections" else "")

@@ -189,7 +189,8 @@ class Limits(NamedTuple):
 
 class ModelRequest(NamedTuple):
     """`model` is filled in for those who judge a request, with the `factor` by which its count of tokens differs from
-    an estimate. `memo` is that of the conversation whose `history` this is, if there is one."""
+    an estimate, and `others` that may answer in its place. `memo` is that of the conversation whose `history` this is,
+    if there is one. `effort` is how much the model is to reason, '' as it does by itself; `purpose` one of [models]."""
 
     system: SystemPrompt
     history: tuple[Message, ...]
@@ -198,6 +199,9 @@ class ModelRequest(NamedTuple):
     model: str = ""
     factor: float = 1.0
     memo: HistoryMemo | None = None
+    others: tuple[str, ...] = ()
+    effort: str = ""
+    purpose: str = ""
 
 
 class Attachment(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
@@ -12,8 +12,9 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
-from nanoclaw.core.plugin import Turn
+from nanoclaw.core.plugin import Profile, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
+from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
 from nanoclaw.core.token_estimate import Calibration, estimate_request
 
@@ -33,8 +34,13 @@ LONGEST_ANSWER = 400_000
 class Models(Protocol):
     """The models of this run, made when first asked for."""
 
-    def of(self, model: str) -> Provider:
-        """Raises ConfigError for a model that cannot be used as things are; '' is the configured one."""
+    def of(self, model: str, purpose: str = "") -> Provider:
+        """Raises ConfigError for a model that cannot be used as things are; '' is the configured one. Where a purpose
+        has a model of its own that goes first, and `model` answers where it cannot."""
+        ...
+
+    def troubles(self) -> Mapping[str, str]:
+        """By purpose why its own model cannot answer as things are."""
         ...
 
     def window_of(self, model: str) -> int | None:
@@ -72,6 +78,14 @@ class Models(Protocol):
     async def aclose(self) -> None: ...
 
 
+@runtime_checkable
+class HasOthers(Protocol):
+    """A provider that asks others where its model cannot answer; `others` are their names."""
+
+    @property
+    def others(self) -> tuple[str, ...]: ...
+
+
 class Book(Protocol):
     """Writes down what a request took."""
 
@@ -85,12 +99,20 @@ def silence(event: Event) -> None:
 class ModelCalls:
     """Makes the model calls of this run; `calibration` learns from each how models count."""
 
-    def __init__(self, models: Models, chain: Chain, calibration: Calibration) -> None:
-        self.models, self.chain, self.calibration = models, chain, calibration
+    def __init__(self, models: Models, chain: Chain, calibration: Calibration, purposes: Purposes) -> None:
+        self.models, self.chain, self.calibration, self.purposes = models, chain, calibration, purposes
 
-    def of(self, model: str, book: Book, turn: Turn | None = None) -> ModelCall:
+    def of(self, model: str, book: Book, turn: Turn | None = None, purpose: str = "") -> ModelCall:
         """The calls of one conversation for one purpose. Raises ConfigError."""
-        return ModelCall(self, self.models.of(model), book, turn)
+        return ModelCall(self, self.models.of(model, purpose), book, turn, purpose)
+
+    def of_turn(self, profile: Profile, chosen: str, book: Book, turn: Turn) -> ModelCall:
+        """The calls of a turn in a conversation that has `chosen` a model, '' for none. Raises ConfigError."""
+        return ModelCall(self, self.provider(profile, chosen), book, turn, profile.purpose, chosen)
+
+    def provider(self, profile: Profile, chosen: str) -> Provider:
+        """The model that such a turn goes to. Raises ConfigError."""
+        return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
 
     async def embed(
         self, model: EmbeddingModel, texts: Sequence[str], book: Book, at: datetime, *, is_query: bool, seconds: float
@@ -116,9 +138,27 @@ class ModelCall:
     `model` is the one that answered last; `said` is what came of the answer under way, `usage` the sum of all.
     """
 
-    def __init__(self, model_calls: ModelCalls, provider: Provider, book: Book, turn: Turn | None) -> None:
+    def __init__(
+        self,
+        model_calls: ModelCalls,
+        provider: Provider,
+        book: Book,
+        turn: Turn | None,
+        purpose: str = "",
+        chosen: str = "",
+    ) -> None:
+        """`chosen` is the model of the conversation, which answers where that of the purpose cannot."""
         self._model_calls, self.provider, self._book, self._turn = model_calls, provider, book, turn
+        self.purpose, self._chosen = purpose, chosen
         self.model, self.said, self.usage = provider.model, "", Usage()
+
+    def for_purpose(self, purpose: str) -> ModelCall:
+        """The calls of the same turn for another purpose; these where that has nothing of its own. Raises ConfigError,
+        and NanoclawError for a purpose that there is not."""
+        if self._model_calls.purposes.of(purpose) == PurposeModel():
+            return self
+        provider = self._model_calls.models.of(self._chosen, purpose)
+        return ModelCall(self._model_calls, provider, self._book, self._turn, purpose, self._chosen)
 
     def factor(self) -> float:
         """By how much the model's own count differs from the estimate."""
@@ -148,8 +188,11 @@ class ModelCall:
                 self.said += event.text
             show(event)
 
+        effort = self._model_calls.purposes.effort_of(self.purpose)
+        request = request._replace(effort=effort, purpose=self.purpose)
         if chain.has("before_model"):
-            request = request._replace(model=self.provider.model, factor=self.factor())
+            others = self.provider.others if isinstance(self.provider, HasOthers) else ()
+            request = request._replace(model=self.provider.model, factor=self.factor(), others=others)
             request = request._replace(limits=await chain.before_model(request, self._turn))
         answer: AssistantMessage | None = None
         try:

@@ -61,7 +61,8 @@ class Profile(NamedTuple):
     name: str
     mode: Mode = "full"
     only: frozenset[str] | None = None  # names of tools, of those that are open to it; None: all of them
-    model: str = ""
+    model: str = ""  # chosen for it; '' is that of its purpose
+    purpose: str = ""  # of [models]: tasks, heartbeat, helpers …; '' is the conversation, as where it has no model
     limits: Limits | None = None  # None: those of the configuration
     can_ask: bool = True  # somebody is there; else what asks is refused
     acts: bool = True  # False: a rehearsal, in which calls with effects are only told
@@ -289,7 +290,7 @@ class Host(Protocol):
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...
-    # Ask the model, accounted for and within every limit. Raises ProviderError.
+    # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
     # The owner's answer to a question outside a turn; time over, nobody there or a restart mean no.
     async def ask(self, question: Ask, about: Address) -> bool: ...

@@ -17,11 +17,11 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("person"),
         GUEST,
-        Profile("job", mode="minimal", can_ask=True),
-        Profile("heartbeat", mode="minimal", can_ask=False),
-        Profile("helper", mode="minimal"),
+        Profile("job", mode="minimal", purpose="tasks", can_ask=True),
+        Profile("heartbeat", mode="minimal", purpose="heartbeat", can_ask=False),
+        Profile("helper", mode="minimal", purpose="helpers"),
         Profile("incognito", only=frozenset(), can_ask=False),
-        Profile("rehearsal", mode="minimal", can_ask=False, acts=False, keeps=False),
+        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, acts=False, keeps=False),
     )
 }
 

@@ -70,12 +70,12 @@ class Runner:
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
         """Raises ConfigError when the model of a conversation cannot be asked as things are."""
-        self._model_calls.models.of(profile_of(inbound).model or session.model)
+        self._model_calls.provider(profile_of(inbound), session.model)
 
     def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
         """True with a small model: of questions that came one after the other it answers the last one only."""
         try:
-            provider = self._model_calls.models.of(profile_of(inbound).model or (session.model if session else ""))
+            provider = self._model_calls.provider(profile_of(inbound), session.model if session else "")
         except NanoclawError:  # which is told when it is asked
             return False
         return isinstance(provider, CutsHistory)
@@ -155,7 +155,7 @@ class Runner:
 
     def _model(self, turn: RunningTurn):  # type: ignore[no-untyped-def]
         assert turn.session and turn.journal
-        return self._model_calls.of(turn.profile.model or turn.session.model, turn.journal, turn)
+        return self._model_calls.of_turn(turn.profile, turn.session.model, turn.journal, turn)
 
     async def _frames(
         self, turn: RunningTurn, batch: Sequence[Accepted], snapshot: PromptSnapshot
@@ -197,7 +197,7 @@ class Runner:
         session = self.sessions.of(conversation)
         turn = self._turn(0, inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
-        turn.model_call = self._model_calls.of(session.model, session, turn)
+        turn.model_call = self._model_calls.of_turn(turn.profile, session.model, session, turn)
         return await self._parts.compaction.by_hand(turn, focus)
 
     # --- its end -----------------------------------------------------------------------------------------------------

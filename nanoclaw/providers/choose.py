@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.config import Config
     from nanoclaw.core.store.models import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
+    from nanoclaw.providers.failover import Failover
 
 LOCAL = "local/"
 
@@ -42,16 +43,62 @@ class ConfiguredModels:
         the providers of further prefixes."""
         self._config, self._model, self._forced, self._facts = config, model, forced, facts
         self._others = others or {}
-        self._made: dict[str, Provider] = {}
+        self._made: dict[str, Provider] = {}  # of each model alone, by its name
+        self._failovers: dict[tuple[str, ...], Failover] = {}  # by purpose and what is asked in its order
         self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
-    def of(self, model: str) -> Provider:
+    def of(self, model: str, purpose: str = "") -> Provider:
         """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
-        name = self._model if self._forced else model or self._model
-        if not name:
+        resolve = self._config.purposes.resolve
+        name = resolve(self._model if self._forced else model or self._model)
+        own = self._config.purposes.of("" if self._forced else purpose)
+        names = dict.fromkeys(filter(None, (own.name, *own.fallback, name)))
+        if not names:
             raise ConfigError(_no_model(self._config))
+        if not own.name:
+            self._alone(name)  # made at once, so that what is wrong with it is told
+        if not self._forced:
+            names |= dict.fromkeys(self._config.model.fallback)
+        return self._in_order(purpose if own.name else "", tuple(names))
+
+    def _in_order(self, purpose: str, names: tuple[str, ...]) -> Provider:
+        """The first of these models, and those after it where it cannot answer, which are made only then."""
+        if len(names) == 1:
+            return self._alone(names[0])
+        if (purpose, *names) not in self._failovers:
+            from nanoclaw.providers.failover import Failover
+
+            candidates = [(name, partial(self._alone, name)) for name in names]
+            self._failovers[purpose, *names] = Failover(candidates, about=self._config.purposes.in_words(purpose))
+        return self._failovers[purpose, *names]
+
+    def troubles(self) -> dict[str, str]:
+        """By purpose why its own model cannot answer as things are."""
+        found = {}
+        for purpose, own in self._config.purposes.models.items():
+            if own.name:
+                try:
+                    self._checked(purpose, own.name)
+                except NanoclawError as error:
+                    found[purpose] = str(error)
+        for (purpose, name, *_), failover in self._failovers.items():
+            if purpose and name in failover.troubles:
+                found.setdefault(purpose, failover.troubles[name])
+        return found
+
+    def _checked(self, purpose: str, name: str) -> None:
+        """Raises NanoclawError for a model that cannot be asked as things are."""
+        if purpose != "transcription":
+            self._alone(name)
+            return
+        from nanoclaw.providers.names import transcription_for
+
+        transcription_for(name, *_access(self._config, name), self._config.environment)
+
+    def _alone(self, name: str) -> Provider:
+        """The provider of one model, which all who ask it share. Raises ConfigError."""
         if name not in self._made:
-            self._made[name] = self._with_fallback(name)
+            self._made[name] = self._make(name)
         return self._made[name]
 
     def window_of(self, model: str) -> int | None:
@@ -96,7 +143,14 @@ class ConfiguredModels:
         """The words that are said in a sound file. Raises NanoclawError."""
         from nanoclaw.providers.names import transcription_for
 
-        return await transcription_for(model, *_access(self._config, model), self._config.environment)(path)
+        own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
+        for name in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
+            try:
+                access = _access(self._config, name)
+                return await transcription_for(name, *access, self._config.environment)(path)
+            except NanoclawError as error:
+                errors.append(error)
+        raise errors[0]
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """Vectors of texts, or of a question about such. Raises NanoclawError."""
@@ -114,16 +168,6 @@ class ConfiguredModels:
 
     def _is_set(self, model: str) -> bool:
         return bool(self._config.model.window_tokens) and model == self._config.model.name
-
-    def _with_fallback(self, name: str) -> Provider:
-        """The first is made at once, so that what is wrong with it is told; others only when it cannot answer."""
-        first = self._make(name)
-        others = [other for other in self._config.model.fallback if other != name]
-        if not others or self._forced:
-            return first
-        from nanoclaw.providers.failover import Failover
-
-        return Failover([(name, lambda: first), *((other, partial(self._make, other)) for other in others)])
 
     def _make(self, name: str) -> Provider:
         make = self._others.get(name.partition("/")[0])
@@ -173,9 +217,12 @@ def is_local(config: Config, model: str) -> bool:
 
 
 def _access(config: Config, model: str) -> tuple[str, str]:
-    """The configured address and key; they belong to the model beside them, not to one of another service."""
+    """The configured address and key; they belong to the model beside them, not to one of another service. A key goes
+    to no other address than its own."""
     is_same_service = model.partition("/")[0] == config.model.name.partition("/")[0]
-    return (config.model.api_base, config.model.api_key) if is_same_service else ("", "")
+    base, key = (config.model.api_base, config.model.api_key) if is_same_service else ("", "")
+    own_base, own_key = config.purposes.place_of(model)
+    return own_base or base, own_key or ("" if own_base else key)
 
 
 async def choose_model(config: Config, wanted: str = "") -> str:
@@ -184,7 +231,7 @@ async def choose_model(config: Config, wanted: str = "") -> str:
     Raises ConfigError, saying how to get one, when there is none.
     """
     if wanted or config.model.name:
-        return wanted or config.model.name
+        return config.purposes.resolve(wanted) or config.model.name
     if config.model.api_base:
         raise ConfigError(f'{config.file} has model.api_base but no model.name: add name = "openai/MODEL"')
     from nanoclaw.providers import catalogue

@@ -28,6 +28,7 @@ class _Candidate:
     provider: Provider | None = None
     rests_until: float = float("-inf")
     is_told: bool = False
+    trouble: str = ""
 
     def made(self) -> Provider:
         if self.provider is None:
@@ -42,18 +43,32 @@ class Failover:
     at once. Those at rest are the last resort. A conversation that is too long is not handed on: it is to be shrunk.
     """
 
-    def __init__(self, candidates: Sequence[tuple[str, Factory]], clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` counts seconds. Nothing is made yet: a model that is never needed costs nothing."""
+    def __init__(
+        self, candidates: Sequence[tuple[str, Factory]], clock: Callable[[], float] = time.monotonic, about: str = ""
+    ) -> None:
+        """`clock` counts seconds; `about` says what the models are for. Nothing is made yet: a model that is never
+        needed costs nothing."""
         if not candidates:
             raise ValueError("no model to ask")
         self._candidates = [_Candidate(name, make) for name, make in candidates]
-        self._clock = clock
+        self._clock, self._about = clock, f"{about}: " if about else ""
         self._asked = self._candidates[0]
 
     @property
     def model(self) -> str:
         """The model asked last. With several chats at once only an answer's own `model` says which one gave it."""
         return self._asked.name
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The models that may answer in place of the one asked last."""
+        return tuple(one.name for one in self._candidates if one is not self._asked)
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """By model that is not asked for a while, why."""
+        now = self._clock()
+        return {one.name: one.trouble for one in self._candidates if one.rests_until > now}
 
     @property
     def supports_vision(self) -> bool:
@@ -105,7 +120,7 @@ class Failover:
             return  # it was this request that it did not like; the next may be another chat's
         asked = error.retry_after if isinstance(error, ProviderUnavailable) else None
         seconds = min(max(REST_SECONDS, asked or 0.0), LONGEST_REST)
-        candidate.rests_until = self._clock() + seconds
+        candidate.rests_until, candidate.trouble = self._clock() + seconds, reason_of(error)
 
     def _tell(
         self, failed: Sequence[tuple[_Candidate, NanoclawError]], now: _Candidate, shown: bool, on_event: OnEvent
@@ -115,7 +130,7 @@ class Failover:
         if news or shown:
             reasons = "; ".join(map(reason_of, news or [failed[-1][1]]))
             again = ", whose answer starts again" if shown else ""
-            on_event(Notice(f"{reasons}; asking {now.name} instead{again}", stays="owner" if news else ""))
+            on_event(Notice(f"{self._about}{reasons}; asking {now.name} instead{again}", stays="owner" if news else ""))
         for candidate, _ in failed:
             candidate.is_told = True
 

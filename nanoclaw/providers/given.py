@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,24 +13,41 @@ from nanoclaw.core.messages import Usage
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
+from nanoclaw.providers.failover import Failover
 
 if TYPE_CHECKING:
+    from nanoclaw.core.purposes import Purposes
     from nanoclaw.core.store.models import ModelFacts
 
 
 class GivenModels:
     """The first is the usual one; the others are found by name."""
 
-    def __init__(self, providers: Sequence[Provider], facts: ModelFacts) -> None:
-        self._providers, self._facts = tuple(providers), facts
+    def __init__(self, providers: Sequence[Provider], facts: ModelFacts, purposes: Purposes) -> None:
+        self._providers, self._facts, self._purposes = tuple(providers), facts, purposes
+        self._failovers: dict[tuple[str, str], Failover] = {}
 
-    def of(self, model: str) -> Provider:
+    def of(self, model: str, purpose: str = "") -> Provider:
+        own = self._purposes.of(purpose)
+        if not own.name:
+            return self._named(model)
+        if (purpose, model) not in self._failovers:
+            names = dict.fromkeys((own.name, *own.fallback, model))
+            candidates = [(name or self._named("").model, partial(self._named, name)) for name in names]
+            self._failovers[purpose, model] = Failover(candidates, about=self._purposes.in_words(purpose))
+        return self._failovers[purpose, model]
+
+    def _named(self, model: str) -> Provider:
+        model = self._purposes.resolve(model)
         if not model and self._providers:
             return self._providers[0]
         found = next((one for one in self._providers if one.model == model), None)
         if found is None:
             raise ConfigError(f"there is no model {model!r}" if model else "no model is configured.")
         return found
+
+    def troubles(self) -> dict[str, str]:
+        return {}
 
     def window_of(self, model: str) -> int | None:
         return self._facts.window(model)

@@ -25,7 +25,6 @@ class Budget(Plugin):
         "month_usd": "limits.month_usd",
         "heartbeat_share": "limits.heartbeat_share",
         "count_local": "limits.count_local",
-        "fallback": "model.fallback",
     }
     migrations = (
         """CREATE TABLE IF NOT EXISTS reservations (  -- the most that requests under way may cost
@@ -65,7 +64,7 @@ class Budget(Plugin):
             return round(estimate_request(request, request.model) * request.factor)
 
         most = request.limits.output_tokens
-        pending = PendingRequest(request.model, count, most, turn.origin if turn else "person")
+        pending = PendingRequest((request.model, *request.others), count, most, turn.origin if turn else "person")
         held, told = await self._host.write(lambda tx: self._spending.reserve(tx, pending))
         if turn:
             for line in told:

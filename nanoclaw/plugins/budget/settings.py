@@ -12,14 +12,12 @@ Span = Literal["day", "month"]
 
 class BudgetSettings(NamedTuple):
     """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
-    `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name. The
-    models of `fallback` may answer in place of any."""
+    `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name."""
 
     day_usd: float = 0.0
     month_usd: float = 0.0
     heartbeat_share: float = 0.2
     count_local: bool = False
-    fallback: tuple[str, ...] = ()
 
     @property
     def is_set(self) -> bool:

@@ -44,9 +44,10 @@ class Reservation(NamedTuple):
 
 
 class PendingRequest(NamedTuple):
-    """A request that is about to be made: its estimated input, and the longest answer that is wanted."""
+    """A request that is about to be made: the models that may answer it, the first one first, its estimated input, and
+    the longest answer that is wanted."""
 
-    model: str
+    models: tuple[str, ...]
     input_tokens: Callable[[], int]
     output_tokens: int
     origin: str = "person"
@@ -83,7 +84,7 @@ class Spending:
     def reserve(self, tx: Tx, request: PendingRequest) -> tuple[Reservation, list[str]]:
         """Hold what a request may cost at most, and say what is to be told of it. Where less than that is left, the
         answer may be shorter; of no tokens at all where no request can be made."""
-        models = [name for name in (request.model, *self._limit.fallback) if not self._prices.is_local(name)]
+        models = [name for name in request.models if not self._prices.is_local(name)]
         if not models:
             return Reservation(request.output_tokens), []
         input_tokens, output_tokens = request.input_tokens(), request.output_tokens

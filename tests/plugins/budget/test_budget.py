@@ -62,9 +62,11 @@ class Purse:
         when = (at or self.host.now()).isoformat()
         self.host.read(sql, when, origin, model, round(usd * 1000), is_local)
 
-    def reserve(self, tokens: int, most: int, origin: str = "person", model: str = MODEL) -> Reservation:
+    def reserve(
+        self, tokens: int, most: int, origin: str = "person", model: str = MODEL, others: tuple[str, ...] = ()
+    ) -> Reservation:
         """Raises LimitReached."""
-        pending = PendingRequest(model, lambda: tokens, most, origin)
+        pending = PendingRequest((model, *others), lambda: tokens, most, origin)
         held, told = self.host.written(lambda tx: self.spending.reserve(tx, pending))
         self.told += told
         if not held.output_tokens:
@@ -104,12 +106,12 @@ def purse(tmp_path: Path) -> Callable[..., Purse]:
 
 def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> None:
     prices = PaperPrices({MODEL: 1.0, "test/dear": 3.0})
-    limit = BudgetSettings(day_usd=10, fallback=("test/unknown", "test/dear"))
-    mine = Purse(tmp_path / "state.db", limit, prices)
-    assert mine.reserve(2000, 1000).output_tokens == 1000
+    mine = Purse(tmp_path / "state.db", BudgetSettings(day_usd=10), prices)
+    others = ("test/unknown", "test/dear")
+    assert mine.reserve(2000, 1000, others=others).output_tokens == 1000
     assert mine.rows() == [(9.0,)]
     with pytest.raises(LimitReached):
-        mine.reserve(100, 1000)
+        mine.reserve(100, 1000, others=others)
     assert not [line for line in mine.told if "no price" in line]
 
 

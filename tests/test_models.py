@@ -1,0 +1,134 @@
+"""A model for each purpose: each request reaches the model that [models] names for it, through the seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import Address, Inbound, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.plugin import Host, Plugin, Profile
+from nanoclaw.providers.scripted import ScriptedProvider
+from tests.program import NOON, Program, bare, config_of, new_id
+
+
+def holding(into: list[Host]) -> type[Plugin]:
+    """A plugin that gives its host away."""
+
+    class Holding(Plugin):
+        name = "holding"
+
+        def __init__(self, host: Host, settings: None) -> None:
+            into.append(host)
+
+    return Holding
+
+
+async def turn(
+    program: Program, host: Host, origin: str, change: Callable[[Profile], Profile] = lambda one: one
+) -> None:
+    """A turn of a plugin's, to its end."""
+    profile = change(host.profile({"job": "job", "heartbeat": "heartbeat"}.get(origin, "helper")))
+    inbound = Inbound(Address(origin, "1"), origin, new_id(), UserMessage("look", NOON, origin), role="owner")
+    await host.write(lambda tx: tx.deliver(inbound, profile))
+    await program.app.conversations.of(inbound.address).idle()
+
+
+async def test_each_turn_goes_to_the_model_of_its_purpose_and_the_persons_to_the_configured_one(tmp_path: Path) -> None:
+    settings = '[models]\ntasks = "scripted/t"\nheartbeat = "scripted/b"\nhelpers = { name = "scripted/h" }\n'
+    names = {"": "scripted/model", "job": "scripted/t", "heartbeat": "scripted/b", "delegate": "scripted/h"}
+    models = {origin: ScriptedProvider("done", model=name) for origin, name in names.items()}
+    hosts: list[Host] = []
+    async with bare(tmp_path, *models.values(), plugins=[holding(hosts)], settings=settings) as program:
+        assert await program.ask("hello") == "done"
+        for origin in ("job", "heartbeat", "delegate"):
+            await turn(program, hosts[0], origin)
+            assert [one.left for one in models.values()] == [
+                origin != name and one.left for name, one in models.items()
+            ]
+        booked = program.rows("SELECT model FROM usage ORDER BY id")
+    assert [name for (name,) in booked] == ["scripted/model", "scripted/t", "scripted/b", "scripted/h"]
+
+
+async def test_what_is_not_set_is_the_conversations_model_and_a_profiles_own_model_goes_first(tmp_path: Path) -> None:
+    main, own = ScriptedProvider("1", "2"), ScriptedProvider("3", model="scripted/own")
+    hosts: list[Host] = []
+    settings = '[models]\nhelpers = "scripted/nobody"'
+    async with bare(tmp_path, main, own, plugins=[holding(hosts)], settings=settings) as program:
+        await turn(program, hosts[0], "job")
+        await turn(program, hosts[0], "heartbeat")
+        await turn(program, hosts[0], "delegate", lambda profile: profile._replace(model="scripted/own"))
+    assert (main.left, own.left) == (0, 0)
+
+
+async def test_a_plugins_request_names_its_purpose(tmp_path: Path) -> None:
+    main, titles = ScriptedProvider("from main"), ScriptedProvider("from titles", model="scripted/titles")
+    hosts: list[Host] = []
+    settings = '[models.titles]\nname = "scripted/titles"\neffort = "low"'
+    async with bare(tmp_path, main, titles, plugins=[holding(hosts)], settings=settings):
+        asked = ModelRequest(SystemPrompt("name this"), (UserMessage("hello", NOON),))
+        assert (await hosts[0].complete(asked._replace(purpose="titles"))).text == "from titles"
+        assert (await hosts[0].complete(asked)).text == "from main"
+        with pytest.raises(NanoclawError, match="no purpose 'titel'; did you mean 'titles'"):
+            await hosts[0].complete(asked._replace(purpose="titel"))
+    assert [one.requests[0].effort for one in (titles, main)] == ["low", ""]
+
+
+async def test_a_purpose_falls_back_in_its_order_and_at_last_to_the_conversations_model(tmp_path: Path) -> None:
+    refused = ProviderRefused("scripted/t has no such model.")
+    main, first = ScriptedProvider("hi", "by main"), ScriptedProvider(refused, model="scripted/t")
+    second = ScriptedProvider("by second", ProviderRefused("scripted/s is down."), model="scripted/s")
+    hosts: list[Host] = []
+    settings = '[models.tasks]\nname = "scripted/t"\nfallback = ["scripted/gone", "scripted/s"]'
+    async with bare(tmp_path, main, first, second, plugins=[holding(hosts)], settings=settings) as program:
+        await turn(program, hosts[0], "job")
+        assert (first.left, second.left) == (0, 1)
+        await turn(program, hosts[0], "job")
+        assert (first.left, second.left, main.left) == (0, 0, 1)
+        assert (await program.ask("hello")) == "by main"  # the owner hears once what happened while nobody looked
+        told = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
+    assert told == [
+        "tasks: scripted/t has no such model; there is no model 'scripted/gone'; asking scripted/s instead",
+        "tasks: scripted/s is down; asking scripted/model instead",
+    ]
+
+
+WRONG = {
+    'models = "x"': "'models' is a table",
+    '[models]\ntask = "a/b"': "unknown key 'models.task'; did you mean 'tasks'?",
+    "[models]\ntasks = 5": "'models.tasks' must be a model's name in quotes, or a table",
+    "[models.tasks]\nname = 5": "'models.tasks.name' must be text in quotes",
+    '[models.tasks]\nname = "a/b"\nefort = "low"': "unknown key 'models.tasks.efort'; did you mean 'effort'?",
+    '[models.tasks]\neffort = "lots"': "'models.tasks.effort' must be one of none, minimal, low",
+    '[models.tasks]\nfallback = ["a/b"]': "'models.tasks' needs a name",
+    '[models.tasks]\nname = "a/b"\nfallback = "a/c"': "'models.tasks.fallback' must be a list",
+    '[models.transcription]\nname = "a/b"\neffort = "low"': "'models.transcription.effort' has no meaning",
+    '[model]\neffort = "big"': "'model.effort' must be one of",
+    '[models.aliases]\n"a/b" = "c/d"': "the alias 'a/b' must be one word",
+    '[models.aliases]\nfast = "quick"\nquick = "a/b"': "'models.aliases.fast' must be a model",
+    '[model]\nname = "a/b"\n[models.tasks]\nname = "a/b"\napi_base = "http://x"': "a/b has one address in [model]",
+}
+
+
+@pytest.mark.parametrize("settings", WRONG)
+def test_what_is_wrong_in_models_is_said_in_one_sentence(settings: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        config_of(tmp_path, settings)
+    assert WRONG[settings] in str(error.value)
+    assert str(tmp_path / "config.toml") in str(error.value)
+    assert str(error.value)[-1] in ".?"
+
+
+def test_aliases_stand_for_models_wherever_config_toml_names_one(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        '[model]\nname = "Fast"\nfallback = ["big"]\n[models]\ntasks = "fast"\n[models.helpers]\nname = "big"\n'
+        'fallback = ["fast"]\n[models.aliases]\nfast = "openai/gpt-5-mini"\nbig = "openai/gpt-5"',
+    )
+    assert (config.model.name, config.model.fallback) == ("openai/gpt-5-mini", ("openai/gpt-5",))
+    helpers = config.purposes.of("helpers")
+    assert (config.purposes.of("tasks").name, helpers.name) == ("openai/gpt-5-mini", "openai/gpt-5")
+    assert helpers.fallback == ("openai/gpt-5-mini",)
