@@ -97,6 +97,13 @@ async def take_it_back(root: Path, without: frozenset[str]) -> None:
         assert not (program.workspace / "a.txt").exists()
 
 
+@way("todo")
+async def keep_a_list(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider(call("todo", {"steps": ["Look"]}), "Which?"), without=without) as program:
+        await program.ask("Begin")
+        assert await program.ask("/todo") == "to do: 0 of 1 done\n☐ Look"
+
+
 @way("shell")
 async def run_a_command(root: Path, without: frozenset[str]) -> None:
     async with running(

@@ -7,12 +7,21 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Notice, TextDelta, ToolProgress, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.core.events import (
+    Event,
+    Notice,
+    StatusLines,
+    TextDelta,
+    ToolProgress,
+    ToolStarted,
+    TurnBegan,
+    TurnEnded,
+)
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.escapes import one_line
 from nanoclaw.message_split import cut
@@ -72,7 +81,7 @@ class Timer:
 @dataclass(slots=True, eq=False)
 class _ShownTurn:
     """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `since` is when its
-    first tool began, `key` that of the answer which takes the place of the message `id`."""
+    first tool began, `key` that of the answer which takes the place of the message `id`; `status` stands above all."""
 
     chat: str
     reply_to: str
@@ -82,6 +91,7 @@ class _ShownTurn:
     shown: str = ""
     tool: str = ""
     progress: str = ""
+    status: dict[str, str] = field(default_factory=dict)
     since: float | None = None
     told: float = 0.0
     typed: float = 0.0
@@ -128,6 +138,9 @@ class LiveAnswers:
                 percent = "" if fraction is None else f"{fraction * 100:.0f} %"
                 last = one_line(text.rpartition("\n")[2], _PROGRESS)
                 turn.tool, turn.progress = one_line(call.name, 40), f"{percent} {last}".strip()
+            case StatusLines(key, text) if self._hints.edits:
+                turn.status[key] = text
+                self._go_on(turn)
             case Notice(_, None):  # a stream that broke off is begun anew
                 turn.saying += "\n"
             case TurnEnded(_, "cancelled") if text := _joined(turn.said, turn.saying):
@@ -258,7 +271,7 @@ class LiveAnswers:
 
     def _news(self, turn: _ShownTurn, now: float) -> str:
         """The text to be shown, '' where it is shown already."""
-        text = _joined(turn.said, turn.saying)
+        text = "\n\n".join(filter(None, (*turn.status.values(), _joined(turn.said, turn.saying))))
         if not text:
             is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
             if not is_long or not self._hints.edits:

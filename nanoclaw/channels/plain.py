@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TextIO
 from nanoclaw.channels.attach import TIMEOUT_SECONDS, Pipe
 from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
-from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, ToolFinished, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, StatusLines, ToolFinished, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 from nanoclaw.escapes import printable
 
@@ -134,6 +134,8 @@ class Plain:
             case Notice(text) if not self._err.isatty:
                 self._write_error_line(notice_line(text, WHOLE))  # that a file was left out is news to a script, too
             case Receipt() if not self._out.isatty:
+                return
+            case StatusLines():  # the lines of its calls tell the same
                 return
             case Notice() | Joined():
                 pass

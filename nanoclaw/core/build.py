@@ -41,6 +41,7 @@ BUILT_IN: dict[str, str] = {
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "browse": "nanoclaw.plugins.browse.plugin:Browse",
+    "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",

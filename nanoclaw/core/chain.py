@@ -234,14 +234,17 @@ class Chain:
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
 
-    async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> list[str]:
+        """The texts with which a summary ends."""
+        found = list[str]()
         for one in self._of["before_compaction"]:
             try:
-                await one.before_compaction(request, turn)
+                found += filter(None, [_checked(await one.before_compaction(request, turn), str)])
             except ProviderError:
                 raise
             except FAULTS as error:
                 self.fault(one, "before_compaction", error)
+        return found
 
     # --- faults ------------------------------------------------------------------------------------------------------
 

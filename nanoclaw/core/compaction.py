@@ -281,10 +281,10 @@ class Shrink:
         forgot = self._session.forgot
         older = tuple(one.message for one in placed[: part.cut])
         try:
-            await self._flush(older)
+            kept = await self._flush(older)
             self._check_nothing_was_forgotten(forgot)
             summary = await self._summary(older, part, focus)
-            text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part))
+            text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part), kept)
         finally:
             self._model_call.said = ""  # no one's answer
         if self._size(UserMessage(text, self._means.clock(), "runtime")) >= part.tokens:
@@ -313,12 +313,13 @@ class Shrink:
         self._session.compact(part.upto, text, snapshot.dump())
         turn.snapshot = snapshot
 
-    async def _flush(self, older: tuple[Message, ...]) -> None:
-        """Let plugins keep what is worth it before it is no longer shown. Raises ProviderError."""
-        if self._means.chain.has("before_compaction"):
-            await self._means.chain.before_compaction(
-                self._request(older, self._note_tokens(), self._specs), self._turn
-            )
+    async def _flush(self, older: tuple[Message, ...]) -> list[str]:
+        """Let plugins keep what is worth it before it is no longer shown; what the summary is to end with. Raises
+        ProviderError."""
+        if not self._means.chain.has("before_compaction"):
+            return []
+        request = self._request(older, self._note_tokens(), self._specs)
+        return [escape(text) for text in await self._means.chain.before_compaction(request, self._turn)]
 
     @property
     def _specs(self) -> tuple[ToolSpec, ...]:

@@ -85,6 +85,16 @@ class Queued(NamedTuple):
     external_id: str
 
 
+class StatusLines(NamedTuple):
+    """A few lines that stay below what is shown of a conversation, in place of those before with the same `key`; ''
+    takes them away. What `is_last` is left standing as it is. Where the key is the name of a tool, its calls are shown
+    by these lines alone."""
+
+    key: str
+    text: str
+    is_last: bool = False
+
+
 class Settled(NamedTuple):
     """The question of a message of ours is answered, or over: its buttons are to go. `id` is the
     platform's. For channels with buttons."""
@@ -112,6 +122,7 @@ Event = (
     | Joined
     | Receipt
     | Queued
+    | StatusLines
     | Settled
     | TurnEnded
 )

@@ -396,5 +396,6 @@ class Plugin:
         """Called in the turn's last transaction, for every reason; it may send the answer elsewhere or nowhere."""
         return None
 
-    async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
-        """Called before a conversation loses messages: by compaction, /new, a long silence."""
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
+        """Called before a conversation loses messages: by compaction, /new, a long silence. A summary ends with the
+        text that it returns."""

@@ -44,8 +44,10 @@ class Part(NamedTuple):
     tokens: int
 
 
-def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str]) -> str:
-    """The summary as it will stand in the history, with what code finds missing in it."""
+def with_what_was_lost(
+    summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str], kept: Sequence[str] = ()
+) -> str:
+    """The summary as it will stand in the history, with what code finds missing in it; it ends with what is `kept`."""
     older = placed[: part.cut]
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
@@ -57,7 +59,7 @@ def with_what_was_lost(summary: str, placed: Sequence[Placed], part: Part, asked
         parts.append("\n".join(["What the person asked for in the turn that goes on below, word for word:", *asked]))
     if names := missing(_texts_by_weight(older, earlier), "\n".join(parts), room):
         parts.append(f"Also named: {'; '.join(names)}")
-    return "\n\n".join([*parts, END])
+    return "\n\n".join([*parts, *kept, END])
 
 
 def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:

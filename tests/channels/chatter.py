@@ -19,6 +19,7 @@ from nanoclaw.core.events import (
     Joined,
     Notice,
     ReasoningDelta,
+    StatusLines,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -186,6 +187,15 @@ async def events_of(text: str) -> AsyncIterator[Event]:
         await asyncio.sleep(float(rest))
         yield ToolFinished(right, "[exit status 1]", True, 0.6, number=6)
         yield TextDelta("One is gone.")
+    elif word == "steps":
+        for done in range(3):
+            call = ToolCall(str(done), "todo", f'{{"done": [{done}]}}')
+            yield ToolStarted(call, number=done + 1)
+            yield StatusLines("todo", f"to do: {done} of 2 done\n▸ read \x1b[2J", done == 2)
+            yield ToolFinished(call, f"{done} of 2 done", False, 0.01, number=done + 1)
+            await asyncio.sleep(float(rest))
+        yield ToolFinished(ToolCall("9", "todo", "{}"), "there is no step 9", True, 0.01, number=4)
+        yield TextDelta("All done.")
     elif word == "hang":
         yield ReasoningDelta("secret thoughts")
         yield ToolStarted(ToolCall("1", "exec", '{"command": "sleep 60"}'))

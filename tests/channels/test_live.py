@@ -18,6 +18,7 @@ from nanoclaw.core.events import (
     Event,
     Notice,
     ReasoningDelta,
+    StatusLines,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -156,12 +157,27 @@ def test_typing_is_shown_at_once_and_again_while_the_turn_runs() -> None:
     played(scene)
 
 
+def test_lines_of_a_status_stand_above_what_is_said_and_change_in_one_message() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), StatusLines("todo", "to do: 0 of 2"), seconds=2)
+            await on.show(TextDelta("I read."), StatusLines("todo", "to do: 1 of 2"), seconds=2)
+            assert on.chat.shown == {"m1": "to do: 1 of 2\n\nI read."}
+            await on.show(StatusLines("todo", ""), seconds=2)
+            assert [text for _, text in on.chat.of("write")][0::2] == ["to do: 0 of 2", "I read."]
+            await on.show(TurnEnded("All of it.", "answered"))
+            assert await on.live.hand_over(answer()) == "m1"
+
+    played(scene)
+
+
 def test_where_there_are_no_edits_only_typing_is_shown() -> None:
     async def scene() -> None:
         async with stage(edits=False) as on:
             await on.show(
                 TurnBegan("in-1"), TextDelta("A heron."), ToolStarted(ToolCall("1", "exec", "{}")), seconds=30
             )
+            await on.show(StatusLines("todo", "to do: 0 of 2"), seconds=30)
             await on.show(TextDelta("It flew."), TurnEnded("", "cancelled"), seconds=30)
             assert {what for _, what, _ in on.chat.done} == {"typing"}
 

@@ -103,6 +103,19 @@ def test_a_call_within_a_call_stands_below_it_while_it_runs_and_afterwards(start
     assert lines[at + 1] == "  ✓ web_fetch a.b · 0.50 s, 7 B"
 
 
+def test_a_list_that_a_tool_keeps_is_one_block_that_changes_in_its_place(start: Start) -> None:
+    chat = start()
+    chat.say("steps 0.5")
+    seen = [chat.expect(f"to do: {done} of 2 done").text for done in range(3)]
+    assert ["".join(re.findall(r"(\d) of 2 done", text)) for text in seen] == ["0", "1", "2"]
+    lines = chat.expect(lambda screen: "All done." in screen.text and idle(screen)).lines
+    at = lines.index("to do: 2 of 2 done")
+    assert lines[at + 1] == "▸ read [2J" and "\x1b[2J" not in chat.raw
+    assert [line for line in lines if "todo" in line] == ["✗ todo · there is no step 9, 0.01 s, 18 B #4"] or [
+        line for line in lines if "todo" in line
+    ] == ["✗ todo · there is no step 9, 0.01 s #4"]
+
+
 def test_ctrl_o_shows_the_last_result_as_a_whole_and_gives_back_what_was_typed(start: Start) -> None:
     chat = start(rows=12)
     chat.press("\x0f")

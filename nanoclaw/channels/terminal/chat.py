@@ -16,7 +16,7 @@ from typing import Protocol
 from nanoclaw.channels.terminal.dropped_files import take_files
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -250,7 +250,7 @@ class OpenMessages:
             case Joined(external_ids):
                 for external_id in external_ids:
                     self.drop(external_id)
-            case Notice():
+            case Notice() | StatusLines():
                 pass
             case _:
                 self._turning, self.answer_due = True, False

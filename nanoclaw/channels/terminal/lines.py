@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from nanoclaw.channels.text import LABEL, WHOLE, PlainFlow, Repeated, SparseProgress, tool_label
-from nanoclaw.core.events import Event, Notice, ToolStarted
+from nanoclaw.core.events import Event, Notice, StatusLines, ToolStarted
 from nanoclaw.escapes import printable
 
 _PROMPT = "> "
@@ -42,7 +42,7 @@ class Lines:
             loop.remove_signal_handler(signal.SIGINT)
 
     def show(self, event: Event) -> None:
-        if self._repeated(event):
+        if self._repeated(event) or isinstance(event, StatusLines):  # the lines of calls tell the same
             return
         self._break_prompt()
         if isinstance(event, Notice) and event.fraction is not None:

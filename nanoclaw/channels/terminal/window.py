@@ -25,7 +25,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
-from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines
+from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines, cut
 from nanoclaw.channels.text import Spoken, notice_line, progress
 from nanoclaw.core.events import (
     Event,
@@ -33,6 +33,7 @@ from nanoclaw.core.events import (
     Notice,
     ReasoningDelta,
     Receipt,
+    StatusLines,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -94,6 +95,8 @@ class Window:
         self._tools = ToolLines()
         self._results: deque[ToolFinished] = deque(maxlen=_RESULTS)
         self._held: list[str] | None = None  # what was printed while a result is open
+        self._status: dict[str, str] = {}
+        self._by_status = set[str]()  # names of tools whose calls are shown by their status lines
         self._bar = ""
         self._noticed = ""  # the last notice, until something else happens
         self._queued: list[_Typed] = []  # while a turn runs
@@ -122,6 +125,9 @@ class Window:
                 self._output.mark_pastes(False)
 
     def show(self, event: Event) -> None:
+        if isinstance(event, StatusLines):
+            self._show_status(event)
+            return
         if not isinstance(event, Notice):
             self._noticed = ""
             if not isinstance(event, TurnEnded):  # a turn has begun: the answers before it come late or never
@@ -148,8 +154,10 @@ class Window:
                 self._tools.shows(event)
                 self._draw_soon()
             case ToolFinished():
-                self._results.append(event)
-                self._print_tools(self._tools.ended(event, self._columns()))
+                lines = self._tools.ended(event, self._columns())
+                if event.is_error or event.call.name not in self._by_status:
+                    self._results.append(event)
+                    self._print_tools(lines)
             case Notice(text, None):
                 if text != self._noticed:
                     self._finish_blocks()
@@ -366,8 +374,20 @@ class Window:
             lines.append(self._bar)
         elif self._since is not None and not self._tools:
             lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{_elapsed(self._since)}")
+        lines += [cut(line, self._columns()) for text in self._status.values() for line in printable(text).splitlines()]
         lines += [one_line(PROMPT + typed.text, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []
+
+    def _show_status(self, event: StatusLines) -> None:
+        self._by_status.add(event.key)
+        self._status.pop(event.key, None)
+        if event.is_last:
+            self._finish_blocks()
+            self._spoken.add("\n")
+            self._print(printable(event.text), "line", _DIM)
+        elif event.text:
+            self._status[event.key] = event.text
+        self._redraw()
 
     def _show_progress(self, notice: Notice) -> None:
         if (notice.fraction or 0.0) < 1.0:

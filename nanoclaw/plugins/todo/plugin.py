@@ -1,0 +1,139 @@
+"""The plugin: the tool `todo`, where its list is kept, and where it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.events import StatusLines
+from nanoclaw.core.messages import Address, Limits, ModelRequest
+from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Reply, Said, Turn, Tx
+from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.escapes import plain
+from nanoclaw.plugins.todo import steps as lists
+from nanoclaw.plugins.todo.steps import Step, Steps
+
+OPEN_TO = ("person", "job", "helper")
+"""The profiles that have a list, each conversation its own."""
+
+_LIST = (
+    "SELECT text, todo_steps.state FROM todo_steps JOIN sessions ON sessions.id = session"
+    " AND sessions.context = todo_steps.context WHERE key = ? ORDER BY number"
+)
+
+
+class Todo(Plugin):
+    name = "todo"
+    migrations = (
+        """
+        CREATE TABLE todo_steps (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            context INTEGER NOT NULL,               -- a list ends with its context
+            number INTEGER NOT NULL,
+            text TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('pending', 'doing', 'done')),
+            PRIMARY KEY (session, number)
+        ) STRICT;
+        """,
+    )
+    marks = ("todo_steps.state",)
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self._turns = dict[Address, int]()  # by conversation, the turn whose list was looked at
+        self._shown = set[Address]()  # conversations whose list is in sight
+
+    def tools(self) -> Iterable[Tool]:
+        return [tool(self._todo, reach="none", open_to=OPEN_TO)._replace(atomic=True)]
+
+    def commands(self) -> Iterable[Command]:
+        return [Command("todo", "the to-do list of what is being worked on", self._list, cli=True, private=True)]
+
+    async def _todo(
+        self,
+        context: ToolContext,
+        steps: Annotated[list[str] | None, "the whole list, said once; [] drops it"] = None,
+        done: Annotated[list[int] | None, "numbers of steps"] = None,
+        doing: Annotated[int | None, "number of a step"] = None,
+    ) -> str:
+        """To-do list of a longer task, which the person watches: set its steps, then say what is done."""
+        new = None if steps is None else lists.read([self._clean(step) for step in steps])
+        if new is None and not done and doing is None:
+            return lists.whole(self._steps(context.conversation)) or "There is no to-do list."
+
+        def change(tx: Tx) -> str:
+            now = _stored(tx.execute(_LIST, str(context.conversation))) if new is None else new
+            return self._change(tx, context, lists.changed(now, done or (), doing))
+
+        return await context.write(change)
+
+    def _change(self, tx: Tx, context: ToolContext, now: Steps) -> str:
+        conversation, is_over = context.conversation, bool(now) and lists.is_over(now)
+        found = tx.execute("SELECT id, context FROM sessions WHERE key = ?", str(conversation))
+        if not found:
+            raise ToolError("nothing is kept of this conversation, so it has no to-do list.")
+        ((session, number),) = found
+        tx.execute("DELETE FROM todo_steps WHERE session = ?", session)
+        for place, step in enumerate(() if is_over else now, 1):
+            sql = "INSERT INTO todo_steps (session, context, number, text, state) VALUES (?, ?, ?, ?, ?)"
+            tx.execute(sql, session, number, place, step.text, step.state)
+        shown = "" if not now else lists.lines(now) if is_over else lists.live(now)
+        tx.after(lambda: self._show(context.address, conversation, shown, is_last=is_over))
+        return lists.told(now) if now else "The to-do list is gone."
+
+    def _clean(self, step: str) -> str:
+        """A step as it may be stored and shown."""
+        from nanoclaw.redaction import Redactor
+
+        return Redactor(self._host.get("core").secrets)(plain(step))
+
+    def _steps(self, conversation: Address) -> Steps:
+        return _stored(self._host.read(_LIST, str(conversation)))
+
+    # --- seen by the model -------------------------------------------------------------------------------------------
+
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """Remind of an open list, once for each turn."""
+        if turn.profile.name not in OPEN_TO or turn.calls or self._turns.get(turn.conversation) == turn.id:
+            return None
+        steps = self._steps(turn.conversation)
+        if turn.id:  # else it is a preview
+            self._turns[turn.conversation] = turn.id
+        return draft._replace(remarks=(*draft.remarks, lists.remark(steps))) if steps else None
+
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
+        """The list stays in sight when the calls that made it are no longer shown."""
+        steps = self._steps(turn.conversation)
+        return f"To-do list, {lists.count(steps)}:\n{lists.whole(steps)}" if steps else None
+
+    # --- seen by the person ------------------------------------------------------------------------------------------
+
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
+        """Show the list of a turn that another process began."""
+        if turn and turn.calls and self._turns.get(turn.conversation) != turn.id:
+            self._turns[turn.conversation] = turn.id
+            if steps := self._steps(turn.conversation):
+                self._show(turn.address, turn.conversation, lists.live(steps))
+        return None
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        """Leave an open list standing as it is."""
+        self._turns.pop(turn.conversation, None)
+        if turn.conversation in self._shown:
+            shown = lists.lines(_stored(tx.execute(_LIST, str(turn.conversation))))
+            tx.after(lambda: self._show(turn.address, turn.conversation, shown, is_last=True))
+        return None
+
+    def _show(self, address: Address, conversation: Address, text: str, *, is_last: bool = False) -> None:
+        (self._shown.add if text and not is_last else self._shown.discard)(conversation)
+        self._host.show(address, StatusLines(self.name, text, is_last))
+
+    def _list(self, said: Said, tx: Tx) -> Reply:
+        steps = _stored(tx.execute(_LIST, str(said.conversation)))
+        data = {"steps": [step._asdict() for step in steps]}
+        return Reply(lists.lines(steps) if steps else "There is no to-do list.", data)
+
+
+def _stored(rows: Iterable[tuple[str, lists.State]]) -> Steps:
+    return tuple(Step(*row) for row in rows)

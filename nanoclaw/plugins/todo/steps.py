@@ -1,0 +1,138 @@
+"""Steps of a to-do list: read from a call's arguments, changed by numbers, and told in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from nanoclaw.core.errors import ToolError
+
+MOST, LONGEST = 30, 200
+"""Steps of a list, and characters of each."""
+
+LIVE_LINES, LIVE_CHARACTERS = 7, 100
+"""Of a list while it grows on a screen: steps around the one that is done now, and characters of each."""
+
+REMARK_STEPS = 5
+"""Open steps that a remark names."""
+
+State = Literal["pending", "doing", "done"]
+
+
+class Step(NamedTuple):
+    text: str
+    state: State = "pending"
+
+
+Steps = tuple[Step, ...]
+
+_MARKS: dict[State, str] = {"pending": "☐", "doing": "▸", "done": "✓"}
+_BOXES: dict[str, State] = {"x": "done", "✓": "done", ">": "doing", "~": "doing"}
+_DRESS = re.compile(r"\s*(?:[-*•]\s+)?(?:\d{1,2}[.)]\s+)?(?:\[([ xX✓>~])\]\s*)?")
+"""The signs that lists of Markdown have before each line."""
+
+
+def read(given: Sequence[str]) -> Steps:
+    """A list as a model writes it. Raises ToolError."""
+    if len(given) > MOST:
+        raise ToolError(f"a list has at most {MOST} steps, not {len(given)}: put some together. Nothing was changed.")
+    return tuple(_step(number, text) for number, text in enumerate(given, 1))
+
+
+def changed(steps: Steps, done: Sequence[int], doing: int | None) -> Steps:
+    """The list after these steps are done, and one is begun. Raises ToolError."""
+    for number in (*done, *([] if doing is None else [doing])):
+        if not steps:
+            raise ToolError("there is no to-do list: give its steps first.")
+        if not 0 < number <= len(steps):
+            raise ToolError(f"there is no step {number}: they are 1 to {len(steps)}. Nothing was changed.")
+    if doing in done:
+        raise ToolError(f"step {doing} is given as done and as doing. Nothing was changed.")
+    states = [step.state for step in steps]
+    if doing is not None:
+        states = ["pending" if state == "doing" else state for state in states]
+        states[doing - 1] = "doing"
+    for number in done:
+        states[number - 1] = "done"
+    return tuple(step._replace(state=state) for step, state in zip(steps, states, strict=True))
+
+
+def is_over(steps: Steps) -> bool:
+    return all(step.state == "done" for step in steps)
+
+
+def _step(number: int, given: str) -> Step:
+    dress = _DRESS.match(given)
+    assert dress  # it may be nothing
+    text = " ".join(given[dress.end() :].split())
+    if not text:
+        raise ToolError(f"step {number} is empty. Nothing was changed.")
+    if len(text) > LONGEST:
+        raise ToolError(
+            f"step {number} has {len(text):,} characters, at most {LONGEST} are taken: say it shorter. "
+            "Nothing was changed."
+        )
+    return Step(text, _BOXES.get((dress[1] or "").lower(), "pending"))
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def count(steps: Steps) -> str:
+    return f"{sum(step.state == 'done' for step in steps)} of {len(steps)} done"
+
+
+def told(steps: Steps) -> str:
+    """The state after a change, for the model: one line."""
+    if is_over(steps):
+        return f"All {len(steps)} done; the list is closed."
+    at = next((at for at, step in enumerate(steps) if step.state == "doing"), None)
+    word = "next" if at is None else "doing"
+    at = _first_open(steps) if at is None else at
+    return f"{count(steps)}; {word} {at + 1}: {steps[at].text}"
+
+
+def whole(steps: Steps) -> str:
+    """All of it for the model, with the numbers that calls take."""
+    return "\n".join(f"{number}. {_word(step)}{step.text}" for number, step in enumerate(steps, 1))
+
+
+def remark(steps: Steps) -> str:
+    """Line that names the open steps."""
+    left = [f"{number}. {step.text}" for number, step in enumerate(steps, 1) if step.state != "done"]
+    more = f"; and {len(left) - REMARK_STEPS} more" if len(left) > REMARK_STEPS else ""
+    return f"Your to-do list stands at {count(steps)}; open: {'; '.join(left[:REMARK_STEPS])}{more}"
+
+
+def lines(steps: Steps) -> str:
+    """All of it for the person."""
+    return "\n".join([f"to do: {count(steps)}", *(f"{_MARKS[step.state]} {step.text}" for step in steps)])
+
+
+def live(steps: Steps) -> str:
+    """The steps around the one that is worked on, for a screen on which they are drawn again and again."""
+    at = next((at for at, step in enumerate(steps) if step.state == "doing"), _first_open(steps))
+    begin = max(0, min(at - LIVE_LINES // 2, len(steps) - LIVE_LINES))
+    shown = steps[begin : begin + LIVE_LINES]
+    before, after = begin, len(steps) - begin - len(shown)
+    return "\n".join(
+        [
+            f"to do: {count(steps)}",
+            *([f"… {before} before"] if before else []),
+            *(f"{_MARKS[step.state]} {_cut(step.text)}" for step in shown),
+            *([f"… {after} more"] if after else []),
+        ]
+    )
+
+
+def _first_open(steps: Steps) -> int:
+    return next((at for at, step in enumerate(steps) if step.state != "done"), len(steps) - 1)
+
+
+def _word(step: Step) -> str:
+    return "" if step.state == "pending" else f"{step.state}: "
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LIVE_CHARACTERS else f"{text[: LIVE_CHARACTERS - 1]}…"
