@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.cli import run
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
@@ -67,6 +68,12 @@ async def test_an_open_list_is_left_standing_and_slash_todo_shows_it_to_people_a
             ]
         }
         assert shown(program.channel)[-1] == StatusLines("todo", "to do: 1 of 3 done\n✓ Read\n☐ Compare\n☐ Write", True)
+
+
+def test_the_command_line_has_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setenv("NANOCLAW_HOME", str(tmp_path))
+    assert [run(["todo", *options]) for options in ([], ["--json"])] == [0, 0]
+    assert capsys.readouterr().out == 'There is no to-do list.\n{"steps": []}\n'
 
 
 def texts(request: ModelRequest) -> str:
