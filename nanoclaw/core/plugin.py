@@ -397,5 +397,4 @@ class Plugin:
         return None
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
-        """Called before a conversation loses messages: by compaction, /new, a long silence. A summary ends with the
-        text that it returns."""
+        """Called before a conversation loses messages (compaction, /new, a long silence). Its text ends the summary."""
