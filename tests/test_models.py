@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import Address, Inbound, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
-from nanoclaw.providers.scripted import ScriptedProvider
-from tests.program import NOON, Program, bare, config_of, new_id
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.model_server import ModelServer, failing, says
+from tests.plugins.media.test_attachments import picture
+from tests.program import NOON, FakeChannel, HandClock, Program, bare, config_of, new_id, running
+
+
+@pytest.fixture
+def two_servers() -> Iterator[tuple[ModelServer, ModelServer]]:
+    servers = ModelServer(), ModelServer()
+    yield servers
+    for one in servers:
+        one.stop()
+
+
+@asynccontextmanager
+async def configured(
+    root: Path, server: ModelServer, settings: str, plugins: Iterable[type[Plugin]] | None = None, **environment: str
+) -> AsyncIterator[Program]:
+    """The program with the models of its configuration: x/main at the server, and what the settings name."""
+    main = f'[model]\nname = "x/main"\napi_base = "{server.base}"\n'
+    channel, clock = FakeChannel(), HandClock()
+    app = build(
+        config_of(root, main + settings, **environment),
+        model="x/main",
+        channels=[channel],
+        clock=clock,
+        plugins=plugins,
+    )
+    serving = asyncio.create_task(app.run())
+    try:
+        async with asyncio.timeout(60):
+            yield Program(app, root, channel, clock)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await app.aclose()
 
 
 def holding(into: list[Host]) -> type[Plugin]:
@@ -132,3 +169,51 @@ def test_aliases_stand_for_models_wherever_config_toml_names_one(tmp_path: Path)
     helpers = config.purposes.of("helpers")
     assert (config.purposes.of("tasks").name, helpers.name) == ("openai/gpt-5-mini", "openai/gpt-5")
     assert helpers.fallback == ("openai/gpt-5-mini",)
+
+
+PNG = picture()
+PICTURE = (Attachment("", "cat.png", "image/png", "r1", len(PNG)),)
+
+
+def showing() -> FakeChannel:
+    channel = FakeChannel()
+    channel.held["r1"] = PNG
+    return channel
+
+
+async def test_a_message_with_a_picture_goes_to_the_model_that_sees_and_the_next_one_back(tmp_path: Path) -> None:
+    blind = ScriptedProvider("hello", "you showed a cat", vision=False)
+    eyes = ScriptedProvider(call("list_files"), "a cat", model="scripted/eyes")
+    settings = '[models.pictures]\nname = "scripted/eyes"\neffort = "low"'
+    async with running(tmp_path, blind, eyes, settings=settings, channel=showing()) as program:
+        assert await program.ask("hello") == "hello"
+        assert await program.ask("what is this?", files=PICTURE) == "a cat"  # each request of its turn
+        assert await program.ask("and before?") == "you showed a cat"
+        told = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
+    assert "scripted/model cannot see images, so scripted/eyes is asked" in told
+    assert not [line for line in told if "names only" in line]
+    first, second = blind.requests
+    assert second.system == first.system and second.tools == first.tools  # what is cached of its prompt stays
+    assert second.history[: len(first.history)] == first.history
+    assert [request.effort for request in (*eyes.requests, second)] == ["low", "low", ""]
+
+
+async def test_a_model_that_sees_is_shown_pictures_itself(tmp_path: Path) -> None:
+    main, eyes = ScriptedProvider("a cat"), ScriptedProvider(model="scripted/eyes")
+    settings = '[models]\npictures = "scripted/eyes"'
+    async with running(tmp_path, main, eyes, settings=settings, channel=showing()) as program:
+        assert await program.ask("what is this?", files=PICTURE) == "a cat"
+
+
+async def test_a_model_that_refuses_a_picture_is_not_asked_again_without_it(
+    tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]
+) -> None:
+    blind, eyes = two_servers
+    blind.script(failing(400, {"error": {"message": "image input is not supported, provide the mmproj"}}))
+    eyes.script(says("a cat"))
+    async with configured(tmp_path, blind, f'[models.pictures]\nname = "x/eyes"\napi_base = "{eyes.base}"') as program:
+        program.channel.held["r1"] = PNG
+        assert await program.ask("what is this?", files=PICTURE) == "a cat"
+        assert (len(blind.asked), len(eyes.asked)) == (1, 1)
+        assert "image_url" in str(eyes.asked[0].json["messages"][-1])
+        assert program.app.facts.abilities("x/main").sees_images is False

@@ -9,6 +9,7 @@ NanoclawError
 │   ├── ProviderRefused    asking again cannot help: wrong key, bad request, no quota
 │   │   └── LimitReached   the person's own limit of money
 │   ├── ProviderUnavailable  worth another try: 429, 5xx, timeouts, cut streams
+│   ├── CannotSee          the model refuses images, and another one sees them
 │   └── ContextTooLong     the request outgrew the model's window
 ├── ToolError              a tool's way to tell the model what went wrong
 │   └── Refused            the guard said no
@@ -61,6 +62,10 @@ class ProviderUnavailable(ProviderError):
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class CannotSee(ProviderError):
+    """The model refuses images, and another one is there that sees them."""
 
 
 class ContextTooLong(ProviderError):

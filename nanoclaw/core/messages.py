@@ -190,7 +190,8 @@ class Limits(NamedTuple):
 class ModelRequest(NamedTuple):
     """`model` is filled in for those who judge a request, with the `factor` by which its count of tokens differs from
     an estimate, and `others` that may answer in its place. `memo` is that of the conversation whose `history` this is,
-    if there is one. `effort` is how much the model is to reason, '' as it does by itself; `purpose` one of [models]."""
+    if there is one. `effort` is how much the model is to reason, '' as it does by itself; `purpose` one of [models].
+    `must_see`: a model that refuses images raises CannotSee, in the place of an answer without them."""
 
     system: SystemPrompt
     history: tuple[Message, ...]
@@ -202,6 +203,7 @@ class ModelRequest(NamedTuple):
     others: tuple[str, ...] = ()
     effort: str = ""
     purpose: str = ""
+    must_see: bool = False
 
 
 class Attachment(NamedTuple):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
+from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import Profile, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.core.purposes import PurposeModel, Purposes
@@ -61,6 +61,10 @@ class Models(Protocol):
 
     def cost(self, model: str, usage: Usage) -> float | None:
         """US dollars for one request; None when nobody knows."""
+        ...
+
+    def is_blind(self, provider: Provider) -> bool:
+        """True where its model is known to see no images."""
         ...
 
     def is_local(self, model: str) -> bool:
@@ -171,8 +175,31 @@ class ModelCall:
         waits for it: they are told, a model that is down is asked again, and after so many seconds without a sign of
         it that is over."""
         if patience:
-            return await _Wait(show, patience).of(lambda listen: self._once(request, listen), self.provider.model)
-        return await self._once(request, show)
+            return await _Wait(show, patience).of(lambda listen: self._seen(request, listen), self.provider.model)
+        return await self._seen(request, show)
+
+    def look(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
+        """Go over to the model of pictures where new ones came that this one cannot see. True: it went."""
+        if not self._wants_eyes or not _has_new_images(history):
+            return False
+        pictures, model = self._model_calls.models.of(self._chosen, "pictures"), self.provider.model
+        if pictures is self.provider or not (is_blind or self._model_calls.models.is_blind(self.provider)):
+            return False
+        self.provider, self.purpose = pictures, "pictures"
+        show(Notice(f"{model} cannot see images, so {pictures.model} is asked", stays="here"))
+        return True
+
+    @property
+    def _wants_eyes(self) -> bool:
+        return self.purpose != "pictures" and bool(self._model_calls.purposes.of("pictures").name)
+
+    async def _seen(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
+        """The answer, by the model of pictures where this one turns out to see none."""
+        try:
+            return await self._once(request._replace(must_see=self._wants_eyes), show)
+        except CannotSee:
+            self.look(request.history, show, is_blind=True)
+            return await self._once(request, show)
 
     async def _once(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
         chain, self.said = self._model_calls.chain, ""
@@ -291,6 +318,17 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
+
+
+def _has_new_images(history: Sequence[Message]) -> bool:
+    """True where images came since the last answer."""
+    for message in reversed(history):
+        if isinstance(message, AssistantMessage):
+            if not message.tool_calls:
+                break
+        elif message.images:
+            return True
+    return False
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

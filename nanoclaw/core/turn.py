@@ -216,6 +216,8 @@ class RunningTurn:
         compaction, is_shorter = self._parts.compaction, False
         while True:
             await steering.take_in(self)
+            assert self.model_call
+            self.model_call.look(self.history, self.show)
             if not is_shorter:
                 await compaction.make_room(self, None)
             try:

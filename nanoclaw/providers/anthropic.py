@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
-from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import (
     SEPARATOR,
@@ -45,6 +45,9 @@ _FINISH: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+_BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens to think in, by effort; of "none" it does not think."""
+
 _THINKING = ("thinking", "redacted_thinking")
 
 
@@ -56,6 +59,8 @@ class Habits:
     thinking: Literal["enabled", "adaptive", ""] = ""
     echo: bool = True
     output_tokens: int = 10**9
+    effort: Literal["named", "budget", ""] = "named"
+    """The way to tell it the effort: by name, as tokens to think in, or none."""
 
 
 class Anthropic:
@@ -104,8 +109,13 @@ class Anthropic:
                     request = in_words(request, error)
                     continue
                 if self._habits.vision and not learned.vision:
-                    on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                     self._abilities.lacks("sees_images")
+                    if request.must_see:
+                        self._habits = learned
+                        raise CannotSee(f"{self._model} cannot see images.") from None
+                    on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
+                if self._habits.effort and not learned.effort:
+                    on_event(Notice(f"{self._model} takes no effort: it is left out"))
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
@@ -125,7 +135,11 @@ class Anthropic:
             body["system"] = system
         after: dict[str, Any] = {}
         limit = request.limits.output_tokens
-        if habits.thinking == "enabled":
+        budget = _BUDGETS.get(request.effort, 0)
+        if budget and habits.effort:
+            after |= _effort(request.effort, habits.effort)
+            limit += budget  # thinking counts as output
+        elif habits.thinking == "enabled":
             after["thinking"] = {"type": "enabled", "budget_tokens": self._thinking_tokens}
             limit += self._thinking_tokens  # the budget counts as output
         elif habits.thinking == "adaptive":
@@ -135,6 +149,14 @@ class Anthropic:
         after["stream"] = True
         about = (habits.vision, habits.echo)
         return object_json(body, messages_json(request, self, about, partial(Turns, *about)), after)
+
+
+def _effort(effort: str, how: str) -> dict[str, Any]:
+    """The fields that ask for an effort. By name models know it from Claude 4.6 on; the older ones have a budget."""
+    if how == "budget":
+        return {"thinking": {"type": "enabled", "budget_tokens": _BUDGETS[effort]}}
+    named = "low" if effort == "minimal" else effort
+    return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": named}}
 
 
 def wire_system(system: SystemPrompt) -> list[dict[str, Any]]:
@@ -255,6 +277,10 @@ def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
     said = words.lower()
     if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
         return replace(habits, output_tokens=int(limit[1]))
+    asks_effort = habits.effort and request.effort in _BUDGETS and "signature" not in said
+    if asks_effort and re.search(r"thinking|effort|output_config", said):
+        is_by_name = habits.effort == "named" and re.search(r"adaptive|effort|output_config", said)
+        return replace(habits, effort="budget" if is_by_name else "")
     if habits.thinking == "enabled" and "adaptive" in said:
         return replace(habits, thinking="adaptive")
     if habits.echo and "signature" in said:

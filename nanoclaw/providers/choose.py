@@ -135,6 +135,12 @@ class ConfiguredModels:
 
         return prices.cost(model, usage)
 
+    def is_blind(self, provider: Provider) -> bool:
+        """True where its model has refused images, or the list of known models says that it takes none."""
+        from nanoclaw.providers import prices
+
+        return not provider.supports_vision or prices.sees_images(provider.model) is False
+
     def is_local(self, model: str) -> bool:
         """True where a server on this machine answers for a model, whatever it is called, and that is not to count."""
         return not self._config.get("limits.count_local", False) and is_local(self._config, model)

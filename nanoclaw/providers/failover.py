@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import OnEvent, Provider
@@ -96,7 +96,7 @@ class Failover:
                 self._tell(failed, candidate, shown, on_event)
                 self._asked, shown = candidate, False
                 answer = await provider.complete(request, show)
-            except ContextTooLong:
+            except (ContextTooLong, CannotSee):
                 raise
             except NanoclawError as error:
                 failed.append((candidate, error))

@@ -274,3 +274,8 @@ def host_of(url: str) -> str:
 
 def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text[:2000]).split())
+
+
+def effort_is_refused(words: str) -> bool:
+    """True where a refusal speaks of the reasoning effort that was asked for."""
+    return bool(re.search(r"effort|not support (thinking|reasoning)", words, re.IGNORECASE))

@@ -69,12 +69,16 @@ class GivenModels:
     def cost(self, model: str, usage: Usage) -> float | None:
         return prices.cost(model, usage)
 
+    def is_blind(self, provider: Provider) -> bool:
+        return not provider.supports_vision
+
     def is_local(self, model: str) -> bool:
         return False
 
     async def transcribe(self, model: str, path: Path) -> str:
         """By a provider that has this method."""
-        return str(await self.of(model).transcribe(path))  # type: ignore[attr-defined]
+        found = self._named(model or self._purposes.of("transcription").name)
+        return str(await found.transcribe(path))  # type: ignore[attr-defined]
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """By a provider that has this method."""

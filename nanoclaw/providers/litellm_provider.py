@@ -11,13 +11,21 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from nanoclaw.core.errors import ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools, has_images, plain_id
 from nanoclaw.installation import install_command
 from nanoclaw.providers.chat_answer import ChatAnswer
-from nanoclaw.providers.failures import BadRequest, Endpoint, failure, retry_after, too_long, window_in
+from nanoclaw.providers.failures import (
+    BadRequest,
+    Endpoint,
+    effort_is_refused,
+    failure,
+    retry_after,
+    too_long,
+    window_in,
+)
 from nanoclaw.providers.http import RetryPolicy, retried
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
@@ -39,6 +47,7 @@ class LiteLLM:
         access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
         self._access = {name: value for name, value in access.items() if value}
         self._vision, self._abilities = abilities.sees_images, abilities
+        self._refused_efforts: set[str] = set()
         self._litellm: Any = None
 
     @property
@@ -54,9 +63,15 @@ class LiteLLM:
         try:
             return await self._ask(request, on_event)
         except BadRequest as error:
+            if request.effort and effort_is_refused(error.words):
+                self._refused_efforts.add(request.effort)
+                on_event(Notice(f"{self._model} does not know the effort {request.effort}: it is left out"))
+                return await self._ask(request._replace(effort=""), on_event)
             if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
                 self._vision = False
                 self._abilities.lacks("sees_images")
+                if request.must_see:
+                    raise CannotSee(f"{self._model} cannot see images.") from None
                 on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                 return await self._ask(request, on_event)
             from nanoclaw.providers.repair import in_words
@@ -113,6 +128,8 @@ class LiteLLM:
             "drop_params": True,
             **self._access,
         }
+        if request.effort and request.effort not in self._refused_efforts:
+            arguments["reasoning_effort"] = request.effort
         if request.tools:
             # without the flag each call with tools imports the mcp package, which litellm does not install
             arguments |= {"tools": chat_tools(request.tools), "_skip_mcp_handler": True}

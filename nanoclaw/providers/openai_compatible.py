@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.provider import (
@@ -25,7 +25,14 @@ from nanoclaw.core.provider import (
     whole,
 )
 from nanoclaw.providers.chat_answer import ChatAnswer
-from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
+from nanoclaw.providers.failures import (
+    MISFORMED,
+    BadRequest,
+    Endpoint,
+    effort_is_refused,
+    too_long,
+    unknown_form,
+)
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 from nanoclaw.providers.wire import dump, messages_json, object_json
 
@@ -50,6 +57,7 @@ class Dialect(NamedTuple):
     tool_mode: ToolMode = "native"
     schema: bool = True
     """Holds JSON to a schema."""
+    refused_efforts: tuple[str, ...] = ()
 
 
 class OpenAICompatible:
@@ -97,8 +105,10 @@ class OpenAICompatible:
                 self._dialect, note = learned
                 for ability in _refused(dialect, self._dialect):
                     self._abilities.lacks(ability)
+                is_blind = dialect.vision and not self._dialect.vision
+                if is_blind and request.must_see:
+                    raise CannotSee(f"{self._model} cannot see images.") from None
                 if note:
-                    is_blind = dialect.vision and not self._dialect.vision
                     on_event(Notice(f"{self._model} {note}", stays="owner" if is_blind else ""))
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
@@ -132,6 +142,8 @@ class OpenAICompatible:
             after["stream_options"] = {"include_usage": True}
         if dialect.limit_field:
             after[dialect.limit_field] = request.limits.output_tokens
+        if request.effort and request.effort not in dialect.refused_efforts:
+            after["reasoning_effort"] = request.effort
         if dialect.tool_mode == "json":
             return dump({**before, **_json_mode(request, dialect.schema), **after})
         if request.tools:
@@ -193,6 +205,9 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
         return dialect._replace(usage_option=False), ""
     if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
         return dialect._replace(limit_field=_other_limit(dialect.limit_field, said)), ""
+    if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
+        refused = (*dialect.refused_efforts, request.effort)
+        return dialect._replace(refused_efforts=refused), f"does not know the effort {request.effort}: it is left out"
     if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
         wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
         if wanted or dialect.echo:

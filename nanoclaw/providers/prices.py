@@ -36,6 +36,7 @@ class PricedModel(NamedTuple):
 
     rates: tuple[Rates, ...]
     window: int | None
+    sees_images: bool = False
 
 
 def cost(model: str, usage: Usage) -> float | None:
@@ -54,6 +55,12 @@ def window(model: str) -> int | None:
     """Tokens that a model takes in at once; None when unknown, as it is for a server that the person set up."""
     found = None if _prefix(model) in FREE else _model(model)
     return found.window if found else None
+
+
+def sees_images(model: str) -> bool | None:
+    """None for a model that is not in the table."""
+    found = None if _prefix(model) in FREE else _model(model)
+    return found.sees_images if found else None
 
 
 def near(provider: str, name: str) -> str:
@@ -120,7 +127,8 @@ def _read(entry: dict[str, Any]) -> PricedModel:
     tiers = {"": 0} | {found[1]: int(found[2]) * 1000 for key in entry if (found := re.fullmatch(_TIER, key))}
     rates = [one for tier, above in tiers.items() if (one := _rates(entry, tier, above))]
     size = entry.get("max_input_tokens") or entry.get("max_tokens")
-    return PricedModel(tuple(sorted(rates, key=lambda one: one.above)), size if isinstance(size, int) else None)
+    window = size if isinstance(size, int) else None
+    return PricedModel(tuple(sorted(rates, key=lambda one: one.above)), window, bool(entry.get("supports_vision")))
 
 
 def _rates(entry: dict[str, Any], tier: str, above: int) -> Rates | None:

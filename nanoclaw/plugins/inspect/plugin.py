@@ -96,17 +96,24 @@ class Inspection:
         rows = self.rows(conversation, await self.preview(conversation, text, profile))
         return sum(row.tokens for row in rows)
 
-    def model(self, conversation: Address) -> str:
-        """The name of the model that answers there."""
+    def model(self, conversation: Address, profile: str = "person") -> str:
+        """The name of the model that answers there somebody with that profile."""
+        treated = self._treated(profile)
         try:
-            return str(self._core.models.of(self._core.sessions.of(conversation).model).model)
+            return str(self._core.model_calls.provider(treated, self._core.sessions.of(conversation).model).model)
         except NanoclawError as error:
             return f"none ({error})"
+
+    def _treated(self, profile: str) -> Profile:
+        try:
+            return self._host.profile(profile)
+        except NanoclawError:  # a plugin's own
+            return Profile(profile)
 
     def rows(self, conversation: Address, preview: Preview) -> list[PromptRow]:
         from nanoclaw.plugins.inspect import request
 
-        model = self.model(conversation)
+        model = self.model(conversation, preview.snapshot.profile)
         factor = self._core.model_calls.calibration.factor(model)
         return request.rows(preview.manifest, preview.history, preview.new, model, factor)
 
@@ -117,7 +124,8 @@ class Inspection:
         facts = memory.read("MEMORY.md") if memory and preview.manifest.mode == "full" else ""
         struck = len(re.findall(r"(?m)^[ \t]*[-*+][ \t]+~~", facts or ""))
         remarks = request.remarks(preview.manifest, why.past(self._last(conversation)), struck)
-        return [*self._deferred(preview), *remarks]
+        model = self.model(conversation, preview.snapshot.profile)
+        return [*self._deferred(preview), f"It goes to {model}.", *remarks]
 
     def _deferred(self, preview: Preview) -> list[str]:
         """A sentence about tools that the request leaves out."""

@@ -131,7 +131,7 @@ class Attachments:
 
     async def _heard(self, file: Attachment) -> Resolved:
         if self._transcribe is None:
-            why = "no model for transcription is configured ([media] transcription)"
+            why = "no model for transcription is configured ([models] transcription)"
             return Resolved(file, f"{file.name} is a voice note; {why}.")
         try:
             async with asyncio.timeout(TRANSCRIPTION_SECONDS):
