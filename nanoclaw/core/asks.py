@@ -1,35 +1,41 @@
-"""Questions to the owner: on disk with the turn that waits for them, until yes, no, or their time is over."""
+"""Questions to the owner: on disk with the turn that waits for them, until they are answered or their time is over."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from nanoclaw.core.messages import Address, CheckedCall
+from nanoclaw.core.errors import StoreError
+from nanoclaw.core.messages import Address, CheckedCall, OwnersAnswer
 from nanoclaw.core.plugin import Ask
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 SECONDS = 300.0
-"""The time in which a question is open."""
+"""The time in which a question is open that says nothing else."""
+
+LOOK_SECONDS = 60.0
+"""Pause after which the clock is looked at: time goes on while the machine sleeps."""
 
 
 class Question(NamedTuple):
-    """One that is open. `turn` is 0 where none waits for it; `place` is where it was asked, in the row `outbox`."""
+    """One that was asked. `turn` is 0 where none waits for it; `sha256` is of the call that it is about; `place` is
+    where it was asked, in the row `outbox`; `answer` is None while it is open."""
 
     number: int
     turn: int
     call: str
-    text: str
+    sha256: str
+    ask: Ask
     place: Address
     about: Address
     outbox: int
     asked: datetime
     expires: datetime
+    answer: OwnersAnswer | None = None
 
 
 class Asker(Protocol):
@@ -39,8 +45,12 @@ class Asker(Protocol):
         """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
         ...
 
-    def ask(self, tx: Transaction, number: int, question: str, place: Address, about: Address) -> int:
+    def ask(self, tx: Transaction, question: Question) -> int:
         """Send the question; its row in the outbox."""
+        ...
+
+    def over(self, tx: Transaction, question: Question) -> None:
+        """The time of a question with options is over: say what becomes of it."""
         ...
 
     def settled(self, question: Question) -> None:
@@ -55,14 +65,14 @@ class Waiter(Protocol):
 
 
 class Asks:
-    """Without an `asker` there is nobody to ask, and every question is a no."""
+    """Without an `asker` there is nobody to ask, and every question is a no, or its default."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions, self._store = transactions, transactions.store
         self.asker: Asker | None = None
         self.waiter: Waiter | None = None
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._futures: dict[int, asyncio.Future[bool]] = {}
+        self._futures: dict[int, asyncio.Future[OwnersAnswer]] = {}
 
     def place(self, about: Address) -> Address | None:
         return self.asker.place(about) if self.asker else None
@@ -72,102 +82,118 @@ class Asks:
         assert self.asker
         place = self.asker.place(about)
         assert place
-        expires = tx.now + timedelta(seconds=SECONDS)
+        expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
         sql = (
-            "INSERT INTO asks (turn, call, sha256, question, channel, chat, asked, expires, about)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO asks (turn, call, sha256, question, channel, chat, asked, expires, about, options, otherwise,"
+            " is_free) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
-        values = (turn, call.id if call else "", sha256_of(call) if call else "", ask.question)
-        times = (tx.now.isoformat(), expires.isoformat())
-        about_text = json.dumps([about.channel, about.chat])
-        ((number,),) = tx.db.execute(sql, (*values, place.channel, place.chat, *times, about_text)).fetchall()
-        outbox = self.asker.ask(tx, number, ask.question, place, about)
-        tx.db.execute("UPDATE asks SET outbox = ? WHERE id = ?", (outbox, number))
-        tx.after(lambda: self._set_timer(number, SECONDS))
+        of_call = (call.id, sha256_of(call)) if call else ("", "")
+        values = (turn, *of_call, ask.question, *place, tx.now.isoformat(), expires.isoformat(), json.dumps([*about]))
+        kind = (json.dumps(ask.options, ensure_ascii=False), without(ask).text, ask.is_free)
+        ((number,),) = tx.db.execute(sql, (*values, *kind)).fetchall()
+        question = Question(number, turn or 0, *of_call, ask, place, about, 0, tx.now, expires)
+        tx.db.execute("UPDATE asks SET outbox = ? WHERE id = ?", (self.asker.ask(tx, question), number))
+        tx.after(lambda: self._wait(number))
         return int(number)
 
-    async def ask(self, ask: Ask, about: Address) -> bool:
-        """The owner's answer outside a turn; a restart means no."""
+    async def ask(self, ask: Ask, about: Address) -> OwnersAnswer:
+        """The owner's answer outside a turn; a restart means none."""
         if self.place(about) is None:
-            return False
+            return without(ask)
         number = await self._transactions.write(lambda tx: self.put(tx, None, None, ask, about))
         future = self._futures[number] = asyncio.get_running_loop().create_future()
         try:
-            is_yes: bool = await future
-            return is_yes
+            answer: OwnersAnswer = await future
+            return answer
         finally:
             del self._futures[number]
             if not future.done() or future.cancelled():
-                self.answer(number, False)
+                self._end(number, without(ask))
 
     def open(self) -> list[Question]:
         """Questions without an answer, the oldest first."""
-        sql = (
-            "SELECT id, coalesce(turn, 0), call, question, channel, chat, about, coalesce(outbox, 0), asked, expires"
-            " FROM asks WHERE answer = '' ORDER BY id"
-        )
-        return [
-            Question(
-                number, turn, call, text, Address(channel, chat), Address(*json.loads(about)), outbox,
-                datetime.fromisoformat(asked), datetime.fromisoformat(expires),
-            )
-            for number, turn, call, text, channel, chat, about, outbox, asked, expires in self._store.rows(sql)
-        ]  # fmt: skip
+        return self._questions("by = ''")
 
-    def answer(self, number: int, is_yes: bool) -> Question | None:
+    def find(self, number: int) -> Question | None:
+        """A question by its number, open or not."""
+        return next(iter(self._questions("id = ?", number)), None)
+
+    def answer(self, number: int, text: str) -> Question | None:
         """Note the owner's answer; None where there is no such open question."""
-        question = next((one for one in self.open() if one.number == number), None)
-        if question:
-            with self._transactions.open() as tx:
-                tx.execute("UPDATE asks SET answer = ? WHERE id = ?", "yes" if is_yes else "no", number)
-                tx.after(partial(self._answered, question, is_yes))
-        return question
+        return self._end(number, OwnersAnswer(text, "owner"))
 
-    def of_turn(self, turn: int) -> dict[str, tuple[str, str]]:
-        """By call: the SHA-256 of the arguments that were asked for, and the answer, '' for none yet."""
-        sql = "SELECT call, sha256, answer FROM asks WHERE turn = ?"
-        return {call: (sha256, answer) for call, sha256, answer in self._store.rows(sql, turn)}
+    def of_turn(self, turn: int) -> dict[str, list[Question]]:
+        """By call, all that was asked about it."""
+        found: dict[str, list[Question]] = {}
+        for question in self._questions("turn = ?", turn):
+            found.setdefault(question.call, []).append(question)
+        return found
 
     def waits(self, turn: int) -> bool:
         """True while a turn has questions without an answer."""
-        return not all(answer for _, answer in self.of_turn(turn).values())
+        return bool(self._store.rows("SELECT 1 FROM asks WHERE turn = ? AND by = '' LIMIT 1", turn))
 
     def drop(self, turn: int) -> None:
-        """Answer all that a turn waits for with no, as it ends without it."""
+        """Give up all that a turn waits for, as it ends without it."""
         self._give_up([question for question in self.open() if question.turn == turn])
 
     def take_up(self) -> None:
-        """After a start: what nobody waits for any more is a no, and the time of the others goes on."""
-        now, given_up = self._transactions.clock(), list[Question]()
-        for question in self.open():
-            left = (question.expires - now).total_seconds()
-            if question.turn and left > 0:
-                self._set_timer(question.number, left)
-            else:
-                given_up.append(question)
-        self._give_up(given_up)
+        """After a start: what nobody waits for any more is given up, and the time of the others goes on. A turn whose
+        time was over meanwhile is not told: whoever takes it up looks."""
+        open_questions = self.open()
+        self._give_up([one for one in open_questions if not one.turn])
+        for question in open_questions:
+            if question.turn:
+                self._wait(question.number, goes_on=False)
 
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _give_up(self, questions: Sequence[Question]) -> None:
-        """Answer with no what nobody goes on with."""
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def _wait(self, number: int, until: float | None = None, *, goes_on: bool = True) -> None:
+        """Look at the clock again and again, until the time of an open question is over."""
+        question, loop = self.find(number), asyncio.get_running_loop()
+        if question is None or question.answer:
+            return
+        left = (question.expires - self._transactions.clock()).total_seconds()
+        until = loop.time() + left if until is None else until
+        if (left := min(left, until - loop.time())) <= 0:
+            try:
+                self._end(number, OwnersAnswer(question.ask.default, "time"), goes_on=goes_on)
+                return
+            except StoreError:  # a full disk: it is tried again
+                left = LOOK_SECONDS
+        self._timers[number] = loop.call_later(min(left, LOOK_SECONDS), self._wait, number, until)
+
+    def _end(self, number: int, answer: OwnersAnswer, *, goes_on: bool = True) -> Question | None:
+        """Note what a question came to; None for one that is not open."""
+        question = self.find(number)
+        if question is None or question.answer:
+            return None
+        question = question._replace(answer=answer)
+        with self._transactions.open() as tx:
+            tx.execute("UPDATE asks SET answer = ?, by = ? WHERE id = ?", answer.text, answer.by, number)
+            if answer.by == "time" and question.ask.options and self.asker:
+                self.asker.over(tx, question)
+            tx.after(partial(self._close, question))
+            if goes_on:
+                tx.after(partial(self._tell, question, answer))
+        return question
+
+    def _give_up(self, questions: list[Question]) -> None:
+        """End what nobody goes on with."""
         if not questions:
             return
-        with self._transactions.open() as tx:
+        with self._transactions.open():
             for question in questions:
-                tx.execute("UPDATE asks SET answer = 'no' WHERE id = ?", question.number)
-                tx.after(partial(self._close, question))
+                self._end(question.number, without(question.ask), goes_on=False)
 
-    def _set_timer(self, number: int, seconds: float) -> None:
-        self._timers[number] = asyncio.get_running_loop().call_later(seconds, self.answer, number, False)
-
-    def _answered(self, question: Question, is_yes: bool) -> None:
-        self._close(question)
+    def _tell(self, question: Question, answer: OwnersAnswer) -> None:
         if future := self._futures.get(question.number):
             if not future.done():
-                future.set_result(is_yes)
+                future.set_result(answer)
         elif question.turn and self.waiter and not self.waits(question.turn):
             self.waiter.answered(question.turn)
 
@@ -176,6 +202,29 @@ class Asks:
             timer.cancel()
         if self.asker:
             self.asker.settled(question)
+
+    def _questions(self, condition: str, *values: object) -> list[Question]:
+        sql = (
+            "SELECT id, coalesce(turn, 0), call, sha256, question, options, otherwise, is_free, channel, chat, about,"
+            f" coalesce(outbox, 0), asked, expires, answer, by FROM asks WHERE {condition} ORDER BY id"
+        )
+        return [_question(*row) for row in self._store.rows(sql, *values)]
+
+
+def without(ask: Ask) -> OwnersAnswer:
+    """The answer where nobody is there to be asked."""
+    return OwnersAnswer(ask.default if ask.options else "no", "nobody")
+
+
+def _question(
+    number: int, turn: int, call: str, sha256: str, text: str, options: str, otherwise: str, is_free: int, *rest: Any
+) -> Question:
+    channel, chat, about, outbox, asked, expires, answer, by = rest
+    ask = Ask(text, tuple(json.loads(options)), otherwise, is_free=bool(is_free))
+    times = datetime.fromisoformat(asked), datetime.fromisoformat(expires)
+    answered = OwnersAnswer(answer, by) if by else None
+    place = Address(channel, chat)
+    return Question(number, turn, call, sha256, ask, place, Address(*json.loads(about)), outbox, *times, answered)
 
 
 def sha256_of(call: CheckedCall) -> str:

@@ -28,12 +28,12 @@ from nanoclaw.core.workspace import Workspace
 
 BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
-    "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",
     "review": "nanoclaw.plugins.review.plugin:Review",
+    "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",
     "skills": "nanoclaw.plugins.skills.plugin:Skills",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "files": "nanoclaw.plugins.files.plugin:Files",

@@ -8,16 +8,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.core.asks import Asks, sha256_of
+from nanoclaw.core.asks import Asks, Question, sha256_of, without
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import ToolFinished, ToolStarted
-from nanoclaw.core.messages import AssistantMessage, CheckedCall, Effect, EffectState, ToolCall, ToolResult
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    CheckedCall,
+    Effect,
+    EffectState,
+    OwnersAnswer,
+    ToolCall,
+    ToolResult,
+)
 from nanoclaw.core.outputs import Outputs, shortened_diff
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.progress import Progress
 from nanoclaw.core.store import audit
-from nanoclaw.core.tool import Toolbox, ToolContext
+from nanoclaw.core.tool import Toolbox, ToolContext, nobody
 
 if TYPE_CHECKING:
     from nanoclaw.core.store.tx import Transaction
@@ -30,12 +38,20 @@ _END = re.compile(r"\[(?=\s*end\s+of\s+what\b)", re.IGNORECASE)
 
 
 class Judged(NamedTuple):
-    """A call of one answer: to be run as `checked`, or its `result` where it is not run, or what to `ask` first."""
+    """A call of one answer: to be run as `checked`, or its `result` where it is not run (any more), or what to `ask`
+    first; `answer` is that to its question with options."""
 
     call: ToolCall
     checked: CheckedCall | None = None
     result: ToolResult | None = None
     ask: Ask | None = None
+    answer: OwnersAnswer | None = None
+
+
+def to_ask(judged: Sequence[Judged]) -> tuple[tuple[CheckedCall, Ask], ...]:
+    """All that the owner is to allow; else one question with options, so that plain words can only be its answer."""
+    asks = tuple((one.checked, one.ask) for one in judged if one.checked and one.ask)
+    return tuple(one for one in asks if not one[1].options) or asks[:1]
 
 
 class CallEffects:
@@ -89,8 +105,8 @@ class CallRunner:
         return answer if calls == answer.tool_calls else answer._replace(tool_calls=calls)
 
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
-        """Judge all calls of an answer before any of them runs. A tool may have come since the context began, or be
-        gone."""
+        """Judge all calls of an answer before any of them runs; then those run that only hand on the owner's answer. A
+        tool may have come since the context began, or be gone."""
         if any(call.said or self._toolbox.find(call.name) is None for call in calls):
             self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
@@ -98,10 +114,16 @@ class CallRunner:
         for call in calls:
             judged.append(await self._judge(call, turn, answers, lists=not was_listed))
             was_listed = was_listed or self._toolbox.find(call.name) is None
-        return judged
+        return judged if to_ask(judged) else [await self._handed_on(one, turn) for one in judged]
+
+    async def _handed_on(self, judged: Judged, turn: RunningTurn) -> Judged:
+        """Run a call that has its answer and changes nothing: a crash finds its result on disk, or runs it again."""
+        if judged.answer is None or judged.checked is None or judged.checked.reach != "none":
+            return judged
+        return judged._replace(result=await self.run(judged, turn, nobody))
 
     async def _judge(
-        self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, tuple[str, str]], *, lists: bool
+        self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, Sequence[Question]], *, lists: bool
     ) -> Judged:
         """Judge one call; of one that is unknown `lists` adds which tools there are."""
         failed, profile, tool = self._toolbox.failed, turn.profile, self._toolbox.find(call.name)
@@ -114,20 +136,28 @@ class CallRunner:
         verdict = await self._chain.before_tool(checked, turn, tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
+        instead = verdict.text if isinstance(verdict, Instead) else ""
         if not profile.acts and checked.reach != "none":
-            said = "This is a rehearsal: it was not done. Go on as if it had been."
-            verdict = verdict if isinstance(verdict, Instead) else Instead(said)
-        if isinstance(verdict, Instead):
-            return Judged(call, checked, failed(call, verdict.text)._replace(is_error=False))
-        if isinstance(verdict, Ask):
-            sha256, answer = answers.get(call.id, ("", ""))
-            if answer:
-                is_yes = answer == "yes" and sha256 == sha256_of(checked)
-                return Judged(call, checked, None if is_yes else failed(call, NO))
-            if not profile.can_ask or self._asks.place(turn.address) is None:
-                return Judged(call, checked, failed(call, NO))
-            return Judged(call, checked, ask=verdict)
-        return Judged(call, checked)
+            instead = instead or "This is a rehearsal: it was not done. Go on as if it had been."
+        if instead or isinstance(verdict, Instead):
+            return Judged(call, checked, failed(call, instead)._replace(is_error=False))
+        return self._asked(call, checked, verdict, turn, answers.get(call.id, ())) if verdict else Judged(call, checked)
+
+    def _asked(
+        self, call: ToolCall, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, asked: Sequence[Question]
+    ) -> Judged:
+        """Judge a call by what the owner said, or is to be asked."""
+        answer: OwnersAnswer | None = None
+        for ask in asks:
+            found = answer_to(ask, checked, asked)
+            is_there = turn.profile.can_ask and not (ask.options and turn.inbound.patience)
+            if found is None and is_there and self._asks.place(turn.address) is not None:
+                return Judged(call, checked, ask=ask)
+            found = found or without(ask)
+            if not (ask.options or found.is_yes):
+                return Judged(call, checked, self._toolbox.failed(call, NO))
+            answer = found if ask.options else answer
+        return Judged(call, checked, answer=answer)
 
     def atomic(self, calls: Iterable[CheckedCall]) -> list[str]:
         """The ids of those whose only effect is one write."""
@@ -151,6 +181,7 @@ class CallRunner:
             turn.journal,
             progress.show,
             turn.profile.only,
+            judged.answer,
         )
         try:
             result = await self._toolbox.run(judged.checked, context)
@@ -179,6 +210,8 @@ class CallRunner:
 
     async def _call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:
         (judged,) = await self.judged([call], turn)
+        if judged.ask and judged.ask.options:
+            judged = judged._replace(ask=None, answer=without(judged.ask))
         if judged.result or judged.ask or judged.checked is None:
             return judged.result or self._toolbox.failed(call, NO)
         assert turn.session
@@ -191,6 +224,18 @@ class CallRunner:
         finally:
             await transactions.write(partial(_note_ended, key, number, rows, effects.ended))
         return result
+
+
+def answer_to(ask: Ask, call: CheckedCall, asked: Sequence[Question]) -> OwnersAnswer | None:
+    """The answer that was given to a question about exactly this call, None for none yet. A yes to another call of the
+    same id is a no."""
+    for question in reversed(asked):
+        if question.answer and question.ask.options == ask.options:
+            if question.sha256 == sha256_of(call):
+                return question.answer
+            if not ask.options:
+                return without(ask)
+    return None
 
 
 def _note_ended(key: str, turn: int | None, rows: list[int | None], ended: Sequence[Effect], tx: Transaction) -> None:

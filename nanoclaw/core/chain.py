@@ -49,7 +49,7 @@ HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
     *("on_progress", "after_tool", "before_answer", "on_end", "before_compaction", "conversation_of", "prompt_tools"),
 )
-_STRICTNESS: tuple[type, ...] = (Refuse, Instead, Ask)
+_VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
 
 class Chain:
@@ -170,22 +170,25 @@ class Chain:
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
-    async def before_tool(self, call: CheckedCall, turn: Turn, own: Tool | None = None) -> Verdict:
-        """The strictest verdict of the tool's own check and of every plugin; one that raises refuses."""
+    async def before_tool(
+        self, call: CheckedCall, turn: Turn, own: Tool | None = None
+    ) -> Refuse | Instead | tuple[Ask, ...]:
+        """The strictest verdict of the tool's own check and of every plugin; one that raises refuses. All that is to be
+        asked otherwise: what wants a yes first."""
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
         for one in self._of["before_tool"]:
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
-        for kind in _STRICTNESS:
+        for kind in (Refuse, Instead):
             if found := next((one for one in verdicts if isinstance(one, kind)), None):
                 return found
-        return None
+        return tuple(sorted((one for one in verdicts if isinstance(one, Ask)), key=lambda one: bool(one.options)))
 
     async def _judged(self, one: Plugin | str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:
         try:
             async with asyncio.timeout(STEP_SECONDS if isinstance(one, str) else _seconds(one)):
-                return _checked(await judge(), _STRICTNESS)
+                return _checked(await judge(), _VERDICTS)
         except NanoclawError as error:
             return Refuse(str(error))
         except FAULTS as error:

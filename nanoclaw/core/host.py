@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, SystemPrompt, ToolCall, ToolResult
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    ModelRequest,
+    OwnersAnswer,
+    SystemPrompt,
+    ToolCall,
+    ToolResult,
+)
 from nanoclaw.core.plugin import Ask, Command, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
@@ -169,7 +177,7 @@ class PluginHost:
             request = request._replace(system=SystemPrompt(request.system))
         return await self._app.complete(request, turn)
 
-    async def ask(self, question: Ask, about: Address) -> bool:
+    async def ask(self, question: Ask, about: Address) -> OwnersAnswer:
         return await self._app.asks.ask(question, about)
 
 

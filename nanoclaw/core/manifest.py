@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nanoclaw.core.plugin import Mode, NoteRef
+from nanoclaw.core.messages import NoteRef
+from nanoclaw.core.plugin import Mode
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import tools_text
 from nanoclaw.core.sections import FILES, IDS_OF

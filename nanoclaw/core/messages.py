@@ -77,6 +77,18 @@ class CheckedCall(NamedTuple):
     reach: Reach = "none"
 
 
+class OwnersAnswer(NamedTuple):
+    """The answer to a question that was asked before a call: an option or the owner's own words; the default, or '',
+    when the time was over or nobody was there."""
+
+    text: str = ""
+    by: Literal["owner", "time", "nobody"] = "nobody"
+
+    @property
+    def is_yes(self) -> bool:
+        return self.text == "yes"
+
+
 class Usage(NamedTuple):
     """Tokens of one request as the provider reports them; `cached_tokens` are part of `input_tokens`."""
 
@@ -204,6 +216,17 @@ class ModelRequest(NamedTuple):
     effort: str = ""
     purpose: str = ""
     must_see: bool = False
+
+
+class NoteRef(NamedTuple):
+    """A recalled note without its text, for the manifest: lines count from 1. `is_new`: this message brought it up, no
+    earlier one."""
+
+    file: str
+    start: int
+    end: int
+    score: float
+    is_new: bool = True
 
 
 class Attachment(NamedTuple):

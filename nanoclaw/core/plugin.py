@@ -21,7 +21,9 @@ from nanoclaw.core.messages import (
     Limits,
     Message,
     ModelRequest,
+    NoteRef,
     Outbound,
+    OwnersAnswer,
     Role,
     ToolCall,
     ToolResult,
@@ -110,24 +112,20 @@ class Instead(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """The turn waits, on disk, for the owner's yes to exactly this call; no, time over or nobody there refuses it."""
+    """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (five
+    minutes, or `seconds`) or nobody there refuses it. With `options` the call runs whatever becomes of the question,
+    and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` ('' for
+    none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash."""
 
     question: str
+    options: tuple[str, ...] = ()
+    default: str = ""
+    seconds: float | None = None
+    is_free: bool = False
 
 
 Verdict = Refuse | Instead | Ask | None
 """Every plugin is heard; the strictest holds, in this order."""
-
-
-class NoteRef(NamedTuple):
-    """A recalled note without its text, for the manifest: lines count from 1. `is_new`: this message brought it up, no
-    earlier one."""
-
-    file: str
-    start: int
-    end: int
-    score: float
-    is_new: bool = True
 
 
 class Draft(NamedTuple):
@@ -292,8 +290,8 @@ class Host(Protocol):
     async def carry_out(self, command: str, said: Said) -> Reply: ...
     # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
-    # The owner's answer to a question outside a turn; time over, nobody there or a restart mean no.
-    async def ask(self, question: Ask, about: Address) -> bool: ...
+    # The owner's answer to a question outside a turn; time over, nobody there or a restart mean no, or the default.
+    async def ask(self, question: Ask, about: Address) -> OwnersAnswer: ...
 
 
 class Plugin:

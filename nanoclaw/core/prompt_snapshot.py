@@ -6,8 +6,8 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import SystemPrompt, ToolExample, ToolSpec
-from nanoclaw.core.plugin import NoteRef, Section
+from nanoclaw.core.messages import NoteRef, SystemPrompt, ToolExample, ToolSpec
+from nanoclaw.core.plugin import Section
 from nanoclaw.core.sections import joined
 
 

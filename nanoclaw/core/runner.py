@@ -13,9 +13,9 @@ from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, Outbound, Reach
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, NoteRef, Outbound, Reach
 from nanoclaw.core.model_call import ModelCalls
-from nanoclaw.core.plugin import Draft, Ended, NoteRef, Profile, Tx
+from nanoclaw.core.plugin import Draft, Ended, Profile, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import CutsHistory

@@ -18,6 +18,7 @@ from nanoclaw.core.messages import (
     Effect,
     Image,
     Origin,
+    OwnersAnswer,
     Reach,
     Role,
     ToolCall,
@@ -91,6 +92,7 @@ class ToolContext(NamedTuple):
     writer: Writes | None = None
     show: ShowProgress = unseen
     only: frozenset[str] | None = None  # names of tools that its turn may use; None: all that are open to its profile
+    answer: OwnersAnswer | None = None  # to the question with options that its call was judged with
 
     async def write(self, change: Callable[[Tx], T]) -> T:
         """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses

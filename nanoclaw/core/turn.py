@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nanoclaw.core import prompt_snapshot
-from nanoclaw.core.calls import CallEffects, CallRunner, Judged
+from nanoclaw.core.calls import CallEffects, CallRunner, Judged, to_ask
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, Reason, ToolFinished, ToolStarted, TurnEnded
@@ -273,12 +273,13 @@ class RunningTurn:
             judged = await self._parts.call_runner.judged(allowed, self, was_asked=was_asked)
             too_many = f"not run: one turn has at most {self.limits.calls} calls. Answer, and say what is left to do."
             judged += [Judged(call, result=self._parts.toolbox.failed(call, too_many)) for call in rest]
-            if asks := tuple((one.checked, one.ask) for one in judged if one.checked and one.ask):
+            if asks := to_ask(judged):
                 return Paused(answer, asks)
             self.has_begun = True
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._parts.toolbox, runnable)
-            await self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()))
+            known = [one.result for one in judged if one.answer and one.result]
+            await self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()), known)
             results = await self._results(answer, judged, effects, stream)
         repeats = self._repeats(allowed, results[:left])
         warned = (*map(_warned, results, repeats), *results[left:])

@@ -40,7 +40,8 @@ class Asker(Plugin):
         return self._answer(said, tx, False)
 
     def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
-        return "Fine." if self._core.asks.answer(int(said.argument), is_yes) else "Nothing is asked."
+        number, word = int(said.argument), "yes" if is_yes else "no"
+        return "Fine." if self._core.asks.answer(number, word) else "Nothing is asked."
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None
@@ -56,8 +57,13 @@ class Terminal:
     def place(self, about: Address) -> Address | None:
         return MAIN if self.is_there else None
 
-    def ask(self, tx: Transaction, number: int, question: str, place: Address, about: Address) -> int:
-        return tx.send(Outbound(place, f"{question} /yes {number} or /no {number}"))
+    def ask(self, tx: Transaction, question: Question) -> int:
+        number, options = question.number, question.ask.options
+        how = f"{', '.join(options)}? /answer {number}" if options else f"/yes {number} or /no {number}"
+        return tx.send(Outbound(question.place, f"{question.ask.question} {how}"))
+
+    def over(self, tx: Transaction, question: Question) -> None:
+        tx.send(Outbound(question.place, f"Over: {question.answer}"))
 
     def settled(self, question: Question) -> None:
         self.settled_questions.append(question.number)
@@ -188,7 +194,7 @@ async def test_a_yes_that_the_end_of_the_program_overtook_is_carried_out_at_the_
     post = Post()
     await asked_and_ended(tmp_path, post)
     async with bare(tmp_path, ScriptedProvider(), tools=post.tools()) as program:  # nothing goes on in it
-        program.app.store.db.execute("UPDATE asks SET answer = 'yes'")
+        program.app.store.db.execute("UPDATE asks SET answer = 'yes', by = 'owner'")
         await program.app.conversations.close(leave=True)
     post.sent.clear()
     with ScriptedProvider("It is sent.") as model:
@@ -367,13 +373,13 @@ async def test_a_plugin_asks_outside_a_turn(tmp_path: Path) -> None:
         asking = asyncio.create_task(host.ask(Ask("Shall I?"), MAIN))
         assert await program.answer() == "Shall I? /yes 1 or /no 1"
         assert await program.ask("/yes 1") == "Fine."
-        assert await asking is True
+        assert (await asking).is_yes
         asking = asyncio.create_task(host.ask(Ask("And now?"), MAIN))
         await program.answer()
         assert await program.ask("/no 2") == "Fine."
-        assert await asking is False
+        assert not (await asking).is_yes
         program.public("asker").is_there = False
-        assert await host.ask(Ask("Anybody?"), MAIN) is False
+        assert not (await host.ask(Ask("Anybody?"), MAIN)).is_yes
         assert "May I" not in "".join(message.text for message in program.history)
 
 
@@ -383,7 +389,7 @@ async def test_a_question_outside_a_turn_is_a_no_after_its_time_when_given_up_an
 ) -> None:
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering], seconds=1000) as program:
         host: Host = program.public("wondering")
-        assert await host.ask(Ask("Shall I?"), MAIN) is False
+        assert not (await host.ask(Ask("Shall I?"), MAIN)).is_yes
         assert passed() == 300
         asking = asyncio.create_task(host.ask(Ask("Given up?"), MAIN))
         await asyncio.sleep(0)
@@ -391,6 +397,6 @@ async def test_a_question_outside_a_turn_is_a_no_after_its_time_when_given_up_an
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]
-        program.app.store.db.execute("UPDATE asks SET answer = '' WHERE id = 2")
+        program.app.store.db.execute("UPDATE asks SET answer = '', by = '' WHERE id = 2")
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering]) as program:
         assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]

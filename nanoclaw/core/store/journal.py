@@ -90,13 +90,18 @@ class TurnJournal:
         self.session.end_turn()
 
     async def acting(
-        self, answer: AssistantMessage, effects: Sequence[Effect] = (), atomic: Sequence[str] = ()
+        self,
+        answer: AssistantMessage,
+        effects: Sequence[Effect] = (),
+        atomic: Sequence[str] = (),
+        known: Sequence[ToolResult] = (),
     ) -> None:
         """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
-        in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write."""
+        in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write;
+        `known` are the results of those that ran before."""
 
         def noted(tx: Transaction) -> None:
-            self._note_running(tx.db, answer)
+            self._note_running(tx.db, answer, *(result for result in known if not result.images))
             self._note_marks(tx.db, atomic)
             self._begun = audit.insert(tx.db, *self._line(), self.session.clean_effects(effects))
 

@@ -1,9 +1,10 @@
-"""Approvals: asks the owner before a call that needs a yes, and hears the answer."""
+"""Approvals: asks the owner what a call needs first, a yes or one of several options, and hears the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nanoclaw.core.channel import is_stop
 from nanoclaw.core.messages import Inbound
 from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
 from nanoclaw.plugins.approvals.questions import OwnerQuestions
@@ -18,21 +19,26 @@ class Approvals(Plugin):
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("yes", "allow what was asked: /yes 3", lambda said, tx: self._answer(said, tx, True)),
-            Command("no", "refuse it: /no 3", lambda said, tx: self._answer(said, tx, False)),
+            Command("yes", "allow what was asked: /yes 3", lambda said, tx: self._said(said, tx, "yes")),
+            Command("no", "refuse it: /no 3", lambda said, tx: self._said(said, tx, "no")),
+            Command("answer", "answer a question: /answer 3 blue", lambda said, tx: self._said(said, tx, "")),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:
-        """Hear a bare yes or no that a question waits for."""
-        is_word = inbound.message.origin == "person" and not inbound.attachments and not inbound.is_edit
-        if not is_word or inbound.role != "owner" or inbound.is_group:
+        """Hear words that answer a question."""
+        is_talk = inbound.message.origin == "person" and not inbound.attachments and not inbound.is_edit
+        if not is_talk or inbound.role != "owner" or inbound.is_group or inbound.profile:
             return None
-        said = self._questions.hear(tx, inbound.message.text, inbound.address, inbound.quoted)
+        text = inbound.message.text.strip()
+        if not text or text.startswith("/") or is_stop(text):
+            return None
+        said = self._questions.hear(tx, inbound)
         return Reply(said) if said else None
 
-    def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
-        number = said.argument.strip().removeprefix("#")
-        if number.isascii() and number.isdigit() and len(number) < 10:
-            return self._questions.answer(tx, int(number), is_yes)
-        word = "yes" if is_yes else "no"
-        return self._questions.hear(tx, word, said.address) or self._questions.which(is_yes, said.address)
+    def _said(self, said: Said, tx: Tx, word: str) -> str:
+        """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
+        number, _, rest = said.argument.strip().removeprefix("#").replace(":", " ", 1).partition(" ")
+        is_number = number.isascii() and number.isdigit() and len(number) < 10
+        if is_number and (not rest.strip() if word else self._questions.knows(int(number))):
+            return self._questions.answer(tx, int(number), word or rest.strip())
+        return self._questions.answer_the_one(tx, word or said.argument.strip(), said.address)

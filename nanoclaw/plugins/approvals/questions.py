@@ -6,11 +6,16 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.core.events import Notice, Settled
-from nanoclaw.core.messages import Address, Button, Outbound
+from nanoclaw.core.messages import Address, Button, Inbound, Outbound
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.approvals.choices import listed, option_of, until
 from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
+
+SHORT = 60
+"""Characters of a question that is only named."""
 
 
 class OwnerQuestions:
@@ -28,14 +33,35 @@ class OwnerQuestions:
         places = [own, MAIN, *(access.owners_chats() if access else ())]
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
-    def ask(self, tx: Tx, number: int, question: str, place: Address, about: Address) -> int:
+    def ask(self, tx: Tx, question: Any) -> int:
         """Send the question; its row in the outbox."""
+        number, place, about = question.number, question.place, question.about
         origin = "" if place == about else f"\n\n(This comes from {about}, not from this chat.)"
-        how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
-        buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
-        row = tx.send(Outbound(place, f"{question}{origin}\n\n{how}", buttons=buttons), is_news=False)
-        tx.after(lambda: self._tell_the_others(number, place, about))
+        options = question.ask.options
+        if options:
+            how = f"\n\n{listed(options)}\n\n({self._how(question)})"
+            buttons = tuple(Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
+        else:
+            how = f"\n\n(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
+            buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
+        text = f"{question.ask.question}{origin}{how}"
+        row = tx.send(Outbound(place, text, buttons=buttons), is_news=False)
+        tx.after(lambda: self._tell_the_others(question))
         return row
+
+    def _how(self, question: Any) -> str:
+        """Say in a line how a question with options is answered, and what comes of it otherwise."""
+        own = " or your own words" if question.ask.is_free else ""
+        at, default = until(question.expires, self._host.now()), question.ask.default
+        then = f"At {at} I take “{default}”." if default else f"At {at} I go on without."
+        return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
+
+    def over(self, tx: Tx, question: Any) -> None:
+        """Say what becomes of a question whose time is over."""
+        taken = question.answer.text
+        then = f"so I take “{taken}”" if taken else "so I go on without an answer"
+        text = f"Question {question.number} (“{_named(question)}”) was not answered in time, {then}."
+        tx.send(Outbound(question.place, text), is_news=False)
 
     def settled(self, question: Any) -> None:
         """Take the buttons of a question away that is answered, or over."""
@@ -43,12 +69,13 @@ class OwnerQuestions:
         if shown := rows[0][0].rpartition(" ")[2] if rows else "":
             self._host.show(question.place, Settled(shown))
 
-    def _tell_the_others(self, number: int, place: Address, about: Address) -> None:
+    def _tell_the_others(self, question: Any) -> None:
+        number, place, about = question.number, question.place, question.about
         if place != about or about.channel == MAIN.channel:  # `nanoclaw -m` shows what answers it, no more
             self._host.show(about, Notice(f"waiting for the owner's answer to question {number}, asked in {place}"))
         home = self._conversation(about)
         if home not in (about, place):
-            self._host.show(home, Notice(f"question {number} waits in {place}: /yes {number} or /no {number}"))
+            self._host.show(home, Notice(f"question {number} waits in {place}: {_commands(question)}"))
 
     def _is_owners(self, address: Address) -> bool:
         access = self._host.get("access")
@@ -64,38 +91,75 @@ class OwnerQuestions:
 
     # --- hearing -----------------------------------------------------------------------------------------------------
 
-    def answer(self, tx: Tx, number: int, is_yes: bool) -> str:
-        """Note an answer of the owner's; what is said of that."""
-        if self._asks.answer(number, is_yes) is None:
-            over = "it was answered, its time is over, or the program was started anew"
-            return f"There is no open question {number}: {over}. Ask again if it still matters."
-        return "Yes: it goes on." if is_yes else "No: it is not done."
+    def knows(self, number: int) -> bool:
+        return self._asks.find(number) is not None
 
-    def hear(self, tx: Tx, text: str, place: Address, quoted: str = "") -> str | None:
-        """A bare yes or no of the owner: to the question that it quotes, else to the one that is open there and was the
-        last thing said. None for any other words, and where it may be meant for something else."""
-        is_yes, questions = yes_or_no(text), self._asks.open()
-        if is_yes is None:
-            return None
-        here = [one for one in questions if one.place == place]
+    def answer(self, tx: Tx, number: int, text: str) -> str:
+        """Note an answer of the owner's in their words; what is said of that."""
+        question = self._asks.find(number)
+        if question is None or question.answer:
+            return _over(question) if question else f"There is no open question {number}."
+        answer = _meaning(question, text)
+        if answer is None:
+            return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
+        self._asks.answer(number, answer)
+        if not question.ask.options:
+            return "Yes: it goes on." if answer == "yes" else "No: it is not done."
+        return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
+
+    def answer_the_one(self, tx: Tx, text: str, place: Address) -> str:
+        """An answer that names no question: to the only one that it can be meant for, else ask back."""
+        reach = [one for one in self._in_reach(place) if _meaning(one, text) is not None]
+        sure = [one for one in reach if one.ask.options or (one.place == place and self._is_last_said(one))]
+        return self.answer(tx, sure[0].number, text) if len(reach) == len(sure) == 1 else self.which(text, place)
+
+    def hear(self, tx: Tx, inbound: Inbound) -> str | None:
+        """Words of the owner to the question that they quote, else to the one that is open there: its options also
+        when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
+        owner's own only when it was the last thing said. None for words that may be meant for something else."""
+        text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
+        here = [one for one in self._asks.open() if one.place == place]
+        heard = [one for one in here if _meaning(one, text) is not None]
+        if quoted:
+            meant = [one for one in heard if self._is_quoted(one, quoted)]
+            return self.answer(tx, meant[0].number, text) if meant else self._queued(tx, here, inbound)
         if not here:  # its turn is of this conversation, where nobody else would hear the word
-            return self.which(is_yes, place) if self._in_reach(place) else None
-        meant = [one for one in here if (self._is_quoted(one, quoted) if quoted else self._is_last_said(one))]
-        if meant and (quoted or len(here) == 1):
-            return self.answer(tx, meant[0].number, is_yes)
+            return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
+        last = [one for one in heard if self._is_last_said(one)]
+        named = [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
+        owns = [one for one in named if one.turn and one.about == place]
+        if len(here) == 1 and (meant := last or owns):
+            return self.answer(tx, meant[0].number, text)
+        if len(named) == len(heard) == 1 and (last or owns):
+            return self.answer(tx, named[0].number, text)
         # where the chat's own turn waits for the answer, nobody else would hear the word
-        return self.which(is_yes, place) if meant or any(one.about == place for one in here) else None
+        is_word = yes_or_no(text) is not None and any(one.about == place for one in heard)
+        return self.which(text, place) if last or is_word else self._queued(tx, here, inbound)
 
-    def which(self, is_yes: bool, place: Address) -> str:
-        """Ask back after a yes or no that does not tell which question it answers."""
-        word = "yes" if is_yes else "no"
-        named = " or ".join(f"/{word} {number}" for number in self._in_reach(place))
-        return f"Which question? Say {named or f'/{word} and its number'}."
+    def which(self, text: str, place: Address) -> str:
+        """Ask back after words that do not tell which question they answer."""
+        reach = self._in_reach(place)
+        fitting = [one for one in reach if _meaning(one, text) is not None] or reach
+        named = " or ".join(_commands(one, text) for one in fitting)
+        is_yes = yes_or_no(text)
+        bare = (
+            "/answer, its number and the answer" if is_yes is None else f"/{'yes' if is_yes else 'no'} and its number"
+        )
+        return f"Which question? Say {named or bare}."
 
-    def _in_reach(self, place: Address) -> list[int]:
+    def _queued(self, tx: Tx, here: list[Any], inbound: Inbound) -> str | None:
+        """Say why a message is not answered yet: the turn of this chat waits for the owner for a long time."""
+        waiting = [one for one in here if one.turn and one.about == inbound.address and one.ask.options]
+        if waiting and not inbound.patience:
+            text = f"Kept. First I need your answer to question {waiting[0].number} (“{_named(waiting[0])}”):"
+            text = f"{text} {_commands(waiting[0])}. /stop drops both."
+            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), is_news=False)
+        return None
+
+    def _in_reach(self, place: Address) -> list[Any]:
         """The open questions that were asked there, or about what goes on in its conversation."""
         home = self._conversation(place)
-        return [one.number for one in self._asks.open() if one.place == place or self._conversation(one.about) == home]
+        return [one for one in self._asks.open() if one.place == place or self._conversation(one.about) == home]
 
     def _is_quoted(self, question: Any, quoted: str) -> bool:
         rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", question.outbox)
@@ -113,3 +177,39 @@ class OwnerQuestions:
         )
         begun = self._host.read(sql, place.channel, place.chat)
         return not begun or datetime.fromisoformat(begun[0][0]) <= question.asked
+
+
+def _meaning(question: Any, text: str) -> str | None:
+    """The answer that some words are to a question, None for none."""
+    if not question.ask.options:
+        is_yes = yes_or_no(text)
+        return None if is_yes is None else "yes" if is_yes else "no"
+    return option_of(text, question.ask.options) or (text.strip() or None if question.ask.is_free else None)
+
+
+def _named(question: Any) -> str:
+    return one_line(question.ask.question, SHORT)
+
+
+def _wanted(question: Any) -> str:
+    return " or ".join(question.ask.options) if question.ask.options else "yes or no"
+
+
+def _commands(question: Any, text: str = "") -> str:
+    """Commands that answer a question; those that mean the same as some words."""
+    number, is_yes = question.number, yes_or_no(text)
+    if question.ask.options:
+        return f"/answer {number} {one_line(text, SHORT) or '…'}"
+    return f"/yes {number} or /no {number}" if is_yes is None else f"/{'yes' if is_yes else 'no'} {number}"
+
+
+def _over(question: Any) -> str:
+    """Say of a question that is not open any more what it came to."""
+    text, by = question.answer
+    came_to = f": “{one_line(text, SHORT)}”" if text else ""
+    why = {
+        "owner": f"it was answered{came_to}",
+        "time": f"its time was over{came_to and f', and “{one_line(text, SHORT)}” was taken'}",
+        "nobody": "what it was about has ended",
+    }[by]
+    return f"There is no open question {question.number}: {why}. Ask again if it still matters."

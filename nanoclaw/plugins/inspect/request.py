@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.manifest import Manifest
-from nanoclaw.core.messages import Message
-from nanoclaw.core.plugin import NoteRef
+from nanoclaw.core.messages import Message, NoteRef
 from nanoclaw.core.token_estimate import estimate_message
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -191,17 +191,9 @@ class Mcp(Plugin):
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def commands(self) -> Iterable[Command]:
-        names = self._servers.names
-        for name in names:
+        for name in self._servers.names:
             help = f"prompts of the MCP server {name}; /{name}:? lists them"
             yield Command(f"{name.casefold()}:", help, partial(self._prompt, name), waits=True)
-        if names:
-            yield Command("answer", "fill in what an MCP server asks: /answer Berlin", self._answer)
-
-    def _answer(self, said: Said, tx: Tx) -> Reply:
-        self._servers.connections()
-        assert self._servers.questions
-        return self._servers.questions.answer(said, tx)
 
     async def _prompt(self, server: str, said: Said) -> Reply | UserMessage:
         """Ask the model with a prompt of a server's: /NAME:prompt arguments."""

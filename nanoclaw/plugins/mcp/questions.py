@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,10 @@ from nanoclaw.core.messages import (
     Limits,
     Message,
     ModelRequest,
-    Outbound,
     SystemPrompt,
     UserMessage,
 )
-from nanoclaw.core.plugin import Ask, Host, Reply, Said, Tx
+from nanoclaw.core.plugin import Ask, Host
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.tool_schema import ArgumentsError, check
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
 
 SECONDS = 300.0
 """The time in which one field of a form can be filled in."""
-MOST_FIELDS = 12
+MOST_FIELDS, MOST_OPTIONS, TRIES = 12, 9, 3
+LEFT_OUT = "leave it out"
 SHOWN = 600
 _REFUSED = -1
 
@@ -38,8 +37,6 @@ class ServerQuestions:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._open: dict[int, tuple[dict[str, Any], asyncio.Future[Any]]] = {}
-        self._numbers = 0
 
     async def roots(self, folders: Sequence[str]) -> Any:
         from nanoclaw.plugins.mcp.sdk import types
@@ -72,7 +69,7 @@ class ServerQuestions:
         """Show an address to open; None where the person did not."""
         said = one_line(plain(params.message), SHOWN)
         question = f"The MCP server {server} asks you to open an address: {said}\n{one_line(params.url, SHOWN)}\nDone?"
-        return {} if await self._host.ask(Ask(question), place) else None
+        return {} if (await self._host.ask(Ask(question), place)).is_yes else None
 
     async def _form(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
         """Have a form filled in, field by field; None where the person did not."""
@@ -81,7 +78,7 @@ class ServerQuestions:
         required = params.requested_schema.get("required") or []
         named = ", ".join(_title(name, field) for name, field in fields.items())
         wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
-        if not await self._host.ask(Ask(f"The MCP server {server} asks: {said}{wanted}"), place):
+        if not (await self._host.ask(Ask(f"The MCP server {server} asks: {said}{wanted}"), place)).is_yes:
             return None
         filled: dict[str, Any] = {}
         for name, field in fields.items():
@@ -94,46 +91,20 @@ class ServerQuestions:
 
     async def _field(self, server: str, place: Address, name: str, field: Mapping[str, Any]) -> Any:
         """The person's value for one field; None for none, or when the time is over."""
-        self._numbers += 1
-        number = self._numbers
-        schema = _plain(field)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._open[number] = (schema, future)
-        described = field.get("description")
+        schema, described = _plain(field), field.get("description")
         about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
-        answer = f"/answer {number}:" if len(self._open) > 1 else "/answer"
-        how = f"“{answer} …” answers it, “{answer}” leaves it out."
-        text = f"{server}: {_title(name, field)}{about} ({_kind(schema)})? {how}"
-        try:
-            await self._host.write(lambda tx: tx.send(Outbound(place, text), is_news=False))
-            async with asyncio.timeout(SECONDS):
-                return await future
-        except TimeoutError:
-            return None
-        finally:
-            del self._open[number]
-
-    def answer(self, said: Said, tx: Tx) -> Reply:
-        """Take what a person says to an open question: /answer Berlin; /answer 3: Berlin where there are several."""
-        number, colon, text = said.argument.strip().partition(":")
-        if not (colon and number.isdecimal() and int(number[:9]) in self._open):
-            number, text = str(next(iter(self._open), "")) if len(self._open) == 1 else "", said.argument
-        found = self._open.get(int(number[:9])) if number else None
-        if found is None or found[1].done():
-            which = " or ".join(f"/answer {one}: …" for one in self._open)
-            return Reply(f"Which question? {which}" if which else "No MCP server asks anything.")
-        schema, future = found
-        value: Any = None
-        if text.strip():
+        text, wrong = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", ""
+        for _ in range(TRIES):
+            ask = Ask(f"{wrong}{text}", (*_options(schema), LEFT_OUT), LEFT_OUT, SECONDS, is_free=True)
+            said = (await self._host.ask(ask, place)).text
+            if said == LEFT_OUT:
+                return None
             try:
-                value = check(
-                    {"value": _typed(text.strip(), schema)}, "it", {"properties": {"value": schema}, "required": []}
-                )
-                value = value["value"]
+                bounds = {"properties": {"value": schema}, "required": []}
+                return check({"value": _typed(said.strip(), schema)}, "it", bounds)["value"]
             except ArgumentsError as error:
-                return Reply(f"That does not fit: {error}")
-        tx.after(lambda: None if future.done() else future.set_result(value))
-        return Reply("Passed on." if text.strip() else "Left out.")
+                wrong = f"That does not fit: {error}\n\n"
+        return None
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +133,7 @@ class ServerQuestions:
         """The model's answer, once the person has allowed it; or why there is none."""
         last = one_line(messages[-1].text, SHOWN)
         question = f"The MCP server {server} wants to ask your model, at your cost: “{last}” Allow it?"
-        if not await self._host.ask(Ask(question), place):
+        if not (await self._host.ask(Ask(question), place)).is_yes:
             return "the person did not allow it"
         system = SystemPrompt(f"You answer for the MCP server {server}.\n{plain(params.system_prompt or '')}".strip())
         tokens = max(1, min(params.max_tokens, Limits().output_tokens))
@@ -207,6 +178,12 @@ def _kind(schema: Mapping[str, Any]) -> str:
     if schema["type"] == "array":
         return f"several, with commas between: {_kind(schema['items'])}"
     return " or ".join(schema["enum"]) if "enum" in schema else kinds[schema["type"]]
+
+
+def _options(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """The answers that a field has, where they are few."""
+    options = ("yes", "no") if schema["type"] == "boolean" else tuple(schema.get("enum", ()))
+    return options if len(options) <= MOST_OPTIONS else ()
 
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import AssistantMessage, CheckedCall, Message, ModelRequest, ToolResult, UserMessage
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    CheckedCall,
+    Message,
+    ModelRequest,
+    NoteRef,
+    ToolResult,
+    UserMessage,
+)
 from nanoclaw.core.metadata import below, one_line
 from nanoclaw.core.plugin import (
     Command,
@@ -16,7 +24,6 @@ from nanoclaw.core.plugin import (
     Ended,
     Finding,
     Host,
-    NoteRef,
     Plugin,
     Profile,
     Reply,

@@ -14,7 +14,7 @@ from nanoclaw.core import asks
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.host import PluginHost
-from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.messages import Address, Outbound, OwnersAnswer
 from nanoclaw.core.plugin import Ask
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
@@ -44,7 +44,7 @@ class Gate:
         self.home, self.chat, self.clock = home, chat, clock
         home.app.sessions.of(ANNA)
 
-    async def ask(self, about: Address = ANNA) -> tuple[asyncio.Task[bool], Outbound]:
+    async def ask(self, about: Address = ANNA) -> tuple[asyncio.Task[OwnersAnswer], Outbound]:
         host = PluginHost(self.home.app, "test")
         task = asyncio.create_task(host.ask(Ask("May I?"), about))
         return task, await self.home.channel.sent.get()
@@ -74,7 +74,7 @@ async def test_a_question_names_its_number_on_its_buttons_and_in_words(tmp_path:
         assert "(This comes from telegram:555, not from this chat.)" in question.text
         assert [(one.label, one.text) for one in question.buttons] == [("Yes", "/yes 1"), ("No", "/no 1")]
         assert await here.home.ask("/yes 1") == "Yes: it goes on."
-        assert await task is True
+        assert (await task).is_yes
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_a_bare_word_answers_the_one_question_that_is_open_there(
         task, _ = await here.ask()
         assert await here.home.ask(words, chat="other") == "What?"
         assert await here.home.ask(words) in ("Yes: it goes on.", "No: it is not done.")
-        assert await task is is_yes
+        assert (await task).is_yes is is_yes
         assert await here.home.ask(words) == "And now?"
 
 
@@ -115,7 +115,7 @@ async def test_where_two_questions_are_open_a_bare_word_is_told_to_name_one(
         assert not first.done() and not second.done()
         await here.home.ask("/yes 2")
         await here.home.ask("/no 1")
-        assert (await first, await second) == (False, True)
+        assert ((await first).is_yes, (await second).is_yes) == (False, True)
 
 
 async def test_a_bare_word_goes_elsewhere_once_something_was_said_and_a_quote_still_answers(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_bare_word_goes_elsewhere_once_something_was_said_and_a_quote_st
         assert not task.done()
         await here.home.say("yes", quoted="message-1")
         assert await here.home.answer() == "Yes: it goes on."
-        assert await task is True
+        assert (await task).is_yes
 
 
 async def test_any_message_after_a_question_ends_what_a_bare_word_means(tmp_path: Path) -> None:
@@ -160,20 +160,20 @@ async def test_in_a_chat_of_the_owners_the_question_itself_is_enough(tmp_path: P
         assert (await here.chat.sent.get()).address == own
         assert here.chat.events == []
         await here.home.write_from(own, "1", "yes")
-        assert await task
+        assert (await task).is_yes
 
 
 async def test_nobody_there_and_no_answer_in_time_are_a_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asks, "SECONDS", 0.05)
     async with gate(tmp_path) as here:
         task, _ = await here.ask()
-        assert await task is False
+        assert not (await task).is_yes
         assert "no open question 1" in await here.home.ask("/yes 1")
         assert await here.settled() == [Settled("message-1")]
     gone = FakeChannel("terminal")
     gone.serves = lambda outbound: False  # type: ignore[method-assign]
     async with gate(tmp_path / "alone", channel=gone) as here:
-        assert await PluginHost(here.home.app, "test").ask(Ask("May I?"), MAIN) is False
+        assert not (await PluginHost(here.home.app, "test").ask(Ask("May I?"), MAIN)).is_yes
 
 
 async def test_the_buttons_of_a_question_go_when_it_is_over_however_it_ends(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_second_answer_and_one_after_a_stop_change_nothing(tmp_path: Pat
         task, _ = await here.ask()
         await here.home.ask("/no 1")
         assert "no open question 1" in await here.home.ask("/yes 1")
-        assert await task is False
+        assert not (await task).is_yes
         task, _ = await here.ask()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -227,7 +227,7 @@ async def test_a_word_of_somebody_else_at_the_owners_address_answers_nothing(tmp
         assert (await here.chat.sent.get()).text == "Only the owner can do that."
         assert not task.done()
         await here.home.write_from(own, "1", "/yes 1")
-        assert await task
+        assert (await task).is_yes
 
 
 @pytest.mark.parametrize("answer", ["/yes 1", "yes"])
@@ -259,7 +259,7 @@ async def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which
         assert await here.home.ask("yes") == "Which question? Say /yes 1."
         assert await here.home.ask("what?") == "What?"
         await here.home.ask("/yes 1")
-        assert await task
+        assert (await task).is_yes
 
 
 async def test_without_the_plugin_whatever_would_ask_is_refused(tmp_path: Path) -> None:

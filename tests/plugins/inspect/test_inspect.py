@@ -10,8 +10,8 @@ import PIL.Image
 import pytest
 
 from nanoclaw.core import manifest
-from nanoclaw.core.messages import Attachment, Usage
-from nanoclaw.core.plugin import NoteRef, Plugin, Profile
+from nanoclaw.core.messages import Attachment, NoteRef, Usage
+from nanoclaw.core.plugin import Plugin, Profile
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.inspect import request, why
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call

@@ -186,16 +186,17 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
         assert "The MCP server l asks: A trip." in asked
         assert "City, days, sea, by" in asked
         assert await here.ask("yes") == "Yes: it goes on."
-        for question, wrong, answer in (
-            ("City — Where to? (text)", "", "Rome"),
-            ("days (a whole number)", "many", "3"),
-            ("sea (yes or no)", "perhaps", "ja"),
-            ("by (train or car)", "plane", "Train"),
+        for question, wrong, answer, said in (
+            ("City — Where to? (text)", "", "Rome", "Passed on"),
+            ("days (a whole number)", "many", "3", "Passed on"),
+            ("sea (yes or no)", "/answer perhaps", "ja", "“yes”"),
+            ("by (train or car)", "plane", "Tra", "“train”"),
         ):
             assert question in await here.answer()
             if wrong:
-                assert "does not fit" in await here.ask(f"/answer {wrong}")
-            assert await here.ask(f"/answer {answer}") == "Passed on."
+                assert await here.ask(wrong) == "Passed on in your words."
+                assert "does not fit" in (again := await here.answer()) and question in again
+            assert said in await here.ask(answer)
         assert "wants to ask your model, at your cost: “one word?”" in await here.answer()
         await here.ask("yes")
         await here.answer()
