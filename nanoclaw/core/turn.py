@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -34,6 +33,7 @@ from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.model_call import ModelCall, silence
 from nanoclaw.core.plugin import Answer, Ask, Profile, Tx
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
+from nanoclaw.core.repeats import END_AT, Repeats, warned_of
 from nanoclaw.core.store.inbox import STOPPED
 from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.stream import Stream
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.compaction import Compaction, Shrink
     from nanoclaw.core.store.sessions import Session
 
-WARN_AT, END_AT = 3, 6
-"""A result that came before, for the same call or for others: warned at the third time, ended at the sixth."""
-
 BROKE_OFF = "the tool broke off; it may have been done in part"
-AGAIN = "(The same result again, for what was tried several times: do something else, or answer.)"
 ELSE = "Say in other words what you want."
 UNKNOWN_AT = 3
 """Answers that call tools that do not exist: the turn ends at the third."""
@@ -104,7 +100,7 @@ class RunningTurn:
         self.tried: list[str] = []
         """The plugin that had the model answer anew, if one did."""
         self._begun_changes: list[Callable[[Tx], object]] = []
-        self._seen: Counter[tuple[str, ...]] = Counter()
+        self._repeats = Repeats(parts.toolbox)
         self._unknown = 0
         self._is_over = self._restarts = False
         self._forgot = 0
@@ -281,8 +277,8 @@ class RunningTurn:
             known = [one.result for one in judged if one.answer and one.result]
             await self.journal.acting(answer, effects.begun, self._parts.call_runner.atomic(runnable.values()), known)
             results = await self._results(answer, judged, effects, stream)
-        repeats = self._repeats(allowed, results[:left])
-        warned = (*map(_warned, results, repeats), *results[left:])
+        repeats = self._repeats.count(allowed, results[:left])
+        warned = (*map(warned_of, results, repeats), *results[left:])
         await self.journal.step((answer, *warned), effects.ended)
         ends = (self._parts.toolbox.find(result.name) for result in results if not result.is_error)
         self._is_over = any(tool is not None and tool.ends for tool in ends)
@@ -342,25 +338,6 @@ class RunningTurn:
         stream(ToolFinished(call, result.text, result.is_error, seconds, number=place, diff=result.diff))
         return result._replace(text=escape(result.text))
 
-    def _repeats(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
-        """Count for each call of an answer how often its result has come. A change of the workspace that is made again
-        is the same whatever is said of it: the second of two reminders has another number. Otherwise the same result is
-        one however the arguments are varied, once for each answer; what succeeds and may have changed something takes
-        twice as long, as many commands have nothing to say."""
-        alike = {(result.name, result.text) for result in results}
-        self._seen.update(alike)
-        return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
-
-    def _repeated(self, call: ToolCall, result: ToolResult) -> int:
-        reach, is_error = self._parts.toolbox.reach(call.name), result.is_error
-        is_change = reach == "workspace" and not is_error
-        same = (call.name, call.arguments, "" if is_change else result.text)
-        self._seen[same] += 1
-        if is_change:
-            return self._seen[same]
-        varied = self._seen[(result.name, result.text)]
-        return max(self._seen[same], varied if is_error or reach == "none" else varied // 2)
-
     # --- its end -----------------------------------------------------------------------------------------------------
 
     async def _answered(self, answer: AssistantMessage, stream: Stream, *, may_retry: bool) -> TurnEnded | None:
@@ -393,9 +370,3 @@ class RunningTurn:
 
     def _ended(self, text: str, reason: Reason) -> TurnEnded:
         return TurnEnded(text, reason, self.usage)
-
-
-def _warned(result: ToolResult, repeats: int) -> ToolResult:
-    if repeats < WARN_AT:
-        return result
-    return result._replace(text=f"{result.text}\n{AGAIN}")
