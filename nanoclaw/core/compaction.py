@@ -39,6 +39,7 @@ from nanoclaw.core.summary import (
     why_nothing,
     with_what_was_lost,
 )
+from nanoclaw.core.summary_model import SummaryModel
 from nanoclaw.core.token_estimate import estimate, estimate_message, estimate_request
 from nanoclaw.core.turn import RunningTurn
 
@@ -108,6 +109,7 @@ class Shrink:
         assert turn.session and turn.model_call
         self._means, self._turn, self._model_call = means, turn, turn.model_call
         self._session: Session = turn.session
+        self._summaries = SummaryModel(turn.model_call, means.model_calls.models, self._show_notices)
         self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
 
     async def __call__(self, error: ContextTooLong | None = None) -> bool:
@@ -207,7 +209,8 @@ class Shrink:
         for number in range(PASSES):
             placed, room = self._session.placed(), room_of(window)
             part = self._part(placed, self._sizes(placed), tail_tokens(window), window, room / 2, most)
-            if part is None or (number and self._tokens() <= room):
+            enough = room / 2 if self._summaries.is_another else room  # small parts, as it may take in less
+            if part is None or (number and self._tokens() <= enough):
                 break
             if is_within_a_turn(placed, part.cut) and self._shorten(last_before_step(placed), room):
                 break
@@ -265,7 +268,8 @@ class Shrink:
         """The part to sum up now, no more than `most` or what a request can hold; None when before the part that
         stays there are less than `least` tokens, or too few to be worth it."""
         cut = cut_before(placed, sizes, tail, newest)
-        held = window - self._tokens(()) - self._note_tokens() - INSTRUCTION_TOKENS if window else most
+        beside = self._tokens(()) + self._note_tokens() + INSTRUCTION_TOKENS
+        held = min(window - beside if window else most, self._summaries.room(beside, sum(sizes[:cut])))
         most = min(most, held) if held > 0 else most
         if sum(sizes[:cut]) > most:
             cut = min(cut, cut_within(placed, sizes, most) or cut)
@@ -368,7 +372,7 @@ class Shrink:
     ) -> AssistantMessage:
         """The same system, tools and messages as the conversation has sent before, and one instruction."""
         asked = UserMessage(instruction, self._means.clock(), "runtime")
-        return await self._model_call.complete(self._request((*older, asked), tokens, tools), self._show_notices)
+        return await self._summaries.complete(self._request((*older, asked), tokens, tools))
 
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
         assert self._turn.snapshot

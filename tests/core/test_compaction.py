@@ -49,9 +49,14 @@ class Model(ScriptedProvider):
     of its script ("ok" when there is none left)."""
 
     def __init__(
-        self, *steps: Answer, window: int = WINDOW, notes: Answer = "nothing", summary: Answer | Callable[[], Answer]
+        self,
+        *steps: Answer,
+        window: int = WINDOW,
+        notes: Answer = "nothing",
+        summary: Answer | Callable[[], Answer],
+        model: str = "scripted/model",
     ) -> None:
-        super().__init__()
+        super().__init__(model=model)
         self.script, self.window, self.notes, self.summary = list(steps), window, notes, summary
         self.named: int | None = window
         self.weight = 1
@@ -812,3 +817,58 @@ async def test_compact_says_that_a_model_which_is_sent_the_newest_part_only_need
             "make no room. Nothing was changed; /history shows all."
         )
         assert program.history == before
+
+
+# --- another model for summaries ------------------------------------------------------------------------------------
+
+FOR_SUMMARIES = '[models.summaries]\nname = "scripted/short"\neffort = "low"'
+
+
+def writer(window: int, summary: Answer = SUMMED_UP) -> Model:
+    return Model(summary=summary, window=window, model="scripted/short")
+
+
+async def test_summaries_are_written_by_their_own_model_and_the_talk_goes_on_with_the_usual_one(tmp_path: Path) -> None:
+    model, own = Model(summary="not asked"), writer(1_000_000)
+    async with home_of(tmp_path, model, own, settings=FOR_SUMMARIES) as program:
+        await talk(program, 12)
+        assert SUMMED_UP in program.history[0].text
+        booked = program.rows("SELECT DISTINCT model FROM usage ORDER BY model")
+    assert {kind_of(request) for request in own.requests} == {"summary"} and not model.asked("summary")
+    assert {request.effort for request in own.requests} == {"low"}
+    assert booked == [("scripted/model",), ("scripted/short",)]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_summary_model_with_a_smaller_window_sums_up_part_after_part(tmp_path: Path, is_known: bool) -> None:
+    model, own = Model(summary="by the usual one", window=40_000), writer(9_000)
+    async with home_of(tmp_path, model, own, window=40_000, settings=FOR_SUMMARIES) as program:
+        if is_known:
+            program.app.models.learned_window("scripted/short", 9_000)
+        await talk(program, 30)
+        assert program.history[0].text.startswith(BEGIN)
+        assert program.app.models.window_of("scripted/short") == 9_000
+        told = "\n".join(notices(program))
+    assert ("scripted/short has a smaller window, so scripted/model writes the summary" in told) is not is_known
+    assert len(model.asked("summary")) == (0 if is_known else 1)
+    assert all(tokens_of(request) <= 9_000 for request in own.requests[0 if is_known else 1 :])
+    assert len(own.asked("summary")) > is_known
+
+
+async def test_a_summary_model_that_takes_in_far_too_little_is_not_asked(tmp_path: Path) -> None:
+    model, own = Model(summary=SUMMED_UP), writer(1_000)
+    async with home_of(tmp_path, model, own, settings=FOR_SUMMARIES) as program:
+        program.app.models.learned_window("scripted/short", 1_000)
+        await talk(program, 12)
+        assert SUMMED_UP in program.history[0].text
+        told = "\n".join(notices(program))
+    assert "scripted/short has a window of 1,000 tokens, so scripted/model writes the summary" in told
+    assert not own.requests
+
+
+async def test_a_summary_model_that_is_down_is_stood_in_for_also_by_hand(tmp_path: Path) -> None:
+    model, own = Model(summary=SUMMED_UP), writer(1_000_000, ProviderRefused("scripted/short is gone."))
+    async with home_of(tmp_path, model, own, settings=FOR_SUMMARIES) as program:
+        await talk(program, 6)
+        assert "are now a summary" in await program.ask("/compact")
+    assert (len(own.requests), len(model.asked("summary"))) == (1, 1)
