@@ -212,8 +212,6 @@ class RunningTurn:
         compaction, is_shorter = self._parts.compaction, False
         while True:
             await steering.take_in(self)
-            assert self.model_call
-            self.model_call.look(self.history, self.show)
             if not is_shorter:
                 await compaction.make_room(self, None)
             try:
@@ -233,6 +231,7 @@ class RunningTurn:
             self._forgot = self.session.forgot
             self.snapshot = prompt_snapshot.load(self.session.snapshot_text) or self.snapshot
         snapshot, memo = self.snapshot, self.session.memo
+        self.model_call.look(self.history, self.show)
         request = ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=memo)
         self._restarts = False
         self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.patience))
