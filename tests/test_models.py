@@ -17,7 +17,7 @@ from nanoclaw.core.plugin import Host, Plugin, Profile
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.model_server import ModelServer, failing, says
 from tests.plugins.media.test_attachments import picture
-from tests.program import NOON, FakeChannel, HandClock, Program, bare, config_of, new_id, running
+from tests.program import NOON, FakeChannel, HandClock, Program, bare, config_of, everybody_is, new_id, running
 
 
 @pytest.fixture
@@ -217,3 +217,22 @@ async def test_a_model_that_refuses_a_picture_is_not_asked_again_without_it(
         assert (len(blind.asked), len(eyes.asked)) == (1, 1)
         assert "image_url" in str(eyes.asked[0].json["messages"][-1])
         assert program.app.facts.abilities("x/main").sees_images is False
+
+
+async def test_a_person_does_not_wait_behind_the_heartbeat_of_a_local_server_unsaid(
+    tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]
+) -> None:
+    server, _ = two_servers
+    server.script(says("hello"))
+    hosts: list[Host] = []
+    async with configured(tmp_path, server, "", [everybody_is("owner"), holding(hosts)]) as program:
+        queue = program.app.models.of("")._queue  # type: ignore[attr-defined]
+        async with queue.place("", lambda event: None):  # somebody else's request is under way
+            beat = asyncio.create_task(turn(program, hosts[0], "heartbeat"))
+            while not queue._waiting:  # noqa: ASYNC110 - nobody is told of a heartbeat that waits
+                await asyncio.sleep(0)
+            assert server.asked == []
+        server.script(says("done"))
+        assert await program.ask("hello") in ("hello", "done")
+        await beat
+    assert len(server.asked) == 2

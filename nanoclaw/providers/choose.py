@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.store.models import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
+    from nanoclaw.providers.local_queue import LocalQueue
 
 LOCAL = "local/"
 
@@ -45,6 +47,7 @@ class ConfiguredModels:
         self._others = others or {}
         self._made: dict[str, Provider] = {}  # of each model alone, by its name
         self._failovers: dict[tuple[str, ...], Failover] = {}  # by purpose and what is asked in its order
+        self._queues: dict[str, LocalQueue] = {}  # by server on this machine
         self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
     def of(self, model: str, purpose: str = "") -> Provider:
@@ -176,8 +179,15 @@ class ConfiguredModels:
         return bool(self._config.model.window_tokens) and model == self._config.model.name
 
     def _make(self, name: str) -> Provider:
-        make = self._others.get(name.partition("/")[0])
-        return make(name) if make else make_provider(self._config, name, self._facts)
+        if make := self._others.get(name.partition("/")[0]):
+            return make(name)
+        made = make_provider(self._config, name, self._facts)
+        server = _server_here(self._config, name)
+        if not server:
+            return made
+        from nanoclaw.providers.local_queue import LocalQueue, OnThisMachine
+
+        return OnThisMachine(made, self._queues.setdefault(server, LocalQueue(one_at_a_time=False)))
 
 
 def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
@@ -220,6 +230,18 @@ def is_local(config: Config, model: str) -> bool:
     from nanoclaw.providers.failures import is_loopback
 
     return is_loopback(_access(config, model)[0])
+
+
+def _server_here(config: Config, model: str) -> str:
+    """Host and port of the server on this machine that answers for a model, '' for none."""
+    if model.startswith(LOCAL):
+        return ""  # it has a queue of its own
+    from nanoclaw.providers.failures import is_loopback
+    from nanoclaw.providers.names import services
+
+    service = services().get(model.partition("/")[0].lower())
+    base = _access(config, model)[0] or (service.api_base if service else "")
+    return urlsplit(base).netloc if is_loopback(base) else ""
 
 
 def _access(config: Config, model: str) -> tuple[str, str]:

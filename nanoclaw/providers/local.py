@@ -38,6 +38,7 @@ from nanoclaw.providers.json_tools import (
     to_answer,
     without_oldest,
 )
+from nanoclaw.providers.local_queue import LocalQueue
 from nanoclaw.providers.windows import LOCAL_TOKENS
 
 CONTEXT_TOKENS = LOCAL_TOKENS
@@ -83,7 +84,7 @@ class LocalProvider:
         self._state = state
         self._start = start or start_engine
         self._clock = clock
-        self._one_at_a_time = asyncio.Lock()
+        self._queue = LocalQueue(one_at_a_time=True)
         self._loading: asyncio.Task[_Llama] | None = None
         self._read_prefix = ""
 
@@ -92,10 +93,10 @@ class LocalProvider:
         await self._llama(on_event)
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        async with self._one_at_a_time:
-            llama = await self._llama(on_event)
+        async with self._queue.place(request.purpose, on_event) as show:
+            llama = await self._llama(show)
             try:
-                return await self._answer(llama, request, on_event)
+                return await self._answer(llama, request, show)
             except httpx.TimeoutException as error:
                 raise ProviderUnavailable("the local model took too long; try a shorter request") from error
             except httpx.HTTPError as error:
