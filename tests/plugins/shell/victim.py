@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shutil
-import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -15,6 +13,8 @@ from random import Random
 
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.kills import dies_at
+from tests.kills import killed as dies_in
 from tests.program import LoggingChannel, assert_legal, results, running
 
 STORIES = ("talk", "wait")
@@ -25,14 +25,6 @@ BEGIN = call("exec", {"command": "mkfifo gate; read go < gate; echo built", "bac
 
 async def build(root: Path, story: str, statement: int) -> None:
     """Begin a process, let it end, and die at that statement of its end."""
-    left = statement
-
-    def count(sql: str) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     waits = call("process", {"action": "wait", "id": 1})
     model = ScriptedProvider(BEGIN, *([waits] if story == "wait" else ["It builds."]), "Built.")
     async with running(root / "home", model, channel=LoggingChannel(root / "log"), wakes=True) as program:
@@ -42,7 +34,7 @@ async def build(root: Path, story: str, statement: int) -> None:
         shell = next(one for one in program.app.plugins if one.name == "shell")
         while not (program.workspace / "gate").exists() or (story == "wait" and not shell._processes.claims):  # type: ignore[attr-defined]  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-        program.app.store.db.set_trace_callback(count)
+        program.app.store.db.set_trace_callback(dies_at(statement))
         (program.workspace / "gate").write_text("go\n")
         for _ in range(1 if story == "wait" else 2):
             await program.answer()
@@ -52,13 +44,7 @@ async def build(root: Path, story: str, statement: int) -> None:
 
 def killed(root: Path, story: str, statement: int) -> bool:
     """True when the program died there."""
-    child = os.fork()
-    if not child:
-        try:
-            asyncio.run(build(root, story, statement))
-        finally:
-            os._exit(0)
-    return bool(os.waitpid(child, 0)[1])
+    return dies_in(build(root, story, statement))
 
 
 async def left(root: Path) -> tuple[list[str], list[str]]:

@@ -1,0 +1,374 @@
+"""Flushes of talk that has ended: what is worth keeping is noted after /new and, if the person wants it, a silence.
+
+What is to be written down is a row of the store, made with the new context; the model is asked by a message of its own,
+beside what the person says meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, UserMessage
+from nanoclaw.core.plugin import Ended, Host, Turn, Tx
+from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.documents.marks import without_documents
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.notes import MemoryStore
+    from nanoclaw.plugins.memory.origins import Origins
+
+PLACE = Address("memory", "flush")
+"""The conversation in which the model is asked."""
+
+PURPOSE = "summaries"
+"""Of [models]; without one there it is the conversation's model."""
+
+MIGRATION = """
+    CREATE TABLE memory_flushes (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        after INTEGER NOT NULL,             -- the messages behind this one, up to the next one, are to be written down
+        upto INTEGER NOT NULL,
+        reached INTEGER NOT NULL,           -- up to here the model was asked
+        is_new INTEGER NOT NULL,            -- 1: the person began anew; 0: a silence
+        tries INTEGER NOT NULL DEFAULT 0,
+        due REAL,                           -- when it is asked, in seconds since 1970; NULL: it is, or that is over
+        kept TEXT NOT NULL DEFAULT '[]'     -- what the model wants to keep, as JSON: [is a fact, text, other words]
+    ) STRICT;
+    CREATE INDEX memory_flushes_of_session ON memory_flushes (session, upto);
+"""
+
+PROMPT = (
+    "Below stands what MEMORY.md has, and what was said in a conversation that has ended. Call keep once with what "
+    "will matter on another day and is not in memory yet: decisions, dates, names, preferences, promises, results. "
+    "Each is one sentence in the person's language that can be understood alone, with its names, its numbers and the "
+    "date of a day that is meant, then ` | ` and 2-6 other words to find it by. facts are only for what stays true, "
+    "all else are notes. What stands behind “Noted:” is in memory. Empty lists where nothing is worth it."
+)
+
+PART, PARTS = 40_000, 4
+"""Characters of talk that one request has, and the most of them for one conversation: the newest."""
+LOCAL_PART = 6_000
+"""The same for a model on this machine, whose window is small and which reads slowly."""
+LONGEST_SAID, MOST_FACTS = 4_000, 4_000
+"""Characters of one message, and of MEMORY.md."""
+LEAST, LEAST_OF_ONESELF = 2.5, 1.0
+"""Telling words of the person's that are needed in all, by the values of `Wording`, and of who speaks of themselves:
+fewer are greetings."""
+
+AGAIN_SECONDS = (600.0, 3_600.0, 21_600.0, 86_400.0)
+"""Pauses after a model that could not be asked; then it is given up: what was said can still be searched."""
+CALM_SECONDS = 120.0
+"""A model on this machine is not asked while the person talks: it answers one after the other."""
+LOOK_SECONDS = 600.0
+"""Pause between two looks for conversations that have fallen silent."""
+LATEST = 7 * 86_400.0
+"""A silence that began longer ago is left alone."""
+
+MOST_KEPT, SHOWN = 20, 3
+OTHER_WORDS = "|"
+
+
+class Flush(NamedTuple):
+    """A row: talk of one conversation that is to be written down."""
+
+    id: int
+    session: int
+    conversation: str
+    model: str
+    after: int
+    upto: int
+    reached: int
+    is_new: bool
+    tries: int
+    kept: str
+
+
+class Line(NamedTuple):
+    id: int
+    is_persons: bool
+    text: str
+
+
+class Flushes:
+    """Puts down what has ended, has the model asked about it, and notes what it keeps."""
+
+    def __init__(self, host: Host, store: MemoryStore, origins: Origins, idle_hours: float) -> None:
+        self._host, self._store, self._origins, self._idle = host, store, origins, idle_hours * 3_600
+        self._wake = asyncio.Event()
+        self._has_forgotten = False  # something, since the model was asked
+        self.tool: Tool = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
+
+    # --- what is to be written down ----------------------------------------------------------------------------------
+
+    def begins_anew(self, conversation: Address, tx: Tx) -> None:
+        """Put down that the context of a conversation has ended, in the transaction that ends it."""
+        tx.execute(_ENDED, self._now(), str(conversation))
+        tx.execute(_CLEAR)
+        tx.after(self._wake.set)
+
+    async def run(self) -> None:
+        while True:
+            self._wake.clear()
+            if self._idle:
+                await self._host.write(self._find_silent)
+            for row in self._host.read(f"{_SELECT} WHERE due <= ? ORDER BY memory_flushes.id", self._now()):
+                await self._host.write(partial(self._ask, Flush(*row)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds()):
+                    await self._wake.wait()
+
+    def _now(self) -> float:
+        return self._host.now().timestamp()
+
+    def _seconds(self) -> float | None:
+        """Pause until something is due; None for ever."""
+        ((due,),) = self._host.read("SELECT min(due) FROM memory_flushes")
+        waits = [] if due is None else [max(1.0, due - self._now())]
+        return min([*waits, LOOK_SECONDS]) if waits or self._idle else None
+
+    def _find_silent(self, tx: Tx) -> None:
+        from nanoclaw.plugins.memory.talk import OF_TURNS, SAID
+
+        now, zone = self._now(), self._host.now().tzinfo
+        least, most = (datetime.fromtimestamp(now - one, zone).isoformat() for one in (self._idle + LATEST, self._idle))
+        tx.execute(_SILENT.format(of_turns=OF_TURNS, said=SAID), now, least, most)
+        tx.execute(_CLEAR)
+
+    def _ask(self, flush: Flush, tx: Tx) -> None:
+        """Have the model asked about the next part of it; nothing is asked where nothing was said."""
+        core = self._host.get("core")
+        models, has_own = core.models, bool(core.config.purposes.of(PURPOSE).name)
+        chosen = "" if has_own else flush.model
+        try:
+            name = models.of(chosen, PURPOSE).model
+        except NanoclawError as error:  # there is no key, or no such model any more
+            self._later(flush._replace(tries=flush.tries + 1), str(error), tx)
+            return
+        is_local, window = models.is_local(name), models.window_of(name)
+        if is_local and (pause := self._until_calm(tx)):
+            tx.execute("UPDATE memory_flushes SET due = ? WHERE id = ?", self._now() + pause, flush.id)
+            return
+        most = min(LOCAL_PART if is_local else PART, window // 2 if window else PART)
+        said = self._said(flush, tx, most)
+        reached = said[-1].id if said else flush.upto
+        if not _says_enough(said):
+            self._done(flush._replace(reached=reached), tx)
+            return
+        facts = (self._store.read("MEMORY.md") or "").strip()[-min(MOST_FACTS, most // 4) :]
+        talk = "\n\n".join(one.text for one in said)
+        text = f"{PROMPT}\n\n## MEMORY.md\n{facts or '(empty)'}\n\n## Said\n{talk}"
+        message = UserMessage(text, self._host.now(), "job")
+        inbound = Inbound(PLACE, PLACE.channel, f"flush {flush.id} {reached} {flush.tries}", message, role="owner")
+        profile = self._host.profile("job")._replace(
+            name="flush",
+            mode="none",
+            only=frozenset({"keep"}),
+            model=chosen,
+            purpose=PURPOSE,
+            limits=Limits(output_tokens=2_048, rounds=3, calls=3, seconds=900.0),
+            can_ask=False,
+            keeps=False,
+        )
+        self._has_forgotten = False
+        tx.execute(
+            "UPDATE memory_flushes SET due = NULL, reached = ?, tries = tries + 1 WHERE id = ?", reached, flush.id
+        )
+        tx.deliver(inbound, profile)
+
+    def _until_calm(self, tx: Tx) -> float:
+        sql = "SELECT max(received) FROM inbox WHERE CASE WHEN json_valid(body) THEN body ->> 'origin' = 'person' END"
+        ((last,),) = tx.execute(sql)
+        return max(0.0, CALM_SECONDS - (self._now() - datetime.fromisoformat(str(last)).timestamp())) if last else 0.0
+
+    def _said(self, flush: Flush, tx: Tx, most: int) -> list[Line]:
+        """The first part of what was said, or of the newest parts where it was more than all of them hold."""
+        from nanoclaw.plugins.memory.talk import IN_RANGE
+
+        lines = list[Line]()
+        outside, day = set[int](), ""
+        for id_, turn, is_said, kind, at, text, source, calls in tx.execute(
+            IN_RANGE, flush.session, flush.after + 1, flush.upto
+        ):
+            if source:
+                outside.add(turn)
+            noted = [f"Noted: {one}" for one in _noted(str(calls or ""))] if kind == "assistant" else []
+            spoken = ""
+            if is_said and not (kind == "assistant" and turn in outside):
+                speaker = "Person" if kind == "user" else "You"
+                spoken = f"{speaker}: {without_documents(str(text)).strip()[:LONGEST_SAID]}"
+            if not (shown := [*filter(None, [spoken]), *noted]):
+                continue
+            if kind == "user" and (on := _day(str(at), self._host.now())) != day:
+                day = on
+                shown.insert(0, f"# {day}")
+            lines.append(Line(int(str(id_)), kind == "user", "\n\n".join(shown)))
+        return _first_part(lines, most)
+
+    # --- what the model keeps ----------------------------------------------------------------------------------------
+
+    async def _keep(
+        self,
+        context: ToolContext,
+        notes: Annotated[list[str], "each one sentence, then ` | ` and other words to find it by"],
+        facts: Annotated[list[str], "the same, for what stays true"],
+    ) -> str:
+        """Keep what will matter on another day."""
+        if self._has_forgotten:
+            self._has_forgotten = False
+            raise ToolError("something was forgotten meanwhile: call keep once more, with what stands above now.")
+        entries = [[is_fact, *_parts(text)] for is_fact, texts in ((1, facts), (0, notes)) for text in texts]
+        kept = json.dumps([one for one in entries if one[1]][:MOST_KEPT], ensure_ascii=False)
+        sql = "UPDATE memory_flushes SET kept = ? WHERE id = (SELECT CAST(substr(external_id, 7) AS INTEGER)"
+        sql += " FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?)"
+        await context.write(lambda tx: tx.execute(sql, kept, context.turn))
+        return "kept"
+
+    def forgot(self) -> None:
+        """Let the model answer anew, as it may have been shown what is to be forgotten."""
+        self._has_forgotten = True
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
+        """Note what the model keeps, and go on with the next part; a model that could not be asked is asked later."""
+        _, number, _, _ = turn.external_id.split()
+        for row in tx.execute(f"{_SELECT} WHERE memory_flushes.id = ?", int(number)):
+            flush = Flush(*row)
+            if flush.kept != "[]" or ended.reason == "answered":
+                self._note(flush, tx)
+                self._done(flush, tx)
+            elif ended.reason == "cancelled":
+                self._done(flush._replace(reached=flush.upto), tx)
+            else:
+                self._later(flush, ended.text, tx)
+        return ended._replace(outbound=None)
+
+    def _done(self, flush: Flush, tx: Tx) -> None:
+        """Go on with the next part, if there is one."""
+        due = self._now() if flush.reached < flush.upto else None
+        sql = "UPDATE memory_flushes SET after = ?, tries = 0, kept = '[]', due = ? WHERE id = ?"
+        tx.execute(sql, flush.reached, due, flush.id)
+        tx.after(self._wake.set)
+
+    def _later(self, flush: Flush, why: str, tx: Tx) -> None:
+        """Ask again after a pause; after the last one that is given up."""
+        if flush.tries > len(AGAIN_SECONDS):
+            self._host.log.warning("a conversation that ended was not written down: {}", why)
+            self._done(flush._replace(reached=flush.upto), tx)
+            return
+        due = self._now() + AGAIN_SECONDS[flush.tries - 1]
+        tx.execute("UPDATE memory_flushes SET due = ?, tries = ? WHERE id = ?", due, flush.tries, flush.id)
+        tx.after(self._wake.set)
+
+    def _note(self, flush: Flush, tx: Tx) -> None:
+        """Write the entries into the memory's files, and a line about them to the person who began anew."""
+        place = Address(*flush.conversation.split(":", 1))
+        done = [line for one in json.loads(flush.kept) if (line := self._entry(tx, place, *one))]
+        if not done or not flush.is_new:
+            return
+        more = f"; and {len(done) - SHOWN} more" if len(done) > SHOWN else ""
+        told = f"Of the conversation before: {'; '.join(done[:SHOWN])}{more}. /undo takes the last one back."
+        tx.send(Outbound(place, told), is_news=False)
+
+    def _entry(self, tx: Tx, place: Address, is_fact: int, text: str, also: str) -> str:
+        """Note one; its line in words, '' for one that was there. A fact that contradicts another one is a note: which
+        of them is true only the person can say."""
+        from nanoclaw.plugins.memory.tools import noted
+
+        effect, undo = noted("flush", self._store, text, is_fact=bool(is_fact)), self._host.get("undo")
+        try:
+            with undo.of(effect, place, tx) if undo else nullcontext():
+                added = self._store.add_fact(text, also=also) if is_fact else self._store.add_note(text, also)
+        except NanoclawError as error:
+            if is_fact:
+                return self._entry(tx, place, 0, text, also)
+            self._host.log.warning("not noted: {}", error)
+            return ""
+        if not added.is_new and self._origins.of_line(added.file, added.line):
+            return ""  # one without an origin was written just before a crash
+        self._origins.add(tx, text, "conversation that ended", place)
+        return effect.text
+
+
+_SELECT = (
+    "SELECT memory_flushes.id, session, key, model, after, upto, reached, is_new, tries, kept"
+    " FROM memory_flushes JOIN sessions ON sessions.id = session"
+)
+_MARK = "(SELECT coalesce(max(upto), 0) FROM memory_flushes WHERE session = sessions.id)"
+_SUMMED_UP = (
+    "(SELECT coalesce(max(upto), 0) FROM compactions WHERE kind = 'summary' AND compactions.session = sessions.id"
+    " AND compactions.context = sessions.context)"
+)
+_ENDED = f"""
+    INSERT INTO memory_flushes (session, after, upto, reached, is_new, due)
+    SELECT sessions.id, max({_MARK}, {_SUMMED_UP}, min(messages.id) - 1), max(messages.id), 0, 1, ?
+    FROM sessions JOIN messages ON messages.session = sessions.id AND messages.context = sessions.context
+    WHERE key = ? GROUP BY sessions.id HAVING max(messages.id) > max({_MARK}, {_SUMMED_UP})"""
+_SILENT = f"""
+    INSERT INTO memory_flushes (session, after, upto, reached, is_new, due)
+    SELECT sessions.id, max({_MARK}, {_SUMMED_UP}, min(messages.id) - 1), max(messages.id), 0, 0, ?
+    FROM {{of_turns}} JOIN sessions ON sessions.id = messages.session AND messages.context = sessions.context
+    WHERE turns.ended > ? AND {{said}} GROUP BY sessions.id
+    HAVING max(messages.id) > max({_MARK}, {_SUMMED_UP}) AND max(turns.ended) <= ?"""
+_CLEAR = """
+    DELETE FROM memory_flushes WHERE after >= upto
+    AND upto < (SELECT max(upto) FROM memory_flushes AS newest WHERE newest.session = memory_flushes.session)"""
+
+
+def _first_part(lines: Sequence[Line], most: int) -> list[Line]:
+    left, first = most * PARTS, 0
+    for number in reversed(range(len(lines))):
+        left -= len(lines[number].text)
+        if left < 0:
+            first = number + 1
+            break
+    part, size = list[Line](), 0
+    for one in lines[first:]:
+        size += len(one.text)
+        if part and size > most:
+            break
+        part.append(one)
+    return part
+
+
+def _says_enough(said: Sequence[Line]) -> bool:
+    """Tell talk from greetings and thanks, in any language."""
+    from nanoclaw.plugins.memory.wording import Wording
+    from nanoclaw.tokenizer import words
+
+    text = "\n".join(one.text.rpartition("Person: ")[2] for one in said if one.is_persons).casefold()
+    spoken = list(words(text))
+    wording = Wording(spoken)
+    telling = sum(dict(wording.says(wording.content(spoken)).values()).values())
+    return telling >= (LEAST_OF_ONESELF if wording.is_first_person(text) else LEAST)
+
+
+def _noted(calls: str) -> list[str]:
+    """Texts that an answer's calls have noted."""
+    texts = list[str]()
+    for call in json.loads(calls or "[]"):
+        if call[1] == "memory_add":
+            try:
+                texts.append(str(json.loads(call[2])["text"]))
+            except (ValueError, KeyError, TypeError):
+                continue
+    return texts
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """An entry, and other words to find it by."""
+    entry, _, also = text.partition(OTHER_WORDS)
+    return entry.strip(), also.strip()
+
+
+def _day(at: str, now: datetime) -> str:
+    try:
+        return f"{datetime.fromisoformat(at).astimezone(now.tzinfo):%Y-%m-%d (%A)}"
+    except ValueError:
+        return ""
