@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
 from nanoclaw.providers.scripted import ScriptedProvider, Step, call
 from tests.kills import dies_at, killed
-from tests.program import LoggingChannel, Program, running
+from tests.program import NOON, HandClock, LoggingChannel, Program, running
 
 SAID = "We sail to Krakatau on 4 August, and Anna brings the blue tent"
 KEPT = "Trip to Krakatau: they sail on 4 August, Anna brings the blue tent"
@@ -58,8 +59,10 @@ async def begin_anew(root: Path, statement: int | None, *, is_first: bool = Fals
 
 
 async def left(root: Path) -> tuple[int, int, int]:
-    """After one more start: how often a new context was begun, it was noted, and that was told."""
-    async with running(root / "home", ScriptedProvider(), wakes=True) as here:
+    """An hour later: how often a new context was begun, it was noted, and that was told. What is cut off twice is
+    asked again after a pause."""
+    clock = HandClock(NOON + timedelta(hours=1))
+    async with running(root / "home", ScriptedProvider(keep(KEPT)), clock=clock, wakes=True) as here:
         await settled(here)
         ((begun,),) = here.rows("SELECT context - 1 FROM sessions WHERE key = 'terminal:main'")
         ((told,),) = here.rows("SELECT count(*) FROM outbox WHERE text LIKE 'Of the conversation before%'")
