@@ -38,7 +38,7 @@ async def test_without_a_plugin_its_tools_and_commands_are_gone(tmp_path: Path, 
 @pytest.mark.parametrize("name", build.BUILT_IN)
 def test_without_its_folder_and_its_line_everything_else_works(tmp_path: Path, name: str) -> None:
     source = tmp_path / "source"
-    ignore = shutil.ignore_patterns("__pycache__", "shipped")
+    ignore = shutil.ignore_patterns("shipped")
     shutil.copytree(REPOSITORY / "nanoclaw", source / "nanoclaw", ignore=ignore)
     for shared in ("skills", "workspace_template"):
         (source / shared).symlink_to(REPOSITORY / shared)
