@@ -39,6 +39,7 @@ HEAVY = {"litellm", "openai", "pydantic", "click", "rich", "pygments", "h2", "PI
 
 ONE_ANSWER = """
 import sys
+sys.modules["playwright"] = None  # as where an extra is not installed
 from nanoclaw.cli import run
 
 status = run(["-m", "hi"])
@@ -66,6 +67,7 @@ OURS_FOR_OTHERS = {
     ),
 }
 LIBRARIES_FOR_OTHERS = HEAVY | {
+    "importlib.metadata",
     "argparse",
     "platform",
     "Stemmer",

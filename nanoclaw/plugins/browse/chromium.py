@@ -38,6 +38,11 @@ NOWHERE = "http://127.0.0.1:9"
 """The proxy of what belongs to no session, such as the browser's own updates."""
 
 
+def can_start(chosen: str, path: str) -> bool:
+    """True where all is installed. Asked at each start, so it composes no sentence."""
+    return find_spec("playwright") is not None and bool(executable(chosen, path))
+
+
 def lack(chosen: str, path: str) -> str:
     """A sentence about what must be installed before anything can be opened; '' where all is there."""
     if find_spec("playwright") is None:

@@ -15,7 +15,7 @@ from nanoclaw.core.messages import Address, Effect, Image, Message, ToolExample,
 from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.browse.chromium import Chromium, executable, is_root, lack
+from nanoclaw.plugins.browse.chromium import Chromium, can_start, executable, is_root, lack
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.browse.session import BrowserSession, Seen
@@ -55,7 +55,7 @@ class Browse(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         """None where they could not work: the model never believes that it has a browser which isn't there."""
-        if lack(self._settings.chromium, self._path):
+        if not can_start(self._settings.chromium, self._path):
             return []
         doing = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
         return [tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK), doing._replace(audit=_begun)]
