@@ -106,6 +106,7 @@ _FAMILIES: dict[str, str] = {
     **dict.fromkeys(("chat", "gateway"), "talking"),
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
     "cron": "jobs",
+    "model": "models",
     **dict.fromkeys(("context", "usage", "sessions", "skills"), "showing"),
     **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp")},
     "link": "linking",

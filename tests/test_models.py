@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, failing, says
 from tests.plugins.media.test_attachments import picture
 from tests.program import NOON, FakeChannel, HandClock, Program, bare, config_of, everybody_is, new_id, running
@@ -236,3 +239,111 @@ async def test_a_person_does_not_wait_behind_the_heartbeat_of_a_local_server_uns
         assert await program.ask("hello") in ("hello", "done")
         await beat
     assert len(server.asked) == 2
+
+
+# --- /model and nanoclaw model ---------------------------------------------------------------------------------------
+
+LISTED = """
+[model]
+name = "openai/gpt-5"
+effort = "medium"
+fallback = ["groq/llama-3.3-70b-versatile"]
+[models]
+tasks = "mini"
+heartbeat = { name = "anthropic/claude-haiku-4-5", effort = "low" }
+[models.aliases]
+mini = "openai/gpt-5-mini"
+"""
+
+
+def listed(root: Path, *words: str, settings: str = LISTED, **environment: str) -> Ended:
+    config_of(root, settings)
+    return Home(root, environment).run("model", *words)
+
+
+def test_nanoclaw_model_lists_purposes_models_keys_windows_and_prices(tmp_path: Path) -> None:
+    shown = listed(tmp_path, OPENAI_API_KEY="sk-not-shown-anywhere").out
+    assert shown.startswith("Model: openai/gpt-5 (window: ")
+    assert "  conversation: openai/gpt-5; effort medium; then groq/llama-3.3-70b-versatile\n" in shown
+    assert "  tasks: openai/gpt-5-mini\n" in shown
+    trouble = "cannot be asked, so the conversation's model is: anthropic/claude-haiku-4-5 needs a key"
+    assert f"  heartbeat: anthropic/claude-haiku-4-5; effort low; {trouble}" in shown
+    assert "  summaries, helpers, pictures: the conversation's model\n" in shown
+    assert "  transcription: none, so voice notes are not written down\n" in shown
+    mini = next(line for line in shown.splitlines() if line.startswith("  openai/gpt-5-mini:"))
+    assert re.search(r"OPENAI_API_KEY is set; [\d,]+ tokens; \$0\.25 in, \$2\.00 out; alias mini", mini)
+    assert "anthropic/claude-haiku-4-5: ANTHROPIC_API_KEY is not set" in shown
+    assert "sk-not-shown" not in shown
+
+
+def test_nanoclaw_model_as_json(tmp_path: Path) -> None:
+    found = json.loads(listed(tmp_path, "--json", OPENAI_API_KEY="sk-x").out)
+    by_purpose = {one["purpose"]: one for one in found["purposes"]}
+    assert (found["model"], by_purpose["tasks"]["model"]) == ("openai/gpt-5", "openai/gpt-5-mini")
+    assert by_purpose["conversation"]["effort"] == "medium" and by_purpose["summaries"]["model"] == ""
+    mini = next(one for one in found["models"] if one["name"] == "openai/gpt-5-mini")
+    assert (mini["aliases"], mini["is_key_set"], mini["input_usd"], mini["is_local"]) == (["mini"], True, 0.25, False)
+
+
+def test_nanoclaw_model_without_any_configuration_says_how_one_is_chosen(tmp_path: Path) -> None:
+    assert listed(tmp_path, settings="").out.startswith("Model: chosen at each start")
+
+
+async def test_slash_model_takes_aliases_and_names_what_is_near(
+    tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]
+) -> None:
+    here = two_servers[0].base
+    settings = f'[models.helpers]\nname = "x/help"\napi_base = "{here}"\n[models.aliases]\nmini = "openai/gpt-5-mini"'
+    async with configured(tmp_path, two_servers[0], settings, OPENAI_API_KEY="sk-x") as program:
+        assert "x/help: on this machine; window unknown" in await program.ask("/model")
+        assert await program.ask("/model mini") == "This conversation now uses openai/gpt-5-mini."
+        assert "Model: openai/gpt-5-mini (window: " in await program.ask("/model")
+        assert "Near to that: mini." in await program.ask("/model mimi")
+        said = await program.ask("/model openai/gpt-5-mimi")
+        assert "is not among the models known here; did you mean openai/gpt-5-mini?" in said
+        assert await program.ask("/model x/main") == "This conversation now uses x/main."
+    assert not two_servers[0].asked
+
+
+async def test_status_names_a_purpose_whose_model_cannot_answer(
+    tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]
+) -> None:
+    main, down = two_servers
+    settings = f"""[models]
+titles = "anthropic/claude-haiku-4-5"
+[models.tasks]
+name = "x/t"
+api_base = "{down.base}"
+"""
+    down.script(failing(404, {"error": {"message": "no such model"}}))
+    main.script(says("done"))
+    hosts: list[Host] = []
+    async with configured(tmp_path, main, settings, [everybody_is("owner"), holding(hosts)]) as program:
+        await turn(program, hosts[0], "job")
+        said = await program.ask("/status")
+        found = [one.text for name, one in await program.app.findings() if name.startswith("model for")]
+    assert "The model for titles does not answer: anthropic/claude-haiku-4-5 needs a key: set ANTHROPIC_API_KEY" in said
+    assert "The model for tasks does not answer: x/t" in said
+    assert len(found) == 2
+    assert (len(down.asked), len(main.asked)) == (1, 1)
+
+
+def test_doctor_asks_the_model_of_each_purpose(tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]) -> None:
+    main, own = two_servers
+    main.script(says("hello"))
+    own.script(says("hi"))
+    settings = f"""[model]
+name = "x/main"
+api_base = "{main.base}"
+[models]
+heartbeat = "x/own"
+transcription = "groq/whisper-large-v3"
+[models.tasks]
+name = "x/own"
+api_base = "{own.base}"
+"""
+    config_of(tmp_path, settings)
+    ran = Home(tmp_path, {}).run("doctor", check=1)
+    assert "ok    model: x/main answers: 'hello'" in ran.out
+    assert "ok    model for heartbeat, tasks: x/own answers: 'hi'" in ran.out
+    assert "wrong model for transcription: groq/whisper-large-v3 needs a key: set GROQ_API_KEY" in ran.out

@@ -58,6 +58,8 @@ def parser() -> _Parser:
     status = command("status", "what is configured, what runs, how much is stored")
     status.add_argument("--json", action="store_true")
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
+    models = command("model", "the models: what each is for, its key, window and price; nobody is asked")
+    models.add_argument("--json", action="store_true")
     command("doctor", "check the configuration, the workspace, the store and the model")
 
     saving = command("backup", "one archive of the home and the workspace, checked by restoring it")

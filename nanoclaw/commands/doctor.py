@@ -68,6 +68,8 @@ def checks(config: Config) -> Iterator[tuple[str, Check]]:
     for plugin, is_well, text in findings:
         yield plugin, partial(_found, is_well, text)
     yield "model", lambda: asyncio.run(_model(config))
+    for name, purposes in _of_purposes(config).items():
+        yield f"model for {', '.join(purposes)}", partial(_model_of_purpose, config, name, purposes)
 
 
 async def _findings(config: Config) -> list[list[Any]]:
@@ -152,9 +154,33 @@ def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str,
 
 
 async def _model(config: Config) -> str:
-    from nanoclaw.providers.choose import choose_model, make_provider
+    from nanoclaw.providers.choose import choose_model
 
-    name = await choose_model(config)
+    return await _asked(config, await choose_model(config))
+
+
+def _of_purposes(config: Config) -> dict[str, list[str]]:
+    """The models that [models] names, each with its purposes."""
+    found: dict[str, list[str]] = {}
+    for purpose, own in config.purposes.models.items():
+        for name in filter(None, (own.name, *own.fallback)):
+            found.setdefault(name, []).append(purpose)
+    return found
+
+
+def _model_of_purpose(config: Config, name: str, purposes: list[str]) -> str:
+    from nanoclaw.providers.choose import check_transcription
+
+    if "transcription" in purposes:
+        check_transcription(config, name)
+        if len(purposes) == 1:
+            return f"{name} is set up; it is not asked, as there is no sound to try it with"
+    return asyncio.run(_asked(config, name))
+
+
+async def _asked(config: Config, name: str) -> str:
+    from nanoclaw.providers.choose import make_provider
+
     provider = make_provider(config, name)
     try:
         hello = UserMessage("Answer with one word: hello", clock(config.person.timezone, config.environment)())

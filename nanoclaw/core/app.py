@@ -296,6 +296,8 @@ class App:
                 found += [(plugin.name, one) for one in await plugin.check(deep)]
             except FAULTS as error:
                 self.chain.fault(plugin, "check", error)
+        if not deep:  # which asks them
+            found += [(f"model for {name}", Finding(False, why)) for name, why in self.models.troubles().items()]
         found += [(name, Finding(False, f"failed: {fault}")) for name, fault in self.chain.faults.items()]
         return found
 

@@ -12,7 +12,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
-from nanoclaw.core.plugin import Profile, Turn
+from nanoclaw.core.plugin import Profile, Reply, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
@@ -41,6 +41,15 @@ class Models(Protocol):
 
     def troubles(self) -> Mapping[str, str]:
         """By purpose why its own model cannot answer as things are."""
+        ...
+
+    def listing(self, chosen: str) -> Reply:
+        """All that is known of models, without asking anybody; `chosen` is the conversation's own."""
+        ...
+
+    def choose(self, wanted: str) -> tuple[str, str]:
+        """The model that a person means by a name or an alias, and a remark about one that may be misspelt. Raises
+        ConfigError, which names near ones."""
         ...
 
     def window_of(self, model: str) -> int | None:

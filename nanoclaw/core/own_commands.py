@@ -69,7 +69,7 @@ class OwnCommands:
                 open_to=EVERYBODY,
             ),
             Command("stop", "stop what is running and drop what waits", self._stop, open_to=EVERYBODY),
-            Command("model", "show the model, or choose one: /model openai/gpt-5", self._model),
+            Command("model", "show the models, or choose one: /model openai/gpt-5", self._model),
             Command(
                 "status", "model, workspace, length of the conversation, tokens used", self._status, open_to=EVERYBODY
             ),
@@ -115,24 +115,24 @@ class OwnCommands:
         except NanoclawError as error:
             return f"none ({error})"
 
-    def _model(self, said: Said, tx: Tx) -> str:
+    def _model(self, said: Said, tx: Tx) -> str | Reply:
         session = self._session(said)
         if not said.argument:
-            name = self._model_name(session)
-            goes_by = f" ({words})" if (words := self._models.window_in_words(name)) else ""
-            return f"Model: {name}{goes_by}. Choose another with /model provider/name."
-        name = self._models.of(said.argument).model
-        if name == self._model_name(session) and self._models.forget_window(name):
+            return self._models.listing(session.model)
+        name, remark = self._models.choose(said.argument)
+        if self._models.of(name).model == self._model_name(session) and self._models.forget_window(name):
             return f"This conversation uses {name}. The window that was learned from an error is forgotten."
-        session.use_model(said.argument)
-        return f"This conversation now uses {said.argument}."
+        session.use_model(name)
+        return f"This conversation now uses {name}.{remark}"
 
     def _status(self, said: Said, tx: Tx) -> str:
         session = self._session(said)
         if said.profile == "guest":
             return _length(session.history)
         faults = [f"The plugin {name} failed: {fault}" for name, fault in self.router.chain.faults.items()]
-        lines = [self._program.about(), f"Model: {self._model_name(session)}", _length(session.history), *faults]
+        troubles = [f"The model for {name} does not answer: {why}" for name, why in self._models.troubles().items()]
+        model = f"Model: {self._model_name(session)}"
+        lines = [self._program.about(), model, *troubles, _length(session.history), *faults]
         return "\n".join(lines)
 
     async def _panic(self, said: Said) -> str:

@@ -59,6 +59,10 @@ class Purposes(NamedTuple):
         """The model that an alias stands for, else the name itself."""
         return self.aliases.get(name.strip().casefold(), name)
 
+    def names(self) -> tuple[str, ...]:
+        """All purposes, also those without a model of their own."""
+        return tuple(PURPOSES)
+
     def in_words(self, purpose: str) -> str:
         """A purpose as it is called in a sentence, '' for the conversation."""
         return PURPOSES.get(purpose, "")

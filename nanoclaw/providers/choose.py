@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
+from nanoclaw.core.plugin import Reply
 from nanoclaw.core.provider import ABLE, Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.store.models import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
+    from nanoclaw.providers.listing import KnownFacts
     from nanoclaw.providers.local_queue import LocalQueue
 
 LOCAL = "local/"
@@ -28,11 +30,12 @@ LOCAL = "local/"
 Maker = Callable[[str], Provider]
 """Makes the provider of a model from its whole name."""
 
-_KEYS = {
+DEFAULTS = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
     "OPENAI_API_KEY": "openai/gpt-5",
     "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
 }
+"""By variable that holds a key, a model that it opens."""
 
 
 class ConfiguredModels:
@@ -91,18 +94,46 @@ class ConfiguredModels:
 
     def _checked(self, purpose: str, name: str) -> None:
         """Raises NanoclawError for a model that cannot be asked as things are."""
-        if purpose != "transcription":
+        if purpose == "transcription":
+            check_transcription(self._config, name)
+        else:
             self._alone(name)
-            return
-        from nanoclaw.providers.names import transcription_for
-
-        transcription_for(name, *_access(self._config, name), self._config.environment)
 
     def _alone(self, name: str) -> Provider:
         """The provider of one model, which all who ask it share. Raises ConfigError."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
+
+    def listing(self, chosen: str) -> Reply:
+        """All that is known of models, without asking anybody. Raises ConfigError."""
+        from nanoclaw.providers.listing import listing
+
+        means = self._means(chosen)
+        window = f" ({words})" if means.chosen and (words := self.window_in_words(means.chosen)) else ""
+        name = means.chosen or "chosen at each start"
+        return listing(means, f"Model: {name}{window}. Choose another with /model provider/name, or /model ALIAS.")
+
+    def choose(self, wanted: str) -> tuple[str, str]:
+        """The model that a person means, and a remark about a name that may be misspelt. Raises ConfigError."""
+        from nanoclaw.providers import listing
+
+        name = self._config.purposes.resolve(wanted)
+        try:
+            self.of(name)
+            return name, listing.misspelt(self._means(""), name)
+        except ConfigError as error:
+            near = [one for one in listing.near(self._means(""), wanted) if f"'{one}'" not in str(error)]
+            if not near:
+                raise
+            raise ConfigError(f"{error} Near to that: {', '.join(near)}.") from None
+
+    def _means(self, chosen: str) -> KnownFacts:
+        from nanoclaw.providers.listing import KnownFacts
+
+        chosen = self._config.purposes.resolve(chosen) or self._model or self._config.model.name
+        is_here = partial(is_on_this_machine, self._config)
+        return KnownFacts(self._config, chosen, self.window_of, is_here, self.troubles(), frozenset(self._others))
 
     def window_of(self, model: str) -> int | None:
         """The context window of a model, as the config says, was learned or is known. The model inside this process
@@ -155,7 +186,7 @@ class ConfiguredModels:
         own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
         for name in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
             try:
-                access = _access(self._config, name)
+                access = place_of(self._config, name)
                 return await transcription_for(name, *access, self._config.environment)(path)
             except NanoclawError as error:
                 errors.append(error)
@@ -166,7 +197,7 @@ class ConfiguredModels:
         if model not in self._embedders:
             from nanoclaw.providers.names import embeddings_for
 
-            base, key = _access(self._config, model.name)
+            base, key = place_of(self._config, model.name)
             place = model if model.api_base else model._replace(api_base=base, api_key=model.api_key or key)
             self._embedders[model] = embeddings_for(place, self._config.environment)
         made = await self._embedders[model](texts, is_query, seconds)
@@ -204,7 +235,7 @@ def make_provider(config: Config, name: str, facts: ModelFacts | None = None) ->
 
     return provider_for(
         name,
-        *_access(config, name),
+        *place_of(config, name),
         config.environment,
         tool_mode="json" if config.model.tool_mode == "json" else "native",
         abilities=facts.abilities(name) if facts else ABLE,
@@ -229,7 +260,19 @@ def is_local(config: Config, model: str) -> bool:
     """True where a server on this machine answers for a model, whatever it is called."""
     from nanoclaw.providers.failures import is_loopback
 
-    return is_loopback(_access(config, model)[0])
+    return is_loopback(place_of(config, model)[0])
+
+
+def check_transcription(config: Config, name: str) -> None:
+    """Raises ConfigError for a model that cannot write voice notes down as things are."""
+    from nanoclaw.providers.names import transcription_for
+
+    transcription_for(name, *place_of(config, name), config.environment)
+
+
+def is_on_this_machine(config: Config, model: str) -> bool:
+    """True where the model in this program, or a server on this machine, answers."""
+    return model.startswith(LOCAL) or bool(_server_here(config, model))
 
 
 def _server_here(config: Config, model: str) -> str:
@@ -240,11 +283,11 @@ def _server_here(config: Config, model: str) -> str:
     from nanoclaw.providers.names import services
 
     service = services().get(model.partition("/")[0].lower())
-    base = _access(config, model)[0] or (service.api_base if service else "")
+    base = place_of(config, model)[0] or (service.api_base if service else "")
     return urlsplit(base).netloc if is_loopback(base) else ""
 
 
-def _access(config: Config, model: str) -> tuple[str, str]:
+def place_of(config: Config, model: str) -> tuple[str, str]:
     """The configured address and key; they belong to the model beside them, not to one of another service. A key goes
     to no other address than its own."""
     is_same_service = model.partition("/")[0] == config.model.name.partition("/")[0]
@@ -274,10 +317,10 @@ async def choose_model(config: Config, wanted: str = "") -> str:
 
 
 def _no_model(config: Config) -> str:
-    key = next((name for name in _KEYS if config.environment.get(name)), "")
+    key = next((name for name in DEFAULTS if config.environment.get(name)), "")
     return (
         "no model is configured, and none runs on this machine.\n"
-        + (f"  {key} is set, so: {start_command()} init --model {_KEYS[key]}\n" if key else "")
+        + (f"  {key} is set, so: {start_command()} init --model {DEFAULTS[key]}\n" if key else "")
         + f"  With a provider's key: {start_command()} init --model openai/gpt-5 (and set OPENAI_API_KEY)\n"
         f"  Without any key, on this machine: {start_command()} local pull"
     )

@@ -66,9 +66,8 @@ class Failover:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """By model that is not asked for a while, why."""
-        now = self._clock()
-        return {one.name: one.trouble for one in self._candidates if one.rests_until > now}
+        """By model that gave no answer when it was last asked, why."""
+        return {one.name: one.trouble for one in self._candidates if one.trouble}
 
     @property
     def supports_vision(self) -> bool:
@@ -102,7 +101,7 @@ class Failover:
                 failed.append((candidate, error))
                 self._let_rest(candidate, error)
             else:
-                candidate.rests_until, candidate.is_told = float("-inf"), False
+                candidate.rests_until, candidate.is_told, candidate.trouble = float("-inf"), False, ""
                 return answer
         raise _none_answered(failed)
 
@@ -116,11 +115,12 @@ class Failover:
         return iter(sorted(self._candidates, key=lambda candidate: candidate.rests_until > now))
 
     def _let_rest(self, candidate: _Candidate, error: NanoclawError) -> None:
+        candidate.trouble = reason_of(error)
         if isinstance(error, BadRequest):
             return  # it was this request that it did not like; the next may be another chat's
         asked = error.retry_after if isinstance(error, ProviderUnavailable) else None
         seconds = min(max(REST_SECONDS, asked or 0.0), LONGEST_REST)
-        candidate.rests_until, candidate.trouble = self._clock() + seconds, reason_of(error)
+        candidate.rests_until = self._clock() + seconds
 
     def _tell(
         self, failed: Sequence[tuple[_Candidate, NanoclawError]], now: _Candidate, shown: bool, on_event: OnEvent

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
+from nanoclaw.core.plugin import Reply
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
@@ -48,6 +49,14 @@ class GivenModels:
 
     def troubles(self) -> dict[str, str]:
         return {}
+
+    def listing(self, chosen: str) -> Reply:
+        model = self.of(chosen).model
+        window = f" ({words})" if (words := self.window_in_words(model)) else ""
+        return Reply(f"Model: {model}{window}. Choose another with /model provider/name.", {"model": model})
+
+    def choose(self, wanted: str) -> tuple[str, str]:
+        return self._named(wanted).model, ""
 
     def window_of(self, model: str) -> int | None:
         return self._facts.window(model)

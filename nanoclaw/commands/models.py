@@ -1,0 +1,27 @@
+"""`nanoclaw model`: what is known of models, without asking anybody."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+
+from nanoclaw.core.config import Config
+from nanoclaw.core.plugin import Reply
+from nanoclaw.escapes import printable
+
+
+def model(config: Config, options: argparse.Namespace) -> int:
+    found = asyncio.run(_listing(config))
+    print(json.dumps(found.data) if options.json else printable(found.text))
+    return 0
+
+
+async def _listing(config: Config) -> Reply:
+    from nanoclaw.commands.looking import looked_at
+
+    async with looked_at(config) as app:
+        return app.models.listing("")
+
+
+COMMANDS = {"model": model}

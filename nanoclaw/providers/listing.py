@@ -1,0 +1,176 @@
+"""All that is known of models without asking anybody: those of the configuration, what each is for, and their facts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Usage
+from nanoclaw.core.plugin import Reply
+from nanoclaw.dollars import dollars
+from nanoclaw.providers import catalogue, names, prices
+
+if TYPE_CHECKING:
+    from nanoclaw.core.config import Config
+
+KEYS_OF_PLUGINS = {"heartbeat": "heartbeat.model", "helpers": "delegate.model", "transcription": "media.transcription"}
+"""Older keys and those of plugins, which go before [models]."""
+
+UNSET = {"transcription": "none, so voice notes are not written down", "titles": "none: the first words of a talk"}
+"""Purposes that do without a model where none is named."""
+
+
+class PurposeLine(NamedTuple):
+    """The model of one purpose; '' is the conversation's."""
+
+    purpose: str
+    model: str
+    fallback: tuple[str, ...]
+    effort: str
+    trouble: str
+
+
+class KnownModel(NamedTuple):
+    """Facts of one model. `key` is the variable that holds its key, '' where none is needed; the prices are US dollars
+    for a million tokens, None where nobody knows them."""
+
+    name: str
+    aliases: tuple[str, ...]
+    is_local: bool
+    key: str
+    is_key_set: bool
+    window: int | None
+    input_usd: float | None
+    output_usd: float | None
+    problem: str
+
+    def in_words(self) -> str:
+        window = f"{self.window:,} tokens" if self.window else "window unknown"
+        known = self.input_usd is not None and self.output_usd is not None
+        price = f"{dollars(self.input_usd or 0)} in, {dollars(self.output_usd or 0)} out" if known else "price unknown"
+        key = f"{self.key} {'is' if self.is_key_set else 'is not'} set" if self.key else ""
+        place = ("on this machine", window) if self.is_local else (key, window, price)
+        alias = f"alias {', '.join(self.aliases)}" if self.aliases else ""
+        return f"  {self.name}: {'; '.join(filter(None, (*place, alias, self.problem)))}"
+
+
+class KnownFacts(NamedTuple):
+    """The parts of the program that know something of a model; `brought` are prefixes that plugins answer for."""
+
+    config: Config
+    chosen: str
+    window_of: Callable[[str], int | None]
+    is_local: Callable[[str], bool]
+    troubles: dict[str, str]
+    brought: frozenset[str]
+
+
+def listing(means: KnownFacts, first: str) -> Reply:
+    """All in words, after the `first` line, and as data."""
+    purposes, models = purpose_lines(means), known(means)
+    lines = [first, "For:"]
+    lines += [f"  {_purpose_in_words(one)}" for one in purposes if one.model or one.effort]
+    rest = [one.purpose for one in purposes if not (one.model or one.effort or one.purpose in UNSET)]
+    lines += [f"  {', '.join(rest)}: the conversation's model"] if rest else []
+    lines += [f"  {one.purpose}: {UNSET[one.purpose]}" for one in purposes if not one.model and one.purpose in UNSET]
+    if models:
+        lines += ["Known (prices for a million tokens):", *(one.in_words() for one in models)]
+    data: dict[str, Any] = {
+        "model": means.chosen,
+        "purposes": [one._asdict() for one in purposes],
+        "models": [one._asdict() for one in models],
+    }
+    return Reply("\n".join(lines), data)
+
+
+def _purpose_in_words(one: PurposeLine) -> str:
+    effort = f"effort {one.effort}" if one.effort else ""
+    fallback = f"then {', '.join(one.fallback)}" if one.fallback else ""
+    trouble = f"cannot be asked, so the conversation's model is: {one.trouble}" if one.trouble else ""
+    return f"{one.purpose}: {'; '.join(filter(None, (one.model or 'the same model', effort, fallback, trouble)))}"
+
+
+def purpose_lines(means: KnownFacts) -> list[PurposeLine]:
+    config, purposes = means.config, means.config.purposes
+    lines = [PurposeLine("conversation", means.chosen, config.model.fallback, purposes.effort, "")]
+    for purpose in purposes.names():
+        own = purposes.of(purpose)
+        by_plugin = purposes.resolve(str(config.get(KEYS_OF_PLUGINS.get(purpose, ""), "")))
+        fallback = () if by_plugin else own.fallback
+        trouble = "" if by_plugin else means.troubles.get(purpose, "")
+        lines.append(PurposeLine(purpose, by_plugin or own.name, fallback, own.effort, trouble))
+    return lines
+
+
+def known(means: KnownFacts) -> list[KnownModel]:
+    """Models that the configuration names, those that lie on this machine, and one of each service that has a key."""
+    return [_known(means, name) for name in names_of(means)]
+
+
+def names_of(means: KnownFacts) -> list[str]:
+    from nanoclaw.providers.choose import DEFAULTS, LOCAL, models_folder
+
+    config = means.config
+    named = [means.chosen, config.model.name, *config.model.fallback, *config.purposes.aliases.values()]
+    for line in purpose_lines(means):
+        named += [line.model, *line.fallback]
+    named += [LOCAL + one.name for one in catalogue.installed(models_folder(config))]
+    named += [model for key, model in DEFAULTS.items() if config.environment.get(key)]
+    return list(dict.fromkeys(filter(None, named)))
+
+
+def _known(means: KnownFacts, name: str) -> KnownModel:
+    from nanoclaw.providers.choose import LOCAL, models_folder, place_of
+
+    config = means.config
+    base, given = place_of(config, name)
+    key, problem = "", ""
+    try:
+        if name.partition("/")[0] in means.brought:
+            pass  # a plugin answers for it
+        elif name.startswith(LOCAL):
+            catalogue.locate(name, models_folder(config))
+        else:
+            key, _, _ = names.check(name, base)
+    except ConfigError as error:
+        problem = str(error)
+    aliases = tuple(alias for alias, model in config.purposes.aliases.items() if model == name)
+    return KnownModel(
+        name,
+        aliases,
+        means.is_local(name),
+        key,
+        bool(given or config.environment.get(key, "").strip()) if key else True,
+        means.window_of(name),
+        _of_a_million(name, Usage(1000)),
+        _of_a_million(name, Usage(0, 1000)),
+        problem,
+    )
+
+
+def _of_a_million(model: str, thousand: Usage) -> float | None:
+    """US dollars for a million tokens, as a small request has them."""
+    usd = prices.cost(model, thousand)
+    return None if usd is None else round(usd * 1000, 6)
+
+
+def near(means: KnownFacts, wanted: str) -> list[str]:
+    """Aliases and models of which the name is near to one that nobody knows."""
+    wanted = wanted.strip().casefold()
+    known = [*means.config.purposes.aliases, *names_of(means)]
+    by_end = {one.rpartition("/")[2].casefold(): one for one in reversed(known)}
+    found = difflib.get_close_matches(wanted, [*known, *by_end], 3, 0.6)
+    return list(dict.fromkeys(by_end.get(one, one) for one in found))[:2]
+
+
+def misspelt(means: KnownFacts, name: str) -> str:
+    """A remark about a name of which nobody knows the model, but one that is near; '' for none."""
+    from nanoclaw.providers.choose import LOCAL, place_of
+
+    if name.startswith(LOCAL) or name.partition("/")[0] in means.brought or place_of(means.config, name)[0]:
+        return ""
+    _, prefix, bare = names.check(name, "")
+    meant = prices.near(prefix, bare)
+    return f" {name} is not among the models known here; did you mean {prefix}/{meant}?" if meant else ""
