@@ -43,6 +43,7 @@ BUILT_IN: dict[str, str] = {
     "browse": "nanoclaw.plugins.browse.plugin:Browse",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
+    "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
     "undo": "nanoclaw.plugins.undo.plugin:Undo",

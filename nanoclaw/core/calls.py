@@ -182,6 +182,7 @@ class CallRunner:
             progress.show,
             turn.profile.only,
             judged.answer,
+            turn.outside,
         )
         try:
             result = await self._toolbox.run(judged.checked, context)

@@ -68,7 +68,7 @@ def unseen(text: Shown, fraction: float | None = None) -> None:
 class Writes(Protocol):
     """Makes a change in one transaction with the mark that a call took effect."""
 
-    async def write(self, change: Callable[[Tx], T], call: str) -> T: ...
+    async def write(self, change: Callable[[Tx], T], call: str, told: str = "") -> T: ...
 
 
 class ToolContext(NamedTuple):
@@ -77,7 +77,7 @@ class ToolContext(NamedTuple):
     `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
     `show` shows the person what it is doing: `context.show("page 3 of 8", 3 / 8)`; the model doesn't see it.
     `role` is "guest" where a guest may read the answer, so in groups always; `profile` is the name of the turn's.
-    `turn` and `call` say which call it is.
+    `turn` and `call` say which call it is; `outside` are the sources of others' text that its turn has read.
     """
 
     address: Address
@@ -93,13 +93,14 @@ class ToolContext(NamedTuple):
     show: ShowProgress = unseen
     only: frozenset[str] | None = None  # names of tools that its turn may use; None: all that are open to its profile
     answer: OwnersAnswer | None = None  # to the question with options that its call was judged with
+    outside: tuple[str, ...] = ()
 
-    async def write(self, change: Callable[[Tx], T]) -> T:
+    async def write(self, change: Callable[[Tx], T], told: str = "") -> T:
         """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses
-        nor repeats it."""
+        nor repeats it. `told` is what the model reads as its result where the program breaks off after that."""
         if self.writer is None:
             raise ToolError("nothing can be written here: this call belongs to no turn.")
-        return await self.writer.write(change, self.call)
+        return await self.writer.write(change, self.call, told)
 
 
 class ToolOutput(NamedTuple):
@@ -120,7 +121,7 @@ class Tool(NamedTuple):
 
     spec: ToolSpec
     run: Callable[..., Awaitable[str | ToolOutput]]
-    reach: Reach  # calls of one answer whose reach is "none" may run side by side
+    reach: Reach  # calls of one answer whose reach is "none" run side by side
     wants_context: bool
     # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
@@ -128,6 +129,7 @@ class Tool(NamedTuple):
     check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
     ends: bool = False  # a call that succeeds is the last of its turn
     atomic: bool = False  # a call does nothing but one `context.write`
+    side_by_side: bool = False  # calls of one answer run side by side, whatever its reach
     # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
     open_to: frozenset[str] = frozenset(OPEN_TO)
     is_there: bool = True  # False: no new context has it; a call by an older one is run, and says why it cannot be
@@ -194,6 +196,11 @@ class Toolbox:
         """Reach of a call of this name; of an unknown tool the worst is thought."""
         found = self.find(name)
         return found.reach if found else "outside"
+
+    def runs_beside(self, name: str) -> bool:
+        """True for a tool whose calls disturb no other that runs at the same time."""
+        found = self.find(name)
+        return found is not None and (found.side_by_side or found.reach == "none")
 
     def meant(self, call: ToolCall) -> ToolCall:
         """The call that is meant by one of CALL_TOOL, any other as it is: all that follows sees the tool that runs."""

@@ -286,13 +286,13 @@ class RunningTurn:
     async def _results(
         self, answer: AssistantMessage, judged: Sequence[Judged], effects: CallEffects, stream: Stream
     ) -> list[ToolResult]:
-        """In the order of the calls; neighbours that only read run side by side."""
+        """In the order of the calls; neighbours that disturb none run side by side."""
         assert self.journal
         calls, toolbox = answer.tool_calls, self._parts.toolbox
         tasks: list[asyncio.Task[ToolResult]] = []
         try:
             for number, call in enumerate(calls):
-                if tasks and not all(toolbox.reach(one.name) == "none" for one in calls[number - 1 : number + 1]):
+                if tasks and not all(toolbox.runs_beside(one.name) for one in calls[number - 1 : number + 1]):
                     await asyncio.wait(tasks)
                     if effects.begun:  # a kill from now on leaves no doubt about these
                         await self.journal.acted(

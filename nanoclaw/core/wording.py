@@ -21,7 +21,8 @@ def _unasked(conversation: Address) -> str:
         return "a heartbeat"
     if conversation.channel == "memory":
         return "noting what was said before"
-    return f"task {conversation.chat}" if conversation.channel == "job" else f"a turn in {conversation}"
+    named = {"job": "task", "delegate": "helper"}.get(conversation.channel)
+    return f"{named} {conversation.chat}" if named else f"a turn in {conversation}"
 
 
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:

@@ -219,24 +219,24 @@ def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
 def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Message]:
     """The answer whose calls were under way when a turn broke off, and for each of them its result, or what is to be
     said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk ("done"),
-    and of those that do nothing else ("atomic")."""
+    some with what they have to say of that, and of those that do nothing else ("atomic")."""
     try:
         answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
-        marks: dict[str, list[str]] = json.loads(took_effect or "{}") or {}
-        done, atomic = set(marks.get("done", ())), set(marks.get("atomic", ()))
+        marks: dict[str, list[Any]] = json.loads(took_effect or "{}") or {}
+        done = dict((one, TOOK_EFFECT) if isinstance(one, str) else one for one in marks.get("done", ()))
+        atomic = set(marks.get("atomic", ()))
     except (ValueError, KeyError, TypeError, AttributeError):  # none, or damaged
         return []
     if not isinstance(answer, AssistantMessage):
         return []
     ended = {result.call_id: result for result in results if isinstance(result, ToolResult)}
     said = {
-        call.id: TOOK_EFFECT if call.id in done else NOT_DONE if call.id in atomic else BROKEN_OFF
-        for call in answer.tool_calls
+        call.id: done.get(call.id) or (NOT_DONE if call.id in atomic else BROKEN_OFF) for call in answer.tool_calls
     }
     return [
         answer,
         *(
-            ended.get(call.id) or ToolResult(call.id, call.name, said[call.id], now, said[call.id] != TOOK_EFFECT)
+            ended.get(call.id) or ToolResult(call.id, call.name, said[call.id], now, call.id not in done)
             for call in answer.tool_calls
         ),
     ]

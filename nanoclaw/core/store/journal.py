@@ -51,16 +51,17 @@ class TurnJournal:
         """Make a change part of the next transaction."""
         self._later.append(change)
 
-    async def write(self, change: Callable[[Transaction], T], call: str) -> T:
-        """Make a change in one transaction with the mark that a call took effect."""
+    async def write(self, change: Callable[[Transaction], T], call: str, told: str = "") -> T:
+        """Make a change in one transaction with the mark that a call took effect, and what is told of it after a
+        crash."""
 
         def marked(tx: Transaction) -> T:
             result = change(tx)
             sql = (
                 "UPDATE turns SET took_effect = json_insert(CASE WHEN json_type(took_effect, '$.done') = 'array'"
-                " THEN took_effect ELSE '{\"atomic\": [], \"done\": []}' END, '$.done[#]', ?) WHERE id = ?"
+                " THEN took_effect ELSE '{\"atomic\": [], \"done\": []}' END, '$.done[#]', json(?)) WHERE id = ?"
             )
-            tx.db.execute(sql, (call, self.id))
+            tx.db.execute(sql, (json.dumps([call, told] if told else call), self.id))
             return result
 
         return await self._write(marked)
