@@ -28,15 +28,18 @@ class OwnerQuestions:
 
     def place(self, about: Address) -> Address | None:
         """Find where the owner can be asked now: right there, else in a terminal or a chat of their own."""
-        access, schedule = self._host.get("access"), self._host.get("schedule")
-        own = schedule.target_of(about) if schedule else about
+        access, schedule, delegate = map(self._host.get, ("access", "schedule", "delegate"))
+        own = delegate.home_of(about) if delegate else about
+        own = schedule.target_of(own) if schedule else own
         places = [own, MAIN, *(access.owners_chats() if access else ())]
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
     def ask(self, tx: Tx, question: Any) -> int:
         """Send the question; its row in the outbox."""
         number, place, about = question.number, question.place, question.about
-        origin = "" if place == about else f"\n\n(This comes from {about}, not from this chat.)"
+        delegate = self._host.get("delegate")
+        who = (delegate.named(about) if delegate else "") or f"{about}, not from this chat"
+        origin = "" if place == about else f"\n\n(This comes from {who}.)"
         options = question.ask.options
         if options:
             how = f"\n\n{listed(options)}\n\n({self._how(question)})"

@@ -29,7 +29,7 @@ class Forget(Plugin):
             old.unlink(missing_ok=True)
         self._host = host
         examples = [ToolExample("Forget my old address", {"query": "address"})]
-        made = tool(self._memory_forget, reach="workspace", examples=examples)
+        made = tool(self._memory_forget, reach="workspace", examples=examples, open_to=("person", "job", "heartbeat"))
         self._tool = made._replace(audit=_planned)
 
     @cached_property

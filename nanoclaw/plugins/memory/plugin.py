@@ -302,8 +302,8 @@ class Memory(Plugin):
 
 
 def _is_open(profile: Profile) -> bool:
-    """True for a kind of turn that may use the memory's tools: no other is told of it or writes to it."""
-    return profile.only is None or "memory_add" in profile.only
+    """True for a kind of turn that may write to the memory: no other is told of it. A helper's may only read."""
+    return profile.name != "helper" and (profile.only is None or "memory_add" in profile.only)
 
 
 def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:

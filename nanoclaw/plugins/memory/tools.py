@@ -70,10 +70,11 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         is_fact = arguments.get("kind") == "fact" or bool(str(arguments.get("replaces", "")).strip())
         return noted("memory_add", store, str(arguments["text"]), is_fact=is_fact)
 
+    add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
     return [
         tool(memory_search, reach="none", examples=_SEARCH),
         tool(memory_get, reach="none", examples=_GET),
-        tool(memory_add, reach="workspace", examples=_ADD)._replace(audit=planned),
+        add._replace(audit=planned),
     ]
 
 

@@ -77,7 +77,7 @@ class Messages(Plugin):
             return await self._send(context, text, files or (), to)
 
         example = ToolExample("Send me the chart", {"text": "Here it is.", "files": ["charts/may.png"]})
-        made = tool(message, reach="outside", examples=[example], open_to=("person", "job", "helper", "guest"))
+        made = tool(message, reach="outside", examples=[example], open_to=("person", "job", "guest"))
         return [made._replace(audit=_effect, check=self._check, atomic=True)]
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.core.tool import OPEN_TO, Tool, ToolContext, tool
+from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.plugins.schedule.tables import CHANGED, CHANNEL, EVERYWHERE, REMOVED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def cron_tool(host: Host) -> Tool:
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
-    made = tool(cron, reach="workspace", examples=[example], open_to=(*OPEN_TO, "guest"))
+    made = tool(cron, reach="workspace", examples=[example], open_to=("person", "job", "heartbeat", "guest"))
     return made._replace(audit=_effect, atomic=True)
 
 

@@ -1,0 +1,1 @@
+"""Helpers: parts of the work are done in conversations of their own."""

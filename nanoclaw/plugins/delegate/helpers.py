@@ -1,0 +1,490 @@
+"""Helpers: conversations of their own that do a part of the work, and whose report is told once.
+
+A row is "running", then "ended" where a call waits that will tell the report, then "told". A report is told by the
+result of that call, or by a message of the program to the person, which also begins a turn; each is one transaction
+with its row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nanoclaw.core.errors import LimitReached, ToolError
+from nanoclaw.core.messages import (
+    Address,
+    AssistantMessage,
+    CheckedCall,
+    Inbound,
+    Limits,
+    ModelRequest,
+    Outbound,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from nanoclaw.core.outputs import Outputs
+from nanoclaw.core.plugin import Ended, Host, Profile, Refuse, Reply, Turn, Tx
+from nanoclaw.core.token_estimate import estimate_request
+from nanoclaw.core.tool import ShowProgress, ToolContext, ToolOutput, unseen
+from nanoclaw.dollars import dollars
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.delegate.plugin import CHANNEL, HELPER, REPORT
+from nanoclaw.silence_token import spoken
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.delegate.plugin import DelegateSettings
+
+LISTED = 5
+"""Ended ones in a list."""
+
+SHORTEST_ANSWER = 1024
+"""Tokens; a helper whose money is not enough for so many asks no more."""
+
+MOST_CHARACTERS = 100_000
+"""Of a task with its facts."""
+
+GIVEN = (
+    "(You are a helper: the assistant of this person gave you this task, and your answer goes back to it as a report. "
+    "Nobody answers questions. Do the task, then write a report that stands alone: the result first, then figures, "
+    "paths and sources, and what you could not find out or do.)"
+)
+
+GOES_ON = (
+    "The program broke off here. The helper goes on by itself, and its report comes as a message: don't begin it "
+    "again, and don't guess what it will say."
+)
+
+LAST_ROUND = "[This was your last round of tools: now write your report.]"
+
+_OWN_FILES = frozenset(
+    f"{name}.md"
+    for name in ("soul", "identity", "agents", "tools", "user", "bootstrap", "memory", "heartbeat", "skill")
+)
+"""Files that say who the assistant is, what it knows and what it does by itself."""
+
+_IN_A_COMMAND = re.compile(
+    r"\b(?:soul|identity|agents|tools|user|bootstrap|memory|heartbeat|skill)\.md\b|\bnanoclaw\b", re.IGNORECASE
+)
+
+_KEPT = "a helper leaves {} alone: say in your report what should change there."
+
+
+class HelperRow(NamedTuple):
+    id: int
+    channel: str
+    chat: str
+    conversation: str
+    """As its channel and chat, with a line feed between."""
+    context: int
+    """Number of the context that it was begun in: /new begins another."""
+    sender: str
+    task: str
+    model: str
+    began: str
+    ended: str
+    state: str
+    reason: str
+    report: str
+    outside: str
+    usd: float | None
+
+    @property
+    def own(self) -> Address:
+        return Address(CHANNEL, str(self.id))
+
+    @property
+    def place(self) -> Address:
+        return Address(self.channel, self.chat)
+
+    @property
+    def parent(self) -> Address:
+        return Address(*self.conversation.split("\n", 1))
+
+
+_ROWS = f"SELECT {', '.join(HelperRow._fields)} FROM delegate_helpers"
+
+
+class HelperAtWork:
+    """A helper of this process: `awaited` while a call is to tell its report."""
+
+    def __init__(self, show: ShowProgress, *, awaited: bool) -> None:
+        self.show, self.awaited = show, awaited
+        self.ended = asyncio.Event()
+        self.doing, self.calls = "begins", 0
+
+    def does(self, doing: str, calls: int = 0) -> None:
+        self.doing, self.calls = doing, self.calls + calls
+        self.show(self.in_words)
+
+    def in_words(self) -> str:
+        calls = f" · {self.calls} {'calls' if self.calls > 1 else 'call'}" if self.calls else ""
+        return f"{self.doing}{calls}"
+
+
+class Helpers:
+    """All of them; `serves` is True while the program goes on after an answer."""
+
+    def __init__(self, host: Host, settings: DelegateSettings) -> None:
+        self._host, self._settings = host, settings
+        self.serves = False
+        self._at_work: dict[int, HelperAtWork] = {}
+        self._reported: dict[tuple[int, str], int] = {}  # by turn and call: the helper whose report it tells
+
+    @property
+    def _core(self) -> Any:
+        return self._host.get("core")
+
+    # --- for the model -----------------------------------------------------------------------------------------------
+
+    async def delegate(
+        self,
+        context: ToolContext,
+        task: str,
+        facts: str,
+        tools: Sequence[str] | None,
+        model: str,
+        *,
+        background: bool,
+    ) -> ToolOutput:
+        """Begin a helper; its report, or in the background its number."""
+        if not task.strip():
+            raise ToolError("give the task in words: a helper knows nothing of this talk. None was begun.")
+        if len(task) + len(facts) > MOST_CHARACTERS:
+            raise ToolError(f"task and facts may have {MOST_CHARACTERS:,} characters: name files in place of the rest.")
+        if background and not self.serves:
+            raise ToolError("this program ends with its answer, and with it what it runs. Leave background out.")
+        profile = self._profile(context, tools, model)
+        at_work = HelperAtWork(unseen if background else context.show, awaited=not background)
+        begin = partial(self._begin, context, profile, (task.strip(), facts.strip()), at_work)
+        number = await context.write(begin, GOES_ON)
+        if background:
+            return ToolOutput(f"Helper {number} has begun. Its report comes as a message: don't wait for it.")
+        return await self._report(number, at_work, context)
+
+    def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
+        config, settings, base = self._core.config, self._settings, self._host.profile("helper")
+        session = self._core.sessions.of(context.conversation)
+        name = model.strip() or settings.model or session.model
+        limits = Limits(
+            config.model.output_tokens,
+            config.model.timeout_seconds,
+            settings.rounds,
+            config.limits.calls,
+            float(settings.seconds),
+        )
+        self._core.models.of(name)  # raises ConfigError for one that cannot be asked
+        only = self._only(base, tools, context.only)
+        return base._replace(only=only, model=name, limits=limits)
+
+    def _only(self, base: Profile, tools: Sequence[str] | None, may: frozenset[str] | None) -> frozenset[str] | None:
+        """The tools that are named, as far as helpers have them; the turn that begins one can't give more than it
+        has."""
+        if not tools:
+            return may
+        there = {name.casefold(): name for name in self._host.tools(base, anew=True)}
+        there = {low: name for low, name in there.items() if may is None or name in may}
+        if unknown := [name for name in tools if name.strip().casefold() not in there]:
+            import difflib
+
+            near = dict.fromkeys(
+                there[found]
+                for name in unknown
+                for found in difflib.get_close_matches(name.strip().casefold(), there, 3, 0.5)
+            )
+            hint = f" Near: {', '.join(near)}." if near else f" It may have: {', '.join(list(there.values())[:30])}."
+            raise ToolError(f"a helper has no tool {', '.join(map(repr, unknown[:5]))}.{hint} None was begun.")
+        return frozenset(there[name.strip().casefold()] for name in tools)
+
+    def _begin(
+        self, context: ToolContext, profile: Profile, words: tuple[str, str], at_work: HelperAtWork, tx: Tx
+    ) -> int:
+        """The row, and the message that begins the helper's conversation."""
+        running = self._rows("WHERE state = 'running' ORDER BY id")
+        if len(running) >= self._settings.most:
+            at = ", ".join(f"{row.id} ({one_line(row.task, 40)})" for row in running)
+            raise ToolError(f"{len(running)} helpers are at work, and no more can be: {at}. Call again after a report.")
+        task, facts = map(self._redacted, words)
+        session = self._core.sessions.of(context.conversation)
+        now, conversation = self._host.now(), "\n".join(context.conversation)
+        model = self._core.models.of(profile.model).model
+        values = (*context.address, conversation, session.context, context.sender, task, model, now.isoformat())
+        names = ", ".join(HelperRow._fields[1:])
+        sql = f"INSERT INTO delegate_helpers ({names}) VALUES ({', '.join('?' * 14)}) RETURNING id"
+        ((number,),) = tx.execute(sql, *values, "", "running", "", "", "", None)
+        text = "\n\n".join(filter(None, (task, facts, GIVEN)))
+        said = UserMessage(text, now, HELPER, outside=", ".join(context.outside))
+        inbound = Inbound(Address(CHANNEL, str(number)), CHANNEL, str(number), said, role="owner")
+        assert tx.deliver(inbound, profile) is not None
+        tx.after(lambda: self._at_work.update({number: at_work}))  # before its conversation can begin
+        return int(number)
+
+    async def _report(self, number: int, at_work: HelperAtWork, context: ToolContext) -> ToolOutput:
+        """Wait for the end. A stop of the turn ends the helper, too, while the end of a program that goes on later
+        leaves it."""
+        try:
+            await at_work.ended.wait()
+        except asyncio.CancelledError:
+            if not at_work.ended.is_set():
+                at_work.awaited = False
+                if self._core.conversations.of(context.conversation).leaves_turn_open:
+                    return ToolOutput(GOES_ON)  # stored as the result, in place of one that nobody could go on with
+                await self._end_at_once(number, "cancelled")
+                raise
+        row = self._rows("WHERE id = ?", number)[0]
+        self._reported[context.turn, context.call] = number
+        return ToolOutput(self.in_words(row), outside=row.outside, is_error=row.reason != "answered")
+
+    async def _end_at_once(self, number: int, reason: str) -> None:
+        """End a helper about which nobody is to be told: the row first, so that it begins nothing more."""
+        sql = "UPDATE delegate_helpers SET state = 'told', reason = ?, ended = ? WHERE id = ? AND state = 'running'"
+        await self._host.write(lambda tx: tx.execute(sql, reason, self._host.now().isoformat(), number))
+        self._at_work.pop(number, None)
+        await self._stop(number)
+
+    async def _stop(self, number: int) -> None:
+        own = Address(CHANNEL, str(number))
+        await self._host.conversations.stop(own)
+        await self._host.conversations.free(own)
+
+    def reported(self, turn: Turn, call: str) -> None:
+        """A call that tells a report has its result: that is stored with it."""
+        number = self._reported.pop((turn.id, call), None)
+        if number is not None:
+            sql = "UPDATE delegate_helpers SET state = 'told' WHERE id = ?"
+            turn.later(lambda tx: tx.execute(sql, number))
+
+    # --- a helper's turn ---------------------------------------------------------------------------------------------
+
+    def before_model(self, request: ModelRequest, turn: Turn) -> Limits | None:
+        """Shorten or refuse a request that would cost more than the helper has left."""
+        row = self._running(turn)
+        if row is None:
+            raise LimitReached("this helper was ended.")
+        self._of(row.id).does("thinks")
+        models, most = self._core.models, request.limits.output_tokens
+        each = models.cost(request.model, Usage(0, 1_000_000))
+        if not self._settings.usd or models.is_local(request.model) or not each:
+            return None
+        left = self._settings.usd - (self._spent(row.id) or 0.0)
+        taken = round(estimate_request(request, request.model) * request.factor)
+        tokens = int((left - (models.cost(request.model, Usage(taken)) or 0.0)) / (each / 1_000_000))
+        if tokens >= most:
+            return None
+        if tokens < SHORTEST_ANSWER:
+            raise LimitReached(f"the {dollars(self._settings.usd)} for one helper are used up ([delegate] usd).")
+        return request.limits._replace(output_tokens=tokens)
+
+    def before_tool(self, call: CheckedCall, turn: Turn) -> Refuse | None:
+        """Keep a helper from what is not its business, and note what it does."""
+        row = self._running(turn)
+        if row is None:
+            return Refuse("this helper was ended, so nothing is done.")
+        if kept := _kept_from_helpers(call):
+            return Refuse(_KEPT.format(kept))
+        self._of(row.id).does(_label(call), 1)
+        return None
+
+    def after_tool(self, result: ToolResult, turn: Turn) -> ToolResult | None:
+        """Tell a helper when its next answer must be the report."""
+        rounds = 1 + sum(isinstance(one, AssistantMessage) and bool(one.tool_calls) for one in turn.history)
+        limits = turn.profile.limits
+        if limits is None or limits.rounds - rounds != 1:
+            return None
+        return result._replace(text=f"{result.text}\n{LAST_ROUND}")
+
+    def _of(self, number: int) -> HelperAtWork:
+        """What is known of a helper at work; one of an earlier process has nobody who waits for it."""
+        return self._at_work.setdefault(number, HelperAtWork(unseen, awaited=False))
+
+    def _running(self, turn: Turn) -> HelperRow | None:
+        found = self._rows("WHERE id = ? AND state = 'running'", int(turn.address.chat))
+        return found[0] if found else None
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        if row := self._running(turn):
+            self._finish(tx, row, ended.reason, _report(ended, turn), turn.outside)
+
+    def _finish(self, tx: Tx, row: HelperRow, reason: str, report: str, outside: Sequence[str] = ()) -> None:
+        """Keep the report, and tell it where no call waits to do that. What was done is on record where it was asked
+        for."""
+        at_work = self._at_work.get(row.id)
+        awaited = at_work is not None and at_work.awaited
+        report = Outputs(self._host.workspace).shortened(REPORT, self._redacted(report))
+        now, state, usd = self._host.now().isoformat(), "ended" if awaited else "told", self._spent(row.id)
+        row = row._replace(ended=now, state=state, reason=reason, report=report, outside=", ".join(outside), usd=usd)
+        sql = (
+            "UPDATE delegate_helpers SET (ended, state, reason, report, outside, usd) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
+        )
+        tx.execute(sql, now, state, reason, report, row.outside, usd, row.id)
+        tx.execute("UPDATE ledger SET address = ? WHERE address = ?", str(row.parent), str(row.own))
+        if not awaited:
+            self._tell(tx, row)
+        tx.after(lambda: self._at_work.pop(row.id, None))
+        if at_work:
+            tx.after(at_work.ended.set)
+
+    def _tell(self, tx: Tx, row: HelperRow) -> None:
+        """The report to the person, and in the same words to the model, whose turn it begins; to a conversation that
+        has begun anew since, and of one that the person ended, it is only told."""
+        is_anew = self._core.sessions.of(row.parent).context != row.context
+        text = self.in_words(row)
+        if is_anew or row.reason == "cancelled":
+            before = " before this conversation" if is_anew else ""
+            tx.send(Outbound(row.place, text), f"Helper {row.id} was begun{before}.")
+            return
+        message = UserMessage(text, self._host.now(), REPORT, outside=row.outside)
+        inbound = Inbound(row.place, row.sender, f"{REPORT}-{row.id}", message, role="owner", conversation=row.parent)
+        if tx.deliver(inbound, self._host.profile("person")) is not None:
+            tx.send(Outbound(row.place, text), is_news=False)
+
+    async def serve(self) -> None:
+        """Tell what an earlier process left to tell, then run until cancelled."""
+        self.serves = True
+        told_here = {*self._reported.values(), *(id_ for id_, one in self._at_work.items() if one.awaited)}
+        left = [row for row in self._rows("WHERE state != 'told' ORDER BY id") if row.id not in told_here]
+        try:
+            if left:
+                await self._host.write(partial(self._tell_left, left))
+            await asyncio.Event().wait()
+        finally:
+            self.serves = False
+
+    def _tell_left(self, left: Sequence[HelperRow], tx: Tx) -> None:
+        at_work = "SELECT 1 FROM inbox WHERE channel = ? AND chat = ? AND state IN ('new', 'running')"
+        for row in left:
+            if row.state == "ended":
+                tx.execute("UPDATE delegate_helpers SET state = 'told' WHERE id = ?", row.id)
+                self._tell(tx, row)
+            elif not tx.execute(at_work, *row.own):
+                self._finish(tx, row, "cancelled", "It was stopped before its end.")
+
+    # --- in words ----------------------------------------------------------------------------------------------------
+
+    def in_words(self, row: HelperRow) -> str:
+        """The report of a helper that has ended, with whose it is."""
+        did = "reports" if row.reason == "answered" else "came to no end"
+        return f"Helper {row.id} ({one_line(row.task, 80)}) {did} after {self._figures(row)}:\n\n{row.report}"
+
+    async def command(self, argument: str) -> Reply:
+        """/helpers, /helpers 3, /helpers stop 3"""
+        verb, _, rest = argument.strip().partition(" ")
+        number = (rest if verb.casefold() == "stop" else verb).strip().removeprefix("#")
+        if not argument.strip():
+            return self._list()
+        rows = self._rows("WHERE id = ?", int(number)) if number.isascii() and number.isdecimal() else []
+        if not rows or (rest and verb.casefold() != "stop"):
+            return Reply(f"There is no helper {number or verb!r}.\n{self._list().text}")
+        row = rows[0]
+        if verb.casefold() != "stop":
+            return Reply(self._whole(row), self._data(row))
+        if row.state != "running":
+            return Reply(f"Helper {row.id} has ended: /helpers {row.id} shows its report.", self._data(row))
+        await self._stop(row.id)
+        if self._rows("WHERE id = ? AND state = 'running'", row.id):  # it waited, or is another process's
+            await self._host.write(partial(self._finish, row=row, reason="cancelled", report=_STOPPED))
+        return Reply(f"Helper {row.id} is stopped.", self._data(self._rows("WHERE id = ?", row.id)[0]))
+
+    def _list(self) -> Reply:
+        running = self._rows("WHERE state = 'running' ORDER BY id")
+        ended = self._rows(f"WHERE state != 'running' ORDER BY id DESC LIMIT {LISTED}")[::-1]
+        text = "\n".join(map(self._line, (*running, *ended))) or "No helper was begun yet."
+        return Reply(text, {"helpers": [self._data(row) for row in (*running, *ended)]})
+
+    def _line(self, row: HelperRow) -> str:
+        at_work = self._at_work.get(row.id)
+        doing = f" · {at_work.in_words()}" if at_work and row.state == "running" else ""
+        state = "running for" if row.state == "running" else f"{row.reason} after"
+        return f"{row.id} {state} {self._figures(row)}, {row.model}: {one_line(row.task, 60)}{doing}"
+
+    def _whole(self, row: HelperRow) -> str:
+        if row.state != "running":
+            return f"{self._line(row)}\n\n{row.report}".rstrip()
+        history = self._host.conversations.history(row.own)
+        calls = [call for one in history if isinstance(one, AssistantMessage) for call in one.tool_calls]
+        lines = [f"{call.name} {one_line(call.arguments, 80)}" for call in calls[-10:]]
+        words = [one.text.strip() for one in history if isinstance(one, AssistantMessage) and one.text.strip()]
+        return "\n".join([self._line(row), *lines, *words[-1:]])
+
+    def _data(self, row: HelperRow) -> dict[str, Any]:
+        at_work = self._at_work.get(row.id)
+        return {
+            "id": row.id,
+            "state": "running" if row.state == "running" else row.reason,
+            "task": row.task,
+            "model": row.model,
+            "seconds": self._seconds(row),
+            "usd": self._spent(row.id) if row.state == "running" else row.usd,
+            "doing": at_work.doing if at_work and row.state == "running" else "",
+            "report": row.report,
+            "outside": row.outside,
+        }
+
+    def _figures(self, row: HelperRow) -> str:
+        usd = self._spent(row.id) if row.state == "running" else row.usd
+        seconds = self._seconds(row)
+        age = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
+        return f"{age}, {dollars(usd)}" if usd else age
+
+    def _seconds(self, row: HelperRow) -> int:
+        until = datetime.fromisoformat(row.ended) if row.ended else self._host.now()
+        return round((until - datetime.fromisoformat(row.began)).total_seconds())
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def _rows(self, which: str, *values: object) -> list[HelperRow]:
+        return [HelperRow(*row) for row in self._host.read(f"{_ROWS} {which}", *values)]
+
+    def _spent(self, number: int) -> float | None:
+        """US dollars; None where the price of a model is not known."""
+        sql = (
+            "SELECT is_local, usage.model, input_tokens, output_tokens, cached_tokens FROM usage"
+            " JOIN sessions ON sessions.id = usage.session WHERE sessions.key = ?"
+        )
+        price: Callable[[str, Usage], float | None] = self._core.models.cost
+        rows = self._host.read(sql, f"{CHANNEL}:{number}")
+        costs = [0.0 if is_local else price(model, Usage(*tokens)) for is_local, model, *tokens in rows]
+        return None if None in costs else sum(cost for cost in costs if cost)
+
+    def _redacted(self, text: str) -> str:
+        from nanoclaw.redaction import Redactor
+
+        return Redactor(self._core.secrets)(text)
+
+
+_STOPPED = "It was stopped before its end."
+
+
+def _report(ended: Ended, turn: Turn) -> str:
+    """What a turn came to, for who gave the task; of one that came to no end why, and its last words."""
+    if ended.reason == "answered":
+        return spoken(ended.text).strip() or "(It had nothing to report.)"
+    why = _STOPPED if ended.reason == "cancelled" else ended.text.partition(" What was done so far")[0]
+    words = [one.text.strip() for one in turn.history if isinstance(one, AssistantMessage) and one.text.strip()]
+    return f"{why}\n\nIts last words: {words[-1]}" if words else why
+
+
+def _kept_from_helpers(call: CheckedCall) -> str:
+    """What a call would change that is the assistant's own: its files and its jobs. '' for nothing."""
+    if call.reach == "none":
+        return ""
+    if call.name == "exec":
+        found = _IN_A_COMMAND.search(str(call.arguments.get("command", "")))
+        return found[0] if found else ""
+    for value in call.arguments.values():
+        path = PurePosixPath(value.strip().casefold()) if isinstance(value, str) and len(value) < 1_000 else None
+        if path and (path.name in _OWN_FILES or (path.suffix == ".md" and "memory" in path.parts[:-1])):
+            return str(value).strip()
+    return ""
+
+
+def _label(call: CheckedCall) -> str:
+    value = next((one for one in call.arguments.values() if isinstance(one, str)), "")
+    return f"{call.name} {one_line(value, 60)}".rstrip()
