@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from nanoclaw.core.events import (
     Notice,
     StatusLines,
     TextDelta,
+    ToolFinished,
     ToolProgress,
     ToolStarted,
     TurnBegan,
@@ -38,7 +39,8 @@ themselves."""
 
 _T = TypeVar("_T")
 
-_PROGRESS = 100  # characters
+_NAME, _PROGRESS = 40, 100  # characters
+_LINES = 4  # of tools that run side by side
 _REMEMBERED = 200  # ended turns whose answers may still come to take the place of what was shown
 _FAILURES = 3  # in a row, then no more is shown of a turn
 _ERASING = (2.0, 10.0)  # pauses before what is to go is tried to be erased again
@@ -79,9 +81,23 @@ class Timer:
 
 
 @dataclass(slots=True, eq=False)
+class _ShownTool:
+    """A call that runs, and what it shows."""
+
+    name: str
+    since: float
+    progress: str = ""
+    has_ended: bool = False
+
+    def line(self, now: float) -> str:
+        return f"{self.name} … {self.progress}".rstrip() + f" · {now - self.since:.0f} s"
+
+
+@dataclass(slots=True, eq=False)
 class _ShownTurn:
-    """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `since` is when its
-    first tool began, `key` that of the answer which takes the place of the message `id`; `status` stands above all."""
+    """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `status` stands above
+    all. `tools` run now, or were the last to, and `working` is the line about them; `since` is when its first tool
+    began, `key` that of the answer which takes the place of the message `id`."""
 
     chat: str
     reply_to: str
@@ -89,8 +105,8 @@ class _ShownTurn:
     said: str = ""
     saying: str = ""
     shown: str = ""
-    tool: str = ""
-    progress: str = ""
+    tools: dict[str, _ShownTool] = field(default_factory=dict)
+    working: str = ""
     status: dict[str, str] = field(default_factory=dict)
     since: float | None = None
     told: float = 0.0
@@ -128,16 +144,22 @@ class LiveAnswers:
             case TextDelta(text):
                 if self._hints.edits and not 0 < 4 * self._hints.length <= len(turn.saying):
                     turn.saying += text
+                    turn.working = ""
                 self._go_on(turn)
             case ToolStarted(call):
                 turn.said, turn.saying = _joined(turn.said, turn.saying), ""
-                turn.tool, turn.progress = one_line(call.name, 40), ""
+                turn.tools = {id: one for id, one in turn.tools.items() if not one.has_ended}
+                turn.tools[call.id] = _ShownTool(one_line(call.name, _NAME), self._timer.now())
                 turn.since = self._timer.now() if turn.since is None else turn.since
                 self._go_on(turn)
             case ToolProgress(call, text, fraction):
                 percent = "" if fraction is None else f"{fraction * 100:.0f} %"
                 last = one_line(text.rpartition("\n")[2], _PROGRESS)
-                turn.tool, turn.progress = one_line(call.name, 40), f"{percent} {last}".strip()
+                if shown := turn.tools.get(call.id):
+                    shown.progress = f"{percent} {last}".strip()
+            case ToolFinished(call):
+                if shown := turn.tools.get(call.id):
+                    shown.has_ended = True
             case StatusLines(key, text) if self._hints.edits:
                 turn.status[key] = text
                 self._go_on(turn)
@@ -271,14 +293,11 @@ class LiveAnswers:
 
     def _news(self, turn: _ShownTurn, now: float) -> str:
         """The text to be shown, '' where it is shown already."""
-        text = "\n\n".join(filter(None, (*turn.status.values(), _joined(turn.said, turn.saying))))
-        if not text:
-            is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
-            if not is_long or not self._hints.edits:
-                return ""
-            turn.told, text = now, f"working: {turn.tool} … {turn.progress}".rstrip()
-        else:
-            text = self._first_piece(text)
+        is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
+        if is_long and not turn.saying and self._hints.edits:
+            turn.told, turn.working = now, _working(turn.tools, now)
+        text = "\n\n".join(filter(None, (*turn.status.values(), _joined(turn.said, turn.saying), turn.working)))
+        text = self._first_piece(text) if text else ""
         return text if text != turn.shown else ""
 
     def _first_piece(self, text: str) -> str:
@@ -366,6 +385,15 @@ class LiveAnswers:
                 await self._timer.sleep(wait)
             if await self._call(turn, self._screen.erase(turn.chat, id_)) or turn.failures == _FAILURES:
                 return
+
+
+def _working(tools: Mapping[str, _ShownTool], now: float) -> str:
+    """A line for each tool that runs now; for the last one where none does."""
+    shown = [one for one in tools.values() if not one.has_ended] or [*tools.values()][-1:]
+    if len(shown) == 1:
+        return f"working: {shown[0].line(now)}"
+    more = [f"- {len(shown) - _LINES} more"] if len(shown) > _LINES else []
+    return "\n".join(["working:", *(f"- {one.line(now)}" for one in shown[-_LINES:]), *more])
 
 
 def _joined(said: str, saying: str) -> str:

@@ -316,12 +316,30 @@ def test_a_line_is_shown_when_tools_run_long_without_a_word() -> None:
             await on.show(started("exec"), seconds=9)
             assert on.chat.shown == {}
             await on.show(seconds=2)
-            assert on.chat.shown == {"m1": "working: exec …"}
+            assert on.chat.shown == {"m1": "working: exec … · 10 s"}
             for number in range(100):
                 await on.show(started(f"tool_{number}"), seconds=0.5)
             assert [at for at, _ in on.chat.of("write")] == [20, 40, 60]
             await on.show(TextDelta("Found it."), seconds=2)
             assert on.chat.shown == {"m1": "Found it."}
+
+    played(scene)
+
+
+def test_tools_that_run_side_by_side_have_a_line_each_below_what_was_said() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            calls = [ToolCall(f"c{number}", "delegate", "{}") for number in range(2)]
+            await on.show(TurnBegan("in-1"), TextDelta("I ask two."), *map(ToolStarted, calls), seconds=1)
+            for number, call in enumerate(calls):
+                await on.show(ToolProgress(call, f"helper {number + 1}: reads"), seconds=0.1)
+            await on.show(seconds=20)
+            lines = "- delegate … helper 1: reads · 20 s\n- delegate … helper 2: reads · 20 s"
+            assert on.chat.shown == {"m1": f"I ask two.\n\nworking:\n{lines}"}
+            await on.show(ToolFinished(calls[0], "A", False, 21.0), seconds=20)
+            assert on.chat.shown == {"m1": "I ask two.\n\nworking: delegate … helper 2: reads · 40 s"}
+            await on.show(ToolFinished(calls[1], "B", False, 42.0), TextDelta("Both are fine."), seconds=2)
+            assert on.chat.shown == {"m1": "I ask two.\n\nBoth are fine."}
 
     played(scene)
 
@@ -335,11 +353,11 @@ def test_the_line_while_tools_run_says_what_the_running_one_shows_and_is_renewed
                 await on.show(ToolProgress(begun.call, f"line {number - 1}\nline {number} {'x' * 300}"), seconds=0.1)
             assert [at for at, _ in on.chat.of("write")] == pytest.approx([20, 40, 60], abs=0.2)
             (text,) = on.chat.shown.values()
-            assert text.startswith("working: exec … line 5") and len(text) < 120 and "\n" not in text
+            assert text.startswith("working: exec … line 5") and len(text) < 130 and "\n" not in text
             await on.show(ToolProgress(begun.call, "", 0.5), seconds=20)
-            assert on.chat.shown == {"m1": "working: exec … 50 %"}
+            assert on.chat.shown == {"m1": "working: exec … 50 % · 80 s"}
             await on.show(finished("exec"), started("look"), seconds=20)
-            assert on.chat.shown == {"m1": "working: look …"}
+            assert on.chat.shown == {"m1": "working: look … · 19 s"}
 
     played(scene)
 

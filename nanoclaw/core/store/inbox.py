@@ -230,9 +230,7 @@ def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Messa
     if not isinstance(answer, AssistantMessage):
         return []
     ended = {result.call_id: result for result in results if isinstance(result, ToolResult)}
-    said = {
-        call.id: done.get(call.id) or (NOT_DONE if call.id in atomic else BROKEN_OFF) for call in answer.tool_calls
-    }
+    said = {call.id: done.get(call.id) or (NOT_DONE if call.id in atomic else BROKEN_OFF) for call in answer.tool_calls}
     return [
         answer,
         *(

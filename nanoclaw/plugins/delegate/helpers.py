@@ -114,13 +114,13 @@ class HelperAtWork:
     """A helper of this process: `awaited` while a call is to tell its report."""
 
     def __init__(self, show: ShowProgress, *, awaited: bool) -> None:
-        self.show, self.awaited = show, awaited
+        self._show, self.awaited = show, awaited
         self.ended = asyncio.Event()
         self.doing, self.calls = "begins", 0
 
-    def does(self, doing: str, calls: int = 0) -> None:
+    def does(self, row: HelperRow, doing: str, calls: int = 0) -> None:
         self.doing, self.calls = doing, self.calls + calls
-        self.show(self.in_words)
+        self._show(f"helper {row.id} ({one_line(row.task, 30)}): {self.in_words()}")
 
     def in_words(self) -> str:
         calls = f" · {self.calls} {'calls' if self.calls > 1 else 'call'}" if self.calls else ""
@@ -266,7 +266,7 @@ class Helpers:
         row = self._running(turn)
         if row is None:
             raise LimitReached("this helper was ended.")
-        self._of(row.id).does("thinks")
+        self._of(row.id).does(row, "thinks")
         models, most = self._core.models, request.limits.output_tokens
         each = models.cost(request.model, Usage(0, 1_000_000))
         if not self._settings.usd or models.is_local(request.model) or not each:
@@ -287,7 +287,7 @@ class Helpers:
             return Refuse("this helper was ended, so nothing is done.")
         if kept := _kept_from_helpers(call):
             return Refuse(_KEPT.format(kept))
-        self._of(row.id).does(_label(call), 1)
+        self._of(row.id).does(row, _label(call), 1)
         return None
 
     def after_tool(self, result: ToolResult, turn: Turn) -> ToolResult | None:

@@ -23,16 +23,17 @@ def task_of(request: ModelRequest) -> str:
 class Cast:
     """A provider with a script for the person's conversation (""), and one for each task."""
 
-    vision = supports_vision = True
+    supports_vision = True
 
     def __init__(self, scripts: dict[str, list[Step]], model: str = "scripted/model") -> None:
         self.model = model
         self._scripts = {task: ScriptedProvider(*steps, model=model) for task, steps in scripts.items()}
-        self.most = 0
-        self._now: set[str] = set()
 
     def of(self, task: str) -> ScriptedProvider:
         return self._scripts[task]
+
+    async def aclose(self) -> None:
+        pass
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         task = task_of(request)
