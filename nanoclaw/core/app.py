@@ -278,10 +278,10 @@ class App:
         self.stop_work()
 
     def thaw(self) -> None:
+        asyncio.get_running_loop().call_soon(self.router.go_on)  # before plugins bring anything new
         if self._wakes:
             self.start_work()
         self.delivery.wake_all()
-        asyncio.get_running_loop().call_soon(self.router.go_on)
 
     # --- how it is ---------------------------------------------------------------------------------------------------
 

@@ -200,13 +200,13 @@ class Router:
         self._is_served = is_served
         if self.is_frozen:
             return
-        cuts = self._inbox.open_turns()
+        cuts, left = self._inbox.open_turns(), self._inbox.waiting()  # what comes of the cuts is taken up as it comes
         ended = end_left_over(self._chain) if any(cut.calls for cut in cuts) else 0
         for cut in cuts:
             begun_by = cut.inbound if cut.inbound.role else self._judged_again(cut.inbox, cut.inbound)
             if begun_by and is_served(begun_by.address):
                 self._take_up(cut._replace(inbound=begun_by), ended)
-        for row, kept in self._inbox.waiting():
+        for row, kept in left:
             if row in self._arriving:
                 continue
             inbound = kept if kept.role else self._judged_again(row, kept)

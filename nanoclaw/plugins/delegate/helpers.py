@@ -466,9 +466,17 @@ def _report(ended: Ended, turn: Turn) -> str:
     """What a turn came to, for who gave the task; of one that came to no end why, and its last words."""
     if ended.reason == "answered":
         return spoken(ended.text).strip() or "(It had nothing to report.)"
-    why = _STOPPED if ended.reason == "cancelled" else ended.text.partition(" What was done so far")[0]
+    why = _STOPPED if ended.reason == "cancelled" else _for_the_parent(ended.text)
     words = [one.text.strip() for one in turn.history if isinstance(one, AssistantMessage) and one.text.strip()]
     return f"{why}\n\nIts last words: {words[-1]}" if words else why
+
+
+def _for_the_parent(text: str) -> str:
+    """Why a turn came to no end, without what is said to a person who can answer."""
+    text = text.partition(" What was done so far")[0].removesuffix(" Shall I go on?")
+    if text.startswith("I was interrupted"):
+        return f"The program broke off in the midst of it.{text.partition('”.')[2]}"
+    return text
 
 
 def _kept_from_helpers(call: CheckedCall) -> str:
