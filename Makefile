@@ -32,6 +32,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.torture.damage
 	$(BIN)/python -m tests.plugins.schedule.victim
 	$(BIN)/python -m tests.plugins.shell.victim
+	$(BIN)/python -m tests.plugins.delegate.victim
 	$(BIN)/python -m tests.plugins.memory.flush_victim
 
 bench: .venv/dev

@@ -1,4 +1,4 @@
-"""A program that kills itself at the n-th SQL statement of a turn with helpers, and what is left after the next starts."""
+"""A program that kills itself at the n-th SQL statement of a turn with helpers, and what the next starts make of it."""
 
 from __future__ import annotations
 
