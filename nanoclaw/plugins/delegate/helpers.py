@@ -299,7 +299,7 @@ class Helpers:
         return result._replace(text=f"{result.text}\n{LAST_ROUND}")
 
     def _of(self, number: int) -> HelperAtWork:
-        """What is known of a helper at work; one of an earlier process has nobody who waits for it."""
+        """The state of a helper at work; for one of an earlier process nobody waits."""
         return self._at_work.setdefault(number, HelperAtWork(unseen, awaited=False))
 
     def _running(self, turn: Turn) -> HelperRow | None:
@@ -463,7 +463,7 @@ _STOPPED = "It was stopped before its end."
 
 
 def _report(ended: Ended, turn: Turn) -> str:
-    """What a turn came to, for who gave the task; of one that came to no end why, and its last words."""
+    """The report of a turn for who gave the task; of one that came to no end why, and its last words."""
     if ended.reason == "answered":
         return spoken(ended.text).strip() or "(It had nothing to report.)"
     why = _STOPPED if ended.reason == "cancelled" else _for_the_parent(ended.text)
@@ -480,7 +480,7 @@ def _for_the_parent(text: str) -> str:
 
 
 def _kept_from_helpers(call: CheckedCall) -> str:
-    """What a call would change that is the assistant's own: its files and its jobs. '' for nothing."""
+    """The part of a call that would change the assistant itself: its files or its jobs; "" for nothing."""
     if call.reach == "none":
         return ""
     if call.name == "exec":

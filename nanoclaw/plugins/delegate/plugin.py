@@ -48,7 +48,7 @@ class DelegateSettings(NamedTuple):
             raise ConfigError(f"delegate.usd must be an amount of US dollars, 0 for none of its own, not {self.usd}.")
 
 
-class Homes:
+class HelperHomes:
     """Tells where a helper belongs: what the plugin makes public."""
 
     def __init__(self, host: Host) -> None:
@@ -104,7 +104,7 @@ class Delegate(Plugin):
 
     def __init__(self, host: Host, settings: DelegateSettings) -> None:
         self._host, self._settings = host, settings
-        self.public = Homes(host)
+        self.public = HelperHomes(host)
 
     @cached_property
     def _helpers(self) -> Helpers:

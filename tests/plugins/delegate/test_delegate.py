@@ -485,7 +485,9 @@ async def test_what_a_helper_changed_is_on_record_where_it_was_asked_for_and_can
 
 
 async def test_words_can_be_forgotten_in_tasks_and_reports(tmp_path: Path) -> None:
-    cast = Cast({"": [call("delegate", {"task": "read Krakatau"}), "Fine."], "read Krakatau": ["Krakatau is a volcano."]})
+    cast = Cast(
+        {"": [call("delegate", {"task": "read Krakatau"}), "Fine."], "read Krakatau": ["Krakatau is a volcano."]}
+    )
     async with running(tmp_path, cast) as program:
         await program.ask("Go")
         scrub(program.app, words_of((), ["Krakatau"]))
