@@ -169,8 +169,6 @@ class Helpers:
 
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
         config, settings, base = self._core.config, self._settings, self._host.profile("helper")
-        session = self._core.sessions.of(context.conversation)
-        name = model.strip() or settings.model or session.model
         limits = Limits(
             config.model.output_tokens,
             config.model.timeout_seconds,
@@ -178,9 +176,8 @@ class Helpers:
             config.limits.calls,
             float(settings.seconds),
         )
-        self._core.models.of(name)  # raises ConfigError for one that cannot be asked
         only = self._only(base, tools, context.only)
-        return base._replace(only=only, model=name, limits=limits)
+        return base._replace(only=only, model=config.purposes.resolve(model.strip()), limits=limits)
 
     def _only(self, base: Profile, tools: Sequence[str] | None, may: frozenset[str] | None) -> frozenset[str] | None:
         """The tools that are named, as far as helpers have them; the turn that begins one can't give more than it
@@ -212,7 +209,7 @@ class Helpers:
         task, facts = map(self._redacted, words)
         session = self._core.sessions.of(context.conversation)
         now, conversation = self._host.now(), "\n".join(context.conversation)
-        model = self._core.models.of(profile.model).model
+        model = self._core.model_calls.provider(profile, session.model).model
         values = (*context.address, conversation, session.context, context.sender, task, model, now.isoformat())
         names = ", ".join(HelperRow._fields[1:])
         sql = f"INSERT INTO delegate_helpers ({names}) VALUES ({', '.join('?' * 14)}) RETURNING id"
@@ -220,6 +217,7 @@ class Helpers:
         text = "\n\n".join(filter(None, (task, facts, GIVEN)))
         said = UserMessage(text, now, HELPER, outside=", ".join(context.outside))
         inbound = Inbound(Address(CHANNEL, str(number)), CHANNEL, str(number), said, role="owner")
+        self._host.conversations.use_model(inbound.address, session.model)
         assert tx.deliver(inbound, profile) is not None
         tx.after(lambda: self._at_work.update({number: at_work}))  # before its conversation can begin
         return int(number)

@@ -29,10 +29,9 @@ CAPABILITY = (
 
 
 class DelegateSettings(NamedTuple):
-    """Of each helper: its `model` ('' is that of the conversation), the `rounds` of tools, the `seconds` and the US
-    dollars (`usd`, 0 for no bound but the person's own) that it may take. `most` work at the same time."""
+    """Of each helper: the `rounds` of tools, the `seconds` and the US dollars (`usd`, 0 for no bound but the person's
+    own) that it may take. `most` work at the same time. Their model is `models.helpers`, else the conversation's."""
 
-    model: str = ""
     rounds: int = 24
     seconds: int = 900
     usd: float = 1.0

@@ -142,7 +142,6 @@ NOT_FOR_HELPERS = {
     "process",
     "report",
     "question",
-    "todo",
 }
 
 
@@ -273,7 +272,7 @@ def test_wrong_settings_are_told(tmp_path: Path, wrong: str) -> None:
 
 async def test_the_model_of_helpers_can_be_another(tmp_path: Path) -> None:
     cast, small = Cast({"": [delegate("a"), "Fine."]}), Cast({"a": ["A."]}, model="acme/small")
-    async with running(tmp_path, cast, small, settings='[delegate]\nmodel = "acme/small"\n') as program:
+    async with running(tmp_path, cast, small, settings='[models]\nhelpers = "acme/small"\n') as program:
         assert await program.ask("Go") == "Fine."
         assert await program.ask("/helpers") == "1 answered after 0 s, acme/small: a"
 
