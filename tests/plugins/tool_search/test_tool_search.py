@@ -98,7 +98,7 @@ def test_a_budget_without_room_for_anything_is_refused(tmp_path: Path) -> None:
 async def test_where_ours_alone_are_too_many_those_used_most_stay_and_in_their_order(tmp_path: Path) -> None:
     own = [echo(spec(f"gadget_{number}", "Does something. " * 4, what="a thing")) for number in range(30)]
     provider, others = ScriptedProvider("Hello.", "Hello."), ScriptedProvider("Hello.")
-    settings = "[tool_search]\ntokens = 2000\n"
+    settings = "[tool_search]\ntokens = 2300\n"
     async with running(tmp_path / "a", provider, settings=settings, extra=[server(own)]) as program:
         await program.ask("Hi")
         await program.ask("Hi", chat="other")
