@@ -41,6 +41,7 @@ BUILT_IN: dict[str, str] = {
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "browse": "nanoclaw.plugins.browse.plugin:Browse",
+    "question": "nanoclaw.plugins.question.plugin:Questions",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",

@@ -133,7 +133,9 @@ class CallRunner:
             checked = self._toolbox.check(call, profile, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
-        verdict = await self._chain.before_tool(checked, turn, tool)
+        asked = answers.get(call.id, ())
+        given = next((one.answer for one in asked if one.ask.options and one.sha256 == sha256_of(checked)), None)
+        verdict = await self._chain.before_tool(checked, turn, None if given else tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
         instead = verdict.text if isinstance(verdict, Instead) else ""
@@ -141,23 +143,22 @@ class CallRunner:
             instead = instead or "This is a rehearsal: it was not done. Go on as if it had been."
         if instead or isinstance(verdict, Instead):
             return Judged(call, checked, failed(call, instead)._replace(is_error=False))
-        return self._asked(call, checked, verdict, turn, answers.get(call.id, ())) if verdict else Judged(call, checked)
+        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, asked)
 
     def _asked(
-        self, call: ToolCall, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, asked: Sequence[Question]
+        self, judged: Judged, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, asked: Sequence[Question]
     ) -> Judged:
         """Judge a call by what the owner said, or is to be asked."""
-        answer: OwnersAnswer | None = None
         for ask in asks:
             found = answer_to(ask, checked, asked)
             is_there = turn.profile.can_ask and not (ask.options and turn.inbound.patience)
             if found is None and is_there and self._asks.place(turn.address) is not None:
-                return Judged(call, checked, ask=ask)
+                return judged._replace(ask=ask)
             found = found or without(ask)
             if not (ask.options or found.is_yes):
-                return Judged(call, checked, self._toolbox.failed(call, NO))
-            answer = found if ask.options else answer
-        return Judged(call, checked, answer=answer)
+                return Judged(judged.call, checked, self._toolbox.failed(judged.call, NO))
+            judged = judged._replace(answer=found) if ask.options else judged
+        return judged
 
     def atomic(self, calls: Iterable[CheckedCall]) -> list[str]:
         """The ids of those whose only effect is one write."""

@@ -125,7 +125,7 @@ class Tool(NamedTuple):
     wants_context: bool
     # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
     audit: Callable[[dict[str, Any]], Effect | None] | None = None
-    # Judges a call as a plugin's `before_tool` does.
+    # Judges a call as a plugin's `before_tool` does; not again once its question with options is answered.
     check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
     ends: bool = False  # a call that succeeds is the last of its turn
     atomic: bool = False  # a call does nothing but one `context.write`

@@ -25,12 +25,10 @@ class Approvals(Plugin):
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:
-        """Hear words that answer a question."""
-        is_talk = inbound.message.origin == "person" and not inbound.attachments and not inbound.is_edit
-        if not is_talk or inbound.role != "owner" or inbound.is_group or inbound.profile:
-            return None
+        """Hear words that answer a question. A message with files is something else, and so is a command."""
+        is_talk = inbound.message.origin == "person" and not inbound.is_edit and not inbound.profile
         text = inbound.message.text.strip()
-        if not text or text.startswith("/") or is_stop(text):
+        if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
         said = self._questions.hear(tx, inbound)
         return Reply(said) if said else None

@@ -122,10 +122,12 @@ class OwnerQuestions:
         owner's own only when it was the last thing said. None for words that may be meant for something else."""
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
         here = [one for one in self._asks.open() if one.place == place]
-        heard = [one for one in here if _meaning(one, text) is not None]
+        heard = [one for one in here if _meaning(one, text) is not None and not inbound.attachments]
         if quoted:
             meant = [one for one in heard if self._is_quoted(one, quoted)]
             return self.answer(tx, meant[0].number, text) if meant else self._queued(tx, here, inbound)
+        if inbound.attachments:
+            return self._queued(tx, here, inbound)
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
         last = [one for one in heard if self._is_last_said(one)]

@@ -1,0 +1,1 @@
+"""Questions with options that the model asks its person."""
