@@ -104,6 +104,15 @@ async def keep_a_list(root: Path, without: frozenset[str]) -> None:
         assert await program.ask("/todo") == "to do: 0 of 1 done\n☐ Look"
 
 
+@way("question", "approvals")
+async def choose(root: Path, without: frozenset[str]) -> None:
+    model = ScriptedProvider(call("question", {"text": "Which?", "options": ["red", "blue"]}), "Blue.")
+    async with running(root, model, without=without) as program:
+        assert (await program.ask("Go")).startswith("Which?")
+        assert await program.ask("b") == "“blue”: it goes on."
+        assert await program.answer() == "Blue."
+
+
 @way("shell")
 async def run_a_command(root: Path, without: frozenset[str]) -> None:
     async with running(

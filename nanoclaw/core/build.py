@@ -41,7 +41,7 @@ BUILT_IN: dict[str, str] = {
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "browse": "nanoclaw.plugins.browse.plugin:Browse",
-    "question": "nanoclaw.plugins.question.plugin:Questions",
+    "question": "nanoclaw.plugins.question.plugin:Choices",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",

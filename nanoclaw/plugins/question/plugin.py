@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Annotated, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import CheckedCall, OwnersAnswer
+from nanoclaw.core.messages import CheckedCall, OwnersAnswer, ToolExample
 from nanoclaw.core.plugin import Ask, Host, Plugin, Turn, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import plain
@@ -38,7 +38,7 @@ class QuestionSettings(NamedTuple):
             raise ConfigError(f"question.most_hours must be at most {24 * 366} (a year), not {self.most_hours:g}.")
 
 
-class Questions(Plugin):
+class Choices(Plugin):
     name = "question"
     settings = QuestionSettings
 
@@ -46,7 +46,8 @@ class Questions(Plugin):
         self._host, self._settings = host, settings
 
     def tools(self) -> Iterable[Tool]:
-        return [tool(self._question, reach="none")._replace(check=self._check)]
+        example = ToolExample("Ask me which hotel", {"text": "Which hotel?", "options": ["Astoria", "Bristol"]})
+        return [tool(self._question, reach="none", examples=[example])._replace(check=self._check)]
 
     async def _question(
         self,

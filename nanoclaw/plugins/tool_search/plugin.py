@@ -21,7 +21,7 @@ LEAST_TOKENS = 500
 
 OFTEN = (
     *("read_file", "write_file", "edit_file", "append_file", "exec", "cron", "report", "memory_search", "memory_add"),
-    *("web_search", "web_fetch", "list_dir", "search_files", "message", "find_files", "todo"),
+    *("web_search", "web_fetch", "list_dir", "search_files", "message", "find_files", "todo", "question"),
 )
 """Tools of ours that are in the prompt before any other, the first before the last."""
 
@@ -41,7 +41,7 @@ MOST_CHARACTERS = 1_200
 class SearchSettings(NamedTuple):
     """`tokens` of schemas that a prompt may have; what does not fit is searched for. 0: all tools are in the prompt."""
 
-    tokens: int = 1_600
+    tokens: int = 1_750
 
     def check(self) -> None:
         if self.tokens and self.tokens < LEAST_TOKENS:
