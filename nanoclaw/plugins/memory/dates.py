@@ -7,12 +7,10 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cache
+from functools import partial
 
-from nanoclaw.plugins.memory import date_words
+from nanoclaw.plugins.memory.date_words import DateWords, date_terms, languages_in
 from nanoclaw.tokenizer import stem
-
-_Meaning = Callable[["re.Match[str]", date], "Iterator[DateRange]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ def day_term(day: date) -> str:
 
 def named_days(text: str, terms: Sequence[str], today: date) -> list[date]:
     """Single days that a (folded) note of a day names, that day itself left out; `terms` are its words."""
-    if _DATE_TERMS.isdisjoint(terms) and not _NUMERIC.search(text):  # most notes, and all the forms take 60 µs
+    if _DATE_TERMS.isdisjoint(terms) and date_terms().isdisjoint(terms) and not _NUMERIC.search(text):  # most notes
         return []
     ranges, _ = find_dates(text, today)
     return list(dict.fromkeys(each.first for each in ranges if each.days == 1 and each.first != today))[:_MOST_NAMED]
@@ -53,15 +51,50 @@ def find_dates(text: str, today: date) -> tuple[list[DateRange], str]:
         ranges.extend(found)
         return " " if found else match[0]
 
-    is_other = not date_words.TELLING.isdisjoint(re.findall(r"[^\W_]+", text)) or re.search(r"\d\.\d", text)
     said = frozenset(_LETTERS.findall(text))
-    has_digit, has_word = bool(_DIGIT.search(text)), not _HINT_WORDS.isdisjoint(said)
-    has_character = not text.isascii() and bool(_CJK.search(text))
-    has = {"digit": has_digit, "word": has_word, "character": has_character}
-    forms = [(pattern, meaning) for needed, pattern, meaning in _NEEDING if has[needed]]
-    for pattern, meaning in (*forms, *(_forms_of_others() if is_other else ())):
-        text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
+    has = {
+        "digits": bool(_DIGIT.search(text)),
+        "words": not _ENGLISH.isdisjoint(said),
+        "characters": not text.isascii() and bool(_CJK.search(text)),
+    }
+    for pattern, meaning, needed in _FORMS:
+        if any(has[each] for each in needed):
+            text = pattern.sub(lambda match, meaning=meaning: read(match, meaning), text)  # type: ignore[misc]
+    for language in languages_in(said, has_year=has["digits"] and bool(_A_YEAR.search(text))):
+        for pattern, kind in language.forms:
+            text = pattern.sub(lambda match, kind=kind, words=language: read(match, partial(_said, kind, words)), text)  # type: ignore[misc]
     return ranges, text
+
+
+def _said(kind: str, words: DateWords, match: re.Match[str], today: date) -> Iterator[DateRange]:
+    """The meaning of a form of another language than English and Chinese."""
+    part = {name: text for name, text in match.groupdict().items() if text}
+    kind, _, span = kind.partition(":")
+    unit = span or _UNIT_NAMES[words.units[part["unit"]]] if span or "unit" in part else ""
+    count = words.counts.get(part.get("count", ""), -1) + 1 or int(part.get("count", 1))
+    year = part.get("year")
+    if kind == "date":
+        yield from _in_year(words.months[part["month"]] + 1, int(part.get("day", 1)), year, today)
+    elif kind == "month":
+        yield _whole_month(words.months[part["month"]] + 1, year, today)
+    elif kind == "year":
+        yield _year_of(int(part["year"]))
+    elif kind == "season":
+        yield _season_of(3 * (words.seasons[part["season"]] + 1), year, "", today)
+    elif kind in _BACK and "season" in part:
+        yield _season_of(3 * (words.seasons[part["season"]] + 1), None, kind, today)
+    elif kind in _BACK and "weekday" in part:
+        yield from _weekday_of(words.weekdays[part["weekday"]], _BACK[kind], today)
+    elif kind in _BACK:
+        yield _span(unit, _BACK[kind], today)
+    elif kind == "weekday":
+        yield from map(_day, _weekdays(words.weekdays[part["weekday"]], today))
+    elif kind == "past":
+        yield _latest(count, unit, today)
+    elif kind in ("ago", "ahead"):
+        yield from _away(-count if kind == "ago" else count, unit, today)
+    else:
+        yield _day(today + timedelta(int(kind)))
 
 
 def _ymd(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -77,26 +110,13 @@ def _slashed(match: re.Match[str], today: date) -> Iterator[DateRange]:
             yield _day(date(year, month, day))
 
 
+def _day_in_digits(match: re.Match[str], today: date) -> Iterator[DateRange]:
+    day, month, year, slashed = match.groups()
+    yield from _in_year(int(month or slashed), int(day), year, today)
+
+
 def _day_month(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield from _in_year(_MONTHS[match["month"][:3]], int(match["day"]), match["year"], today)
-
-
-def _day_month_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    word = match["month"]
-    month = int(word) if word.isdigit() else date_words.MONTHS[word]
-    yield from _in_year(month, int(match["day"]), match["year"], today)
-
-
-def _month_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _whole_month(date_words.MONTHS[match["month"]], match["year"], today)
-
-
-def _near_day_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _day(today - timedelta(date_words.DAYS.get(match[0], -1)))
-
-
-def _which_of_others(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _span(_UNITS[match["unit"]], date_words.BACK[match["which"]], today)
 
 
 def _month(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -152,8 +172,12 @@ def _away(number: int, unit: str, today: date) -> Iterator[DateRange]:
 
 
 def _past_units(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    length = {"day": 1, "week": 7, "month": 31, "year": 366}[_UNITS[match[2]]]
-    yield DateRange(today - timedelta(length * _number(match[1])), today)
+    yield _latest(_number(match[1]), _UNITS[match[2]], today)
+
+
+def _latest(count: int, unit: str, today: date) -> DateRange:
+    length = {"day": 1, "week": 7, "month": 31, "year": 366}[unit]
+    return DateRange(today - timedelta(length * count), today)
 
 
 def _relative(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -165,13 +189,17 @@ def _relative(match: re.Match[str], today: date) -> Iterator[DateRange]:
     elif not word.isascii():  # 上周二 is Tuesday of the week before
         yield _day(today - timedelta(today.weekday() - _WEEKDAYS[word] + 7 * back))
     else:
-        past, coming = _weekdays(_WEEKDAYS[word], today)
-        if back >= 0:  # "last Tuesday" is the latest one before today
-            yield _day(past)
-        if back <= 0:
-            yield _day(coming)
-        if back < 0:  # to some "next Friday" is never this week's
-            yield _day(coming + timedelta(7))
+        yield from _weekday_of(_WEEKDAYS[word], back, today)
+
+
+def _weekday_of(weekday: int, back: int, today: date) -> Iterator[DateRange]:
+    past, coming = _weekdays(weekday, today)
+    if back >= 0:  # "last Tuesday" is the latest one before today
+        yield _day(past - timedelta(7 * max(0, back - 1)))
+    if back <= 0:
+        yield _day(coming)
+    if back < 0:  # to some "next Friday" is never this week's
+        yield _day(coming + timedelta(7))
 
 
 def _before_last(match: re.Match[str], today: date) -> Iterator[DateRange]:
@@ -188,6 +216,8 @@ def _span(unit: str, back: int, today: date) -> DateRange:
         return DateRange(monday - timedelta(7 * back), monday - timedelta(7 * back - 6))
     if unit == "month":
         return _month_of(_shift_months(today.replace(day=1), -back))
+    if unit == "day":
+        return _day(today - timedelta(back))
     return _year_of(today.year - back)
 
 
@@ -203,15 +233,20 @@ def _weekdays(weekday: int, today: date) -> tuple[date, date]:
 
 def _season(match: re.Match[str], today: date) -> Iterator[DateRange]:
     """The latest one that has begun, of a named year, or the one before or after: winter begins in December."""
-    which, month = match["which"] or "", _SEASONS[match["season"]]
+    yield _season_of(_SEASONS[match["season"]], match["year"], match["which"] or "", today)
+
+
+def _season_of(month: int, named: str | None, which: str, today: date) -> DateRange:
     years = {"去年": 1, "前年": 2, "今年": 0, "明年": -1}
-    year = int(match["year"]) if match["year"] else today.year - years.get(which, month > today.month)
+    year = int(named) if named else today.year - years.get(which, month > today.month)
     first = date(year, month, 1)
     if which == "next":
         first = _shift_months(first, 12)
-    elif which == "last" and _shift_months(first, 3) > today:
+    elif which in ("last", "before_last") and _shift_months(first, 3) > today:
         first = _shift_months(first, -12)
-    yield DateRange(first, _shift_months(first, 3) - timedelta(1))
+    if which == "before_last":
+        first = _shift_months(first, -12)
+    return DateRange(first, _shift_months(first, 3) - timedelta(1))
 
 
 def _day(day: date) -> DateRange:
@@ -251,6 +286,11 @@ def _year(text: str) -> int:
     return int(text) + (2000 if len(text) == 2 else 0)
 
 
+def _needs(pattern: str) -> tuple[str, ...]:
+    """Kinds of characters or words one of which a text must have for a pattern to fit."""
+    return ("characters",) if not pattern.isascii() else ("words",) if _WORD.search(pattern) else ("digits",)
+
+
 def _number(text: str) -> int:
     if text.isdigit():
         return int(text)
@@ -275,8 +315,7 @@ _WEEKDAYS |= {
 _WEEKDAYS |= {"周天": 6, "星期天": 6, "礼拜天": 6}
 _COUNTED = "zero one two three four five six seven eight nine ten eleven twelve"
 _NUMBERS = {word: n for words in (_COUNTED.split(), "零一二三四五六七八九") for n, word in enumerate(words)}
-_ENGLISH = (*_NUMBERS, "a", "an", "a couple of", "a few")
-_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "两": 2, "几": 3, "": 1, **date_words.NUMBERS}
+_NUMBERS |= {"a": 1, "an": 1, "a couple of": 2, "a few": 3, "两": 2, "几": 3}
 _UNIT_WORDS = {
     "day": "day days 天 日",
     "week": "week weeks 周 星期 个星期 礼拜 个礼拜 週 週間",
@@ -284,110 +323,94 @@ _UNIT_WORDS = {
     "year": "year years 年",
     "weekend": "weekend 周末",
 }
-_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()} | date_words.UNITS
+_UNITS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
 _DAYS_AGO = ("today tonight this 今天 今日 오늘", "yesterday last 昨天 昨日 昨晚 어제", "前天 一昨日 그저께", "大前天")
 _NEAR = {word: days for days, words in enumerate(_DAYS_AGO) for word in words.split()}
 _NEAR |= {"tomorrow": -1, "明天": -1, "明日": -1, "明晚": -1, "내일": -1, "后天": -2, "大后天": -3}
 _NEXT = frozenset({"next", "下", "下个", "明", "来"})
 _QUARTERS = ("spring 春", "summer 夏", "autumn fall 秋", "winter 冬")
 _SEASONS = {word: 3 * number for number, words in enumerate(_QUARTERS, 1) for word in words.split()}
-_SEASONS |= date_words.SEASONS
 _MOST_NAMED = 6  # days of one entry
 _THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
-_COUNT = "(" + "|".join(sorted((re.escape(w) for w in _ENGLISH if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
+_COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
 _CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
 _CJK_NUMBER = r"(\d{1,2}|[一二三四五六七八九十]{1,3})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[DateRange]]], ...] = tuple(
-    (re.compile(pattern), meaning)
-    for pattern, meaning in (
-        (r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b", _ymd),
-        (r"\b(\d{1,2})([/.])(\d{1,2})[/.]((?:19|20)?\d\d)\b", _slashed),
-        (rf"\b(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? ?{_YEAR})?", _day_month),
-        (rf"\b(?:on )?{_MONTH} (?:the )?{_DAY}\b(?:,? ?{_YEAR})?", _day_month),
-        (rf"\b(?:in |of |during |since )?(?:early |late |mid )?{_MONTH},? (?:of )?{_YEAR}", _month),
-        (rf"\b(?:in|during|since|of|last|this) (?:early |late |mid )?{_MONTH}", _month),
-        (
-            rf"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?{_CJK_NUMBER}[月월] ?(?:{_CJK_NUMBER}[日号號일])?",
-            _cjk_date,
-        ),
-        (r"\b(?:the )?day before yesterday\b", _before_yesterday),
-        (r"\b(?:the )?day after tomorrow\b", _after_tomorrow),
-        (r"\b(?:the )?(weekend|week|month|year) before last\b", _before_last),
-        (
-            rf"\b(?:(?:in|during|since|of) (?:the )?|(?P<which>last|this|next) )(?:early |late |mid )?"
-            rf"(?P<season>spring|summer|autumn|fall|winter)(?:,? (?:of )?{_YEAR})?\b",
-            _season,
-        ),
-        (rf"(?:(?P<which>[去前今明]年)|{_YEAR} ?年)?的?(?P<season>[春夏秋冬])[天季]", _season),
-        (
-            r"\b(?:today|tonight|(?:tomorrow|yesterday)(?: (?:morning|evening|afternoon|night))?|"
-            r"last night|this morning)\b",
-            _near_day,
-        ),
-        (r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|明天|明日|明晚|大后天|后天|오늘|어제|그저께|내일", _near_day),
-        (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", _ago),
-        (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
-        (rf"\bin {_COUNT} (days?|weeks?|months?|years?)\b", _ahead),
-        (rf"\b{_COUNT} (days?|weeks?|months?|years?) from (?:now|today)\b", _ahead),
-        (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之后|以后|后)", _ahead),
-        (rf"\b(?:last|past|previous) {_COUNT} (days?|weeks?|months?|years?)\b", _past_units),
-        (rf"(?:最近|过去){_CJK_COUNT}(天|日|周|个星期|个月|年)", _past_units),
-        (
-            r"\b(?:on |during |in )?(?:the )?(this|last|past|previous|next) (weekend|week|month|year|"
-            + "|".join(_DAYS)
-            + r"|mon|tue|wed|thu|fri|sat|sun)\b",
-            _relative,
-        ),
-        (
-            r"(上上个?|上个?|下个?|这个?|本|先|今|去|明|来)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
-            _relative,
-        ),
-        (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
-        (r"\b(?:in|during|since|of) ((?:19|20)\d\d)\b", _whole_year),
-        (r"((?:19|20)\d\d) ?年", _whole_year),
-    )
-)
-
-
-@cache
-def _forms_of_others() -> Sequence[tuple[re.Pattern[str], _Meaning]]:
-    """Forms in other languages; to compile them takes a while."""
-    forms: list[tuple[str, _Meaning]] = [
-        (date_words.DAY_MONTH, _day_month_of_others),
-        (date_words.NUMERIC_DAY, _day_month_of_others),
-        (date_words.IN_MONTH, _month_of_others),
-        *((pattern, _ago) for pattern in date_words.AGO),
-        *((pattern, _ahead) for pattern in date_words.AHEAD),
-        (date_words.WHICH_UNIT, _which_of_others),
-        (date_words.UNIT_WHICH, _which_of_others),
-        *((pattern, _season) for pattern in date_words.SEASON),
-        (date_words.NEAR_DAY, _near_day_of_others),
-        (date_words.MORGEN, _near_day_of_others),
-    ]
-    return [(re.compile(pattern), meaning) for pattern, meaning in forms]
-
-
-_DATE_TERMS = frozenset(
-    map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago", *date_words.TELLING))
-)
-_NUMERIC = re.compile(r"\d[-/.]\d\d?[-/.]\d|\d\.\d\d?\.|\d [^\W\d]+'|in \w+ (?:days|weeks)|오늘|어제|내일")
-
-
-def _needed(pattern: str) -> str:
-    """The kind of sign without which a text has no date of a pattern, so that most are not tried."""
-    return "character" if not pattern.isascii() else "word" if _WORD.search(pattern) else "digit"
-
-
+_BACK = {"this": 0, "last": 1, "before_last": 2, "next": -1}
+_UNIT_NAMES = ("day", "week", "month", "year", "weekend")
+_LETTERS = re.compile(r"[^\W\d_]+|(?<= )\?")  # the French write a blank before their question marks
+_WORD = re.compile(r"january|jan\(|day|year|tonight|spring")  # of the English forms
+_A_YEAR = re.compile(r"(?:19|20)\d\d")
+_DIGIT = re.compile(r"\d")
+_CJK = re.compile("[年月日天周週季前后後星礼祝年월오어그내晚]")
 _HINTS = """
 today tonight tomorrow yesterday night morning day days week weeks weekend month months year years
 spring summer autumn fall winter sept mon tue wed thu fri sat sun
 """
-_HINT_WORDS = frozenset(_HINTS.split()) | {*_NAMES, *_MONTHS, *_DAYS}
-_WORD = re.compile(r"jan\(|day|year|tonight|spring")  # of the English forms
-_LETTERS = re.compile(r"[^\W\d_]+")
-_DIGIT = re.compile(r"\d")
-_CJK = re.compile("[年月日天周週季星礼년월오어그내晚]")
-_NEEDING = [(_needed(pattern.pattern), pattern, meaning) for pattern, meaning in _FORMS]
+_ENGLISH = frozenset(_HINTS.split()) | {*_NAMES, *_MONTHS, *_DAYS}
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[DateRange]], tuple[str, ...]], ...] = (
+    tuple(
+        (re.compile(pattern), meaning, _needs(pattern))
+        for pattern, meaning in (
+            (r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b", _ymd),
+            (r"\b(\d{1,2})([/.])(\d{1,2})[/.]((?:19|20)?\d\d)\b", _slashed),
+            (rf"\b(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? ?{_YEAR})?", _day_month),
+            (rf"\b(?:on )?{_MONTH} (?:the )?{_DAY}\b(?:,? ?{_YEAR})?", _day_month),
+            (rf"\b(?:in |of |during |since )?(?:early |late |mid )?{_MONTH},? (?:of )?{_YEAR}", _month),
+            (rf"\b(?:in|during|since|of|last|this) (?:early |late |mid )?{_MONTH}", _month),
+            (
+                rf"(去年|昨年|작년|今年|(?:19|20)\d\d ?[年년])? ?{_CJK_NUMBER}[月월] ?(?:{_CJK_NUMBER}[日号號일])?",
+                _cjk_date,
+            ),
+            (
+                r"\b(?:am|vom|zum|bis|seit|den|il|el|le|em|dia) (\d{1,2})(?:\.(1[0-2]|0?[1-9])\.((?:19|20)\d\d)?"
+                r"|/(1[0-2]|0?[1-9])(?![\d/]))",
+                _day_in_digits,
+            ),
+            (r"\b(?:the )?day before yesterday\b", _before_yesterday),
+            (r"\b(?:the )?day after tomorrow\b", _after_tomorrow),
+            (r"\b(?:the )?(weekend|week|month|year) before last\b", _before_last),
+            (
+                rf"\b(?:(?:in|during|since|of) (?:the )?|(?P<which>last|this|next) )(?:early |late |mid )?"
+                rf"(?P<season>spring|summer|autumn|fall|winter)(?:,? (?:of )?{_YEAR})?\b",
+                _season,
+            ),
+            (rf"(?:(?P<which>[去前今明]年)|{_YEAR} ?年)?的?(?P<season>[春夏秋冬])[天季]", _season),
+            (
+                r"\b(?:today|tonight|(?:tomorrow|yesterday)(?: (?:morning|evening|afternoon|night))?|"
+                r"last night|this morning)\b",
+                _near_day,
+            ),
+            (
+                r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|明天|明日|明晚|大后天|后天|오늘|어제|그저께|내일",
+                _near_day,
+            ),
+            (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", _ago),
+            (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
+            (rf"\bin {_COUNT} (days?|weeks?|months?|years?)\b", _ahead),
+            (rf"\b{_COUNT} (days?|weeks?|months?|years?) from (?:now|today)\b", _ahead),
+            (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之后|以后|后)", _ahead),
+            (rf"\b(?:last|past|previous) {_COUNT} (days?|weeks?|months?|years?)\b", _past_units),
+            (rf"(?:最近|过去){_CJK_COUNT}(天|日|周|个星期|个月|年)", _past_units),
+            (
+                r"\b(?:on |during |in )?(?:the )?(this|last|past|previous|next) (weekend|week|month|year|"
+                + "|".join(_DAYS)
+                + r"|mon|tue|wed|thu|fri|sat|sun)\b",
+                _relative,
+            ),
+            (
+                r"(上上个?|上个?|下个?|这个?|本|先|今|去|明|来)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
+                _relative,
+            ),
+            (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
+            (r"\b(?:in|during|since|of) ((?:19|20)\d\d)\b", _whole_year),
+            (r"((?:19|20)\d\d) ?年", _whole_year),
+        )
+    )
+)
+_DATE_TERMS = frozenset(map(stem, (*_NAMES, *_MONTHS, *_DAYS, *"日号天周週期拜月", "yesterday", "tomorrow", "ago")))
+_NUMERIC = re.compile(
+    r"\d[-/.]\d\d?[-/.]\d|\d\.\d\d?\.|(?:il|el|le|em|dia) \d\d?/\d|\d [^\W\d]+'|in \w+ (?:days|weeks)|오늘|어제|내일"
+)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 
-FORMAT = 9
+FORMAT = 10
 """An index with another number is thrown away and built anew."""
 
 FILE_BITS = 17

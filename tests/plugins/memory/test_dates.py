@@ -11,6 +11,7 @@ import pytest
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.dates import find_dates
 from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.tokenizer import fold
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)  # a Tuesday
 NOTES = {
@@ -92,10 +93,21 @@ def test_a_day_without_a_year_is_the_latest_and_the_next() -> None:
     assert [each.first for each in ranges] == [date(2024, 2, 29), date(2028, 2, 29)]
 
 
+PHRASES = (Path(__file__).parent / "date_phrases.txt").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("line", [line for line in PHRASES if ".." in line])
+def test_days_in_the_words_of_other_languages(line: str) -> None:
+    days, _, said = line.split(" ", 2)
+    assert days in [f"{each.first}..{each.last}" for each in find_dates(fold(said), NOW.date())[0]]
+
+
 @pytest.mark.parametrize(
     ("said", "first", "last"),
     [
         ("am 3.12.", date(2025, 12, 3), date(2025, 12, 3)),
+        ("wo waren wir im märz 2025?", date(2025, 3, 1), date(2025, 3, 31)),
+        ("hier ?", date(2026, 11, 30), date(2026, 11, 30)),
         ("im März 2025", date(2025, 3, 1), date(2025, 3, 31)),
         ("gestern", date(2026, 11, 30), date(2026, 11, 30)),
         ("was steht morgen an?", date(2026, 12, 2), date(2026, 12, 2)),
@@ -117,3 +129,40 @@ def test_dates_are_read_in_other_languages(said: str, first: date, last: date) -
 )
 def test_no_day_is_meant_by_greetings_and_words_that_look_like_dates(said: str) -> None:
     assert find_dates(said, NOW.date())[0] == []
+
+
+@pytest.mark.parametrize(
+    "said", ["Guten Morgen!", "hier ist es schön", "hasta mañana", "до завтра", "par avion", "an ape"]
+)
+def test_words_that_are_no_days(said: str) -> None:
+    assert find_dates(fold(said), NOW.date()) == ([], fold(said))
+
+
+@pytest.mark.parametrize(
+    ("note", "question"),
+    [
+        ("09:00 der Arzttermin ist am 3. Dezember", "Was steht am 3. Dezember an?"),
+        ("09:00 übermorgen kommt der Klempner", "Was war am 11. November?"),
+        ("09:00 dentiste le 3 décembre", "Qu'est-ce que j'ai le 3 décembre ?"),
+        ("09:00 hier, Ben s'est cassé le bras", "Que s'est-il passé le 8 novembre ?"),
+        ("09:00 dentista el 3 de diciembre", "¿Qué tengo el 3 de diciembre?"),
+        ("09:00 ayer se rompió la lavadora", "¿Qué pasó el 8 de noviembre?"),
+        ("09:00 3 Aralık'ta dişçi", "3 Aralık'ta ne var?"),
+        ("09:00 dün kolu kırıldı", "8 Kasım'da ne oldu?"),
+        ("09:00 зубной 3 декабря", "Что у меня 3 декабря?"),
+        ("09:00 вчера сломалась машина", "Что случилось 8 ноября?"),
+        ("09:00 dentista il 3 dicembre", "Che cosa c'è il 3 dicembre?"),
+        ("09:00 ieri si è rotta la lavatrice", "Che cosa è successo l'8 novembre?"),
+        ("09:00 dentista a 3 de dezembro", "O que tenho a 3 de dezembro?"),
+        ("09:00 ontem o carro avariou", "O que aconteceu a 8 de novembro?"),
+    ],
+)
+def test_notes_in_other_languages_name_days(tmp_path: Path, note: str, question: str) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "2026-11-09.md").write_text(f"- {note}\n- 10:00 xyz\n", encoding="utf-8")
+    (tmp_path / "memory" / "2026-10-20.md").write_text(
+        "- 10:00 rain, regen, pluie, lluvia, yağmur, дождь\n", encoding="utf-8"
+    )
+    notes = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
+    assert [hit.text for hit in notes.recall(question, (), NOW, 1_500, 12)][:1] == [note]
+    notes.close()
