@@ -34,6 +34,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.plugins.shell.victim
 	$(BIN)/python -m tests.plugins.delegate.victim
 	$(BIN)/python -m tests.plugins.memory.flush_victim
+	$(BIN)/python -m tests.plugins.question.victim
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

@@ -96,6 +96,14 @@ async def test_buttons_stand_in_a_row_and_one_that_telegram_cannot_carry_is_left
     assert [(one["text"], one["callback_data"]) for one in buttons] == [("Yes", "/yes 3"), ("No", "/no 3")]
 
 
+@talking
+async def test_long_buttons_stand_below_one_another(talk: Talk) -> None:
+    labels = ("red", "blue", "the green one of last year", "the one that Anna likes best of all of them")
+    await talk.send("Which?", buttons=tuple(Button(one, f"/answer 3 #{number}") for number, one in enumerate(labels)))
+    rows = (talk.server.sent(talk.anna)[0].markup or {})["inline_keyboard"]
+    assert [[one["text"] for one in row] for row in rows] == [[*labels[:3]], [labels[3]]]
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 

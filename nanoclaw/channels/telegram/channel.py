@@ -46,6 +46,9 @@ KEPT = 1000
 SEEN = {"type": "emoji", "emoji": "👀"}
 """The reaction to a message that has to wait."""
 
+ROW_CHARACTERS = 36
+"""Characters of the labels of buttons that stand side by side: more are cut off on a phone."""
+
 _COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH, _BUTTON_BYTES = 100, 32, 256, 64
 _PHOTO_BYTES = 10_000_000
 _SHOWN_AS = {
@@ -448,13 +451,15 @@ def _id_of(sent: Any) -> str:
 
 
 def _keyboard(buttons: Sequence[Button]) -> dict[str, Any] | None:
-    """All in one row. A button whose text is too long for Telegram is left out."""
-    row = [
-        {"text": button.label, "callback_data": button.text}
-        for button in buttons
-        if 0 < len(button.text.encode()) <= _BUTTON_BYTES
-    ]
-    return {"inline_keyboard": [row]} if row else None
+    """As many in a row as can be read side by side. A button whose text is too long for Telegram is left out."""
+    rows: list[list[dict[str, str]]] = []
+    for button in buttons:
+        if not 0 < len(button.text.encode()) <= _BUTTON_BYTES:
+            continue
+        if not rows or sum(len(one["text"]) for one in rows[-1]) + len(button.label) > ROW_CHARACTERS:
+            rows.append([])
+        rows[-1].append({"text": button.label, "callback_data": button.text})
+    return {"inline_keyboard": rows} if rows else None
 
 
 def _rendered(text: str) -> dict[str, Any]:
