@@ -22,6 +22,7 @@ from nanoclaw.core.events import (
     ToolStarted,
     TurnBegan,
     TurnEnded,
+    TurnPaused,
 )
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.escapes import one_line
@@ -167,6 +168,8 @@ class LiveAnswers:
                 turn.saying += "\n"
             case TurnEnded(_, "cancelled") if text := _joined(turn.said, turn.saying):
                 self._stop(turn, self._first_piece(text))
+            case TurnPaused():
+                self._end(turn, is_silent=False)
             case TurnEnded(answer):
                 self._end(turn, is_silent=not spoken(answer).strip())
             case _:

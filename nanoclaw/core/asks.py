@@ -49,6 +49,10 @@ class Asker(Protocol):
         """Send the question; its row in the outbox."""
         ...
 
+    def still_open(self, question: Question) -> None:
+        """A question that an earlier process asked waits for its answer on."""
+        ...
+
     def over(self, tx: Transaction, question: Question) -> None:
         """The time of a question with options is over: say what becomes of it."""
         ...
@@ -145,6 +149,8 @@ class Asks:
         for question in open_questions:
             if question.turn:
                 self._wait(question.number, goes_on=False)
+                if self.asker and question.number in self._timers:
+                    self.asker.still_open(question)
 
     def close(self) -> None:
         for timer in self._timers.values():

@@ -15,6 +15,10 @@ class TurnBegan(NamedTuple):
     reply_to: str
 
 
+class TurnPaused(NamedTuple):
+    """The turn waits for the owner: nothing goes on there until it begins again, which may be hours later."""
+
+
 class TextDelta(NamedTuple):
     """A piece of the answer. Several rounds of one turn may each write text; `TurnEnded.answer` is the last."""
 
@@ -113,6 +117,7 @@ class TurnEnded(NamedTuple):
 
 Event = (
     TurnBegan
+    | TurnPaused
     | TextDelta
     | ReasoningDelta
     | Notice

@@ -10,7 +10,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded
+from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, NoteRef, Outbound, Reach
@@ -190,7 +190,10 @@ class Runner:
         turn.show(TurnBegan(turn.external_id))
         if turn.model_call is None:
             turn.model_call = self._model(turn)
-        return await turn.run(steering, waiting)
+        ended = await turn.run(steering, waiting)
+        if isinstance(ended, Paused):
+            turn.show(TurnPaused())
+        return ended
 
     async def compact(self, conversation: Address, inbound: Inbound, focus: str) -> str:
         """Sum a conversation up by hand; what is to be told. Raises NanoclawError."""

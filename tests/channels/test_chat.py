@@ -12,7 +12,7 @@ import pytest
 from nanoclaw.channels.terminal.chat import OWN_COMMANDS, OpenMessages, Terminal
 from nanoclaw.channels.terminal.relay import Relay
 from nanoclaw.core.channel import Channel
-from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnEnded
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolStarted, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall
 
 HERE = Address("terminal", "main")
@@ -44,6 +44,20 @@ def test_a_turn_is_over_with_its_answer() -> None:
     one.saw(TurnEnded("yes", "answered"))
     assert one.busy
     one.sent(reply())
+    assert not one.busy
+
+
+def test_while_a_turn_waits_for_the_owner_nothing_is_busy() -> None:
+    one = waiting("a")
+    one.saw(TextDelta("I ask first"))
+    one.saw(TurnPaused())
+    assert not one.busy
+    one.add("answer")
+    one.sent(reply(reply_to="answer"))
+    one.saw(TurnBegan("a"))
+    assert one.busy
+    one.saw(TurnEnded("Blue.", "answered"))
+    one.sent(reply(reply_to="a"))
     assert not one.busy
 
 

@@ -25,6 +25,7 @@ from nanoclaw.core.events import (
     ToolStarted,
     TurnBegan,
     TurnEnded,
+    TurnPaused,
 )
 from nanoclaw.core.messages import Address, Outbound, ToolCall
 
@@ -153,6 +154,20 @@ def test_typing_is_shown_at_once_and_again_while_the_turn_runs() -> None:
             assert [at for at, _ in on.chat.of("typing")] == [0, TYPING_SECONDS, 2 * TYPING_SECONDS, 3 * TYPING_SECONDS]
             await on.show(TurnEnded("Done.", "answered"), seconds=60)
             assert len(on.chat.done) == 4
+
+    played(scene)
+
+
+def test_nobody_types_while_a_turn_waits_for_the_owner_and_it_goes_on_in_the_same_message() -> None:
+    async def scene() -> None:
+        async with stage() as on:
+            await on.show(TurnBegan("in-1"), TextDelta("I ask first."), seconds=3)
+            before = len(on.chat.done)
+            await on.show(TurnPaused(), seconds=3600)
+            assert len(on.chat.done) == before
+            await on.show(TurnBegan("in-1"), TextDelta("Blue."), seconds=3)
+            assert list(on.chat.shown.values()) == ["Blue."]
+            await on.show(TurnEnded("Blue.", "answered"))
 
     played(scene)
 

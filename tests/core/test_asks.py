@@ -62,6 +62,9 @@ class Terminal:
         how = f"{', '.join(options)}? /answer {number}" if options else f"/yes {number} or /no {number}"
         return tx.send(Outbound(question.place, f"{question.ask.question} {how}"))
 
+    def still_open(self, question: Question) -> None:
+        self.open_at_start = question.number
+
     def over(self, tx: Transaction, question: Question) -> None:
         tx.send(Outbound(question.place, f"Over: {question.answer}"))
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.core.events import TurnPaused
 from nanoclaw.core.messages import CheckedCall, Inbound, OwnersAnswer, UserMessage
 from nanoclaw.core.plugin import Ask, Command, Host, Said, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
@@ -59,6 +60,7 @@ async def test_the_call_runs_with_the_answer_and_is_asked_about_once(tmp_path: P
             assert await program.ask("paint it") == "The door? red, blue? /answer 1"
             await program.app.conversations.idle()
             assert painter.ran == []
+            assert isinstance(program.channel.events[-1][1], TurnPaused), "nobody is at work"
             assert await program.ask("/answer 1 neither") == "Fine."
             assert await program.answer() == "Blue it is."
             assert texts(program) == ["door: neither by owner"]
@@ -119,6 +121,7 @@ async def test_after_a_restart_it_still_waits(tmp_path: Path) -> None:
         async with bare(tmp_path, model, tools=Painter("red").tools(), plugins=[Answering], clock=clock) as program:
             await program.app.conversations.idle()
             assert program.channel.sent.empty()
+            assert program.public("asker").open_at_start == 1
             assert await program.ask("/answer 1 blue") == "Fine."
             assert await program.answer() == "Blue."
             assert texts(program) == ["door: blue by owner"]

@@ -19,7 +19,7 @@ from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, Cl
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, Receipt, StatusLines, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, Receipt, StatusLines, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -161,6 +161,8 @@ class Terminals:
                     self._open.pop(address, None)
                 elif reason == "answered" and not answer:  # nothing more comes
                     self._answered(address, self._open.get(address, [])[:1])
+            case TurnPaused():
+                self._turning.discard(address)
             case Notice() | Receipt() | StatusLines():
                 pass
             case _:

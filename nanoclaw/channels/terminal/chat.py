@@ -16,7 +16,7 @@ from typing import Protocol
 from nanoclaw.channels.terminal.dropped_files import take_files
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -221,12 +221,12 @@ class OpenMessages:
     def __init__(self) -> None:
         self._open: list[str] = []
         self._dropped: set[str] | None = None  # what was open when the stop was asked for
-        self._turning = False
+        self._turning = self._paused = False
         self.answer_due = False
 
     @property
     def busy(self) -> bool:
-        return bool(self._open) or self._turning or self.answer_due
+        return (bool(self._open) and not self._paused) or self._turning or self.answer_due
 
     def add(self, external_id: str) -> None:
         self._open.append(external_id)
@@ -250,10 +250,12 @@ class OpenMessages:
             case Joined(external_ids):
                 for external_id in external_ids:
                     self.drop(external_id)
+            case TurnPaused():
+                self._turning, self._paused = False, True
             case Notice() | StatusLines():
                 pass
             case _:
-                self._turning, self.answer_due = True, False
+                self._turning, self._paused, self.answer_due = True, False, False
 
     def sent(self, outbound: Outbound) -> None:
         if outbound.reply_to:

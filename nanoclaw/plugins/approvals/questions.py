@@ -59,6 +59,12 @@ class OwnerQuestions:
         then = f"At {at} I take “{default}”." if default else f"At {at} I go on without."
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
 
+    def still_open(self, question: Any) -> None:
+        """Show a terminal what its first words may be the answer to."""
+        options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
+        waits = f"question {question.number} waits for your answer: “{_named(question)}”{options}"
+        self._host.show(question.place, Notice(f"{waits}: {_commands(question)}"))
+
     def over(self, tx: Tx, question: Any) -> None:
         """Say what becomes of a question whose time is over."""
         taken = question.answer.text
@@ -74,7 +80,8 @@ class OwnerQuestions:
 
     def _tell_the_others(self, question: Any) -> None:
         number, place, about = question.number, question.place, question.about
-        if place != about or about.channel == MAIN.channel:  # `nanoclaw -m` shows what answers it, no more
+        is_shown = place == about and (about.channel != MAIN.channel or question.ask.options)
+        if not is_shown:  # `nanoclaw -m` shows what answers it, no more
             self._host.show(about, Notice(f"waiting for the owner's answer to question {number}, asked in {place}"))
         home = self._conversation(about)
         if home not in (about, place):

@@ -11,6 +11,7 @@ import pytest
 from nanoclaw.core.build import BUILT_IN, checked
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.plugins.question.plugin import MOST
@@ -124,6 +125,11 @@ async def test_it_waits_over_a_restart_also_past_a_deadline_with_a_date(tmp_path
     async with running(tmp_path, ScriptedProvider(ask(deadline="tomorrow at 9")), clock=clock) as program:
         assert "At Sat 7 Mar, 09:00 I take “red”." in await program.ask("Paint the door")
         await program.app.conversations.idle()
+        program.app.is_terminated = True
+    async with running(tmp_path, ScriptedProvider(), clock=clock) as program:
+        await program.app.conversations.idle()
+        waits = "question 1 waits for your answer: “Which colour?” (red, blue, blue and green): /answer 1 …"
+        assert (MAIN, Notice(waits)) in program.channel.events
         program.app.is_terminated = True
     clock.now += timedelta(days=2)
     async with running(tmp_path, ScriptedProvider("Red."), clock=clock) as program:

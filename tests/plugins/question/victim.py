@@ -46,8 +46,10 @@ class Asking:
 
 
 class Left(NamedTuple):
-    """The results of the question, how often it reached the person, and how often the other call ran."""
+    """The results of the question, how often it reached the person, and how often the other call ran. `was_asked` is
+    False for a turn that was cut off twice before that: the person was asked about it."""
 
+    was_asked: bool
     results: list[str]
     asked: int
     ran: int
@@ -82,7 +84,7 @@ async def go_on(root: Path, story: str, statement: int | None) -> None:
         await say(program, "1", "Paint the door")
         while not program.app.asks.open() and busy(program):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        if story != "deadline":
+        if story != "deadline" and program.rows("SELECT 1 FROM asks"):  # else it was cut off twice before it asked
             await say(program, "2", "2")
         elif questions := program.app.asks.open():
             program.clock.now += timedelta(hours=2)  # type: ignore[attr-defined]
@@ -109,11 +111,12 @@ async def left(root: Path, story: str) -> Left:
     async with program_of(root, story) as program:
         await program.app.conversations.idle()
         assert_legal(program.history)
+        was_asked = bool(program.rows("SELECT 1 FROM asks"))
         found = [result.text for result in results(program.history) if result.name == "question"]
     lines = {line.partition(" ")[0]: line.partition(" ")[2] for line in (root / "log").read_text().splitlines()}
     asked = sum(text.startswith("'Which colour?") for text in lines.values())
     stamps = root / "stamps"
-    return Left(found, asked, len(stamps.read_text().split()) if stamps.exists() else 0)
+    return Left(was_asked, found, asked, len(stamps.read_text().split()) if stamps.exists() else 0)
 
 
 def main() -> int:
@@ -136,7 +139,7 @@ def main() -> int:
                     )
                     asyncio.run(go_on(root, story, None))
                     found = asyncio.run(left(root, story))
-                    lost += found.results != [result]
+                    lost += found.was_asked and found.results != [result]
                     asked += found.asked > 1
                     ran += found.ran > 1
                     statement += 1 + random.randrange(3)
