@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 from nanoclaw.core.build import build
 from nanoclaw.core.config import Config
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Said
+from tests.journeys.warm import WarmProgram
 from tests.program import MAIN, REPOSITORY, config_of
 
 KEY = "sk-canary-7f3a9c21d84e"
@@ -34,6 +36,8 @@ class Home:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    warm: ClassVar[WarmProgram | None] = WarmProgram()
+    """Runs the commands of all homes; None where each is to be a new interpreter's."""
 
     @property
     def workspace(self) -> Path:
@@ -55,10 +59,11 @@ class Home:
 
     def run(self, *arguments: str, stdin: str | bytes | None = None, check: int | None = 0) -> Ended:
         """Run to the end; `check` is the exit status it must have."""
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
+        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
+        done = self.warm and self.warm.run(arguments, self.variables(), data, SECONDS)
+        done = done or subprocess.run(
             self.command(*arguments),
-            input=data if data is not None else b"",
+            input=data,
             capture_output=True,
             env=self.variables(),
             cwd=REPOSITORY,

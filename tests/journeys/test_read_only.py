@@ -29,6 +29,7 @@ class Mounted(Home):
     """A home over which something is mounted, for each command alone."""
 
     mount: str = ""
+    warm = None
 
     def command(self, *arguments: str) -> list[str]:
         given = super().command(*arguments)
