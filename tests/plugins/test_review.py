@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.build import checked
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, ProviderUnavailable
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import NOON, Program, config_of, running
 from tests.virtual_time import passed, virtual_time
@@ -37,10 +37,7 @@ async def reviewed(here: Program) -> Path:
     facts.write_text("- Has a dog called Rex\n- Likes tea\n")
     await here.ask("Rex has died, and I call the landlord tomorrow.")
     await here.ask("/note Anna had her oboe lesson")
-    assert (
-        await here.ask("/review now")
-        == "The day is looked at; what it proposes comes as a card, and nothing where there is none."
-    )
+    assert await here.ask("/review now") == "The day is looked at; what it proposes comes as a card."
     assert await here.answer() == CARD
     assert facts.read_text() == "- Has a dog called Rex\n- Likes tea\n"
     return facts
@@ -139,3 +136,15 @@ async def test_a_fact_takes_the_place_of_the_one_that_is_struck_with_it(tmp_path
         assert "2. strike: Anna lives in Kiel" in await here.answer()
         await here.ask("yes")
         assert facts.read_text() == "- ~~Anna lives in Kiel~~ (2026-03-06)\n- 2026-03-06: Anna lives in Bonn\n"
+
+
+async def test_who_asks_for_it_hears_that_nothing_is_proposed_or_what_went_wrong(tmp_path: Path) -> None:
+    nothing = call("propose", {"facts": [], "outdated": [], "promises": []})
+    model = ScriptedProvider("I see.", nothing, ProviderUnavailable("the model is away."))
+    async with running(tmp_path, model) as here:
+        await here.ask("Rex has died.")
+        await here.ask("/review now")
+        assert (await here.answer()).startswith("The day was looked at: there is nothing in it")
+        await here.ask("/review now")
+        assert await here.answer() == "The day was not looked at: The model gave no answer: the model is away."
+        assert here.history[-1].text == "I see.", "it is no part of the conversation"

@@ -21,6 +21,8 @@ HOME = Address("terminal", "main")
 MOST = 8
 """Proposals of a card: with its first and last line it has ten."""
 
+NOTHING = "The day was looked at: there is nothing in it to add to memory, to strike or to remind you of."
+
 OTHER_WORDS = " | "
 """Stands between a proposed fact and other words that it is found by, which the card doesn't show."""
 LONGEST = 160
@@ -99,8 +101,9 @@ class Review(Plugin):
     def _is_made(self, day: date) -> bool:
         return bool(self._host.read("SELECT 1 FROM review_cards WHERE day = ?", day.isoformat()))
 
-    async def _begin(self) -> bool:
-        """Ask the model about today. False: there is nothing to ask about, and no request was made."""
+    async def _begin(self, asker: Address | None = None) -> bool:
+        """Ask the model about today. False: there is nothing to ask about, and no request was made. What comes of it is
+        told to who asked for it in any case."""
         from nanoclaw.plugins.review.material import question
 
         now = self._host.now()
@@ -108,8 +111,11 @@ class Review(Plugin):
 
         def change(tx: Tx) -> None:
             state = "asked" if message else "done"
-            sql = "INSERT INTO review_cards (day, at, state) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET state = ?"
-            tx.execute(sql, now.date().isoformat(), now.isoformat(), state, state)
+            sql = (
+                "INSERT INTO review_cards (day, at, state, channel, chat) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                " SET at = excluded.at, state = excluded.state, channel = excluded.channel, chat = excluded.chat"
+            )
+            tx.execute(sql, now.date().isoformat(), now.isoformat(), state, *(asker or ("", "")))
             if message:
                 inbound = Inbound(PLACE, PLACE.channel, f"review {now.isoformat()}", message, role="owner")
                 only = frozenset({"propose"})
@@ -144,7 +150,11 @@ class Review(Plugin):
             return None
         day, items = turn.now().date().isoformat(), self._proposed.pop(turn.id, [])
         if not items:
-            tx.execute("UPDATE review_cards SET state = 'done' WHERE day = ?", day)
+            sql = "UPDATE review_cards SET state = 'done' WHERE day = ? RETURNING channel, chat"
+            why = f"The day was not looked at: {ended.text}" if ended.reason == "failed" else NOTHING
+            for channel, chat in tx.execute(sql, day):
+                if channel:
+                    tx.send(Outbound(Address(channel, chat), why), is_news=False)
             return ended._replace(outbound=None)
         shown = [(kind, _short(text.partition(OTHER_WORDS)[0])) for kind, text in items]
         lines = [f"{n}. {LABELS[kind]}: {text}" for n, (kind, text) in enumerate(shown, 1)]
@@ -197,8 +207,8 @@ class Review(Plugin):
 
     async def _review(self, said: Said) -> str:
         if said.argument == "now":
-            begun = "The day is looked at; what it proposes comes as a card, and nothing where there is none."
-            return begun if await self._begin() else "Nothing was said or noted today."
+            begun = "The day is looked at; what it proposes comes as a card."
+            return begun if await self._begin(said.address) else "Nothing was said or noted today."
         card = self._open()
         if card is None:
             return "There is no review that waits for an answer. /review now makes one."
