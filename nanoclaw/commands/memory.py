@@ -20,7 +20,11 @@ def without_action(config: Config, options: argparse.Namespace) -> int:
 
 
 def search(config: Config, options: argparse.Namespace) -> int:
-    """Beside any process that runs: nothing is written but the index."""
+    """Beside any process that runs: nothing is written but the index. With a model for embeddings the program itself
+    looks, which accounts for what the question costs."""
+    query = " ".join(options.query)
+    if config.get("memory.embeddings", ""):
+        return carry_out(config, "search", f"--limit {options.limit} {query}", as_json=options.json)
     from nanoclaw.core.clock import clock
     from nanoclaw.core.workspace import Workspace
     from nanoclaw.plugins.memory.commands import as_json, quote_as_json
@@ -30,7 +34,6 @@ def search(config: Config, options: argparse.Namespace) -> int:
     now = clock(config.person.timezone, config.environment)
     notes = NoteSearch(Workspace(config.workspace_path), config.home / "index.db", now)
     talk = TalkSearch(Workspace(config.workspace_path), config.home, now)
-    query = " ".join(options.query)
     hits, quotes = notes.search(query, options.limit), talk.quotes(query, options.limit)
     for remark in filter(None, (notes.remark, talk.remark)):
         attach.say(remark)

@@ -13,7 +13,7 @@ from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import Origins
-from nanoclaw.plugins.memory.tools import Find, noted
+from nanoclaw.plugins.memory.tools import MOST_HITS, Find, noted
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
@@ -42,7 +42,10 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
 async def find(search: Find, said: Said) -> Reply:
     if not said.argument:
         return Reply("/search TEXT finds notes, facts and what was said in earlier conversations.")
-    found = await search(said.argument, FOUND)
+    limit, query = FOUND, said.argument
+    if match := re.match(r"--limit (\d{1,3}) ", query):
+        limit, query = min(int(match[1]), MOST_HITS), query[match.end() :]
+    found = await search(query, limit)
     lines = [*map(_line, found.hits), *(f"- {visible(str(quote))}" for quote in found.quotes)]
     text = "\n".join(lines) or "Nothing found: try other words."
     text += f"\n({found.remark})" if found.remark else ""

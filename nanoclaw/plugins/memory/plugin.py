@@ -122,7 +122,9 @@ class Memory(Plugin):
         memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one"
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
-            Command("search", "find notes, facts and what was said: /search plumber", self._find, private=True),
+            Command(
+                "search", "find notes, facts and what was said: /search plumber", self._find, private=True, cli=True
+            ),
             Command("memory", memory, self._memory, waits=True, private=True, cli=True),
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 import subprocess
 import sys
@@ -375,3 +376,12 @@ async def test_a_process_that_is_killed_leaves_what_was_made(tmp_path: Path, ser
     async with running(home.root, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
         await until(here, "80 of 80")
     assert sorted([*first[:32], *server.texts]) == sorted(f"line number {number}" for number in range(80))
+
+
+async def test_the_search_of_the_shell_finds_by_meaning_too(tmp_path: Path, server: EmbeddingServer) -> None:
+    home = Home(tmp_path / "home")
+    write(home.root, NOTES, "- The garage fixed the car\n- Ben likes tea\n")
+    async with running(home.root, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
+        await until(here, "2 of 2")
+    found = await asyncio.to_thread(home.run, "memory", "search", "--limit", "1", "--json", QUESTION)
+    assert [hit["text"] for hit in json.loads(found.out)["hits"]] == ["The garage fixed the car"]
