@@ -111,10 +111,10 @@ _ROWS = f"SELECT {', '.join(HelperRow._fields)} FROM delegate_helpers"
 
 
 class HelperAtWork:
-    """A helper of this process: `awaited` while a call is to tell its report."""
+    """A helper of this process, begun in a `turn`: `awaited` while a call of that is to tell its report."""
 
-    def __init__(self, show: ShowProgress, *, awaited: bool) -> None:
-        self._show, self.awaited = show, awaited
+    def __init__(self, show: ShowProgress = unseen, turn: int | None = None, *, awaited: bool = False) -> None:
+        self._show, self.turn, self.awaited = show, turn, awaited
         self.ended = asyncio.Event()
         self.doing, self.calls = "begins", 0
 
@@ -160,7 +160,7 @@ class Helpers:
         if background and not self.serves:
             raise ToolError("this program ends with its answer, and with it what it runs. Leave background out.")
         profile = self._profile(context, tools, model)
-        at_work = HelperAtWork(unseen if background else context.show, awaited=not background)
+        at_work = HelperAtWork(unseen if background else context.show, context.turn, awaited=not background)
         begin = partial(self._begin, context, profile, (task.strip(), facts.strip()), at_work)
         number = await context.write(begin, GOES_ON)
         if background:
@@ -298,7 +298,7 @@ class Helpers:
 
     def _of(self, number: int) -> HelperAtWork:
         """The state of a helper at work; for one of an earlier process nobody waits."""
-        return self._at_work.setdefault(number, HelperAtWork(unseen, awaited=False))
+        return self._at_work.setdefault(number, HelperAtWork())
 
     def _running(self, turn: Turn) -> HelperRow | None:
         found = self._rows("WHERE id = ? AND state = 'running'", int(turn.address.chat))
@@ -322,7 +322,8 @@ class Helpers:
             "UPDATE delegate_helpers SET (ended, state, reason, report, outside, usd) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
         )
         tx.execute(sql, now, state, reason, report, row.outside, usd, row.id)
-        tx.execute("UPDATE ledger SET address = ? WHERE address = ?", str(row.parent), str(row.own))
+        sql = "UPDATE ledger SET address = ?, turn = coalesce(?, turn) WHERE address = ?"
+        tx.execute(sql, str(row.parent), at_work.turn if at_work else None, str(row.own))
         if not awaited:
             self._tell(tx, row)
         tx.after(lambda: self._at_work.pop(row.id, None))
@@ -362,14 +363,15 @@ class Helpers:
                 tx.execute("UPDATE delegate_helpers SET state = 'told' WHERE id = ?", row.id)
                 self._tell(tx, row)
             elif not tx.execute(at_work, *row.own):
-                self._finish(tx, row, "cancelled", "It was stopped before its end.")
+                self._finish(tx, row, "cancelled", "")
 
     # --- in words ----------------------------------------------------------------------------------------------------
 
     def in_words(self, row: HelperRow) -> str:
         """The report of a helper that has ended, with whose it is."""
-        did = "reports" if row.reason == "answered" else "came to no end"
-        return f"Helper {row.id} ({one_line(row.task, 80)}) {did} after {self._figures(row)}:\n\n{row.report}"
+        did = {"answered": "reports", "cancelled": "was stopped"}.get(row.reason, "came to no end")
+        head = f"Helper {row.id} ({one_line(row.task, 80)}) {did} after {self._figures(row)}"
+        return f"{head}:\n\n{row.report}" if row.report else f"{head}."
 
     async def command(self, argument: str) -> Reply:
         """/helpers, /helpers 3, /helpers stop 3"""
@@ -387,7 +389,7 @@ class Helpers:
             return Reply(f"Helper {row.id} has ended: /helpers {row.id} shows its report.", self._data(row))
         await self._stop(row.id)
         if self._rows("WHERE id = ? AND state = 'running'", row.id):  # it waited, or is another process's
-            await self._host.write(partial(self._finish, row=row, reason="cancelled", report=_STOPPED))
+            await self._host.write(partial(self._finish, row=row, reason="cancelled", report=""))
         return Reply(f"Helper {row.id} is stopped.", self._data(self._rows("WHERE id = ?", row.id)[0]))
 
     def _list(self) -> Reply:
@@ -457,16 +459,13 @@ class Helpers:
         return Redactor(self._core.secrets)(text)
 
 
-_STOPPED = "It was stopped before its end."
-
-
 def _report(ended: Ended, turn: Turn) -> str:
     """The report of a turn for who gave the task; of one that came to no end why, and its last words."""
     if ended.reason == "answered":
         return spoken(ended.text).strip() or "(It had nothing to report.)"
-    why = _STOPPED if ended.reason == "cancelled" else _for_the_parent(ended.text)
+    why = "" if ended.reason == "cancelled" else _for_the_parent(ended.text)
     words = [one.text.strip() for one in turn.history if isinstance(one, AssistantMessage) and one.text.strip()]
-    return f"{why}\n\nIts last words: {words[-1]}" if words else why
+    return f"{why}\n\nIts last words: {words[-1]}".strip() if words else why
 
 
 def _for_the_parent(text: str) -> str:

@@ -113,7 +113,7 @@ class Delegate(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         made = tool(self._delegate, reach="workspace", examples=_EXAMPLES, open_to=("person",))
-        return [made._replace(audit=_effect, atomic=True, side_by_side=True)]
+        return [made._replace(audit=_nothing, atomic=True, side_by_side=True)]
 
     async def _delegate(
         self,
@@ -181,8 +181,9 @@ def _is_helper(turn: Turn) -> bool:
     return turn.address.channel == CHANNEL
 
 
-def _effect(arguments: dict[str, Any]) -> Effect:
-    return Effect("delegate", "call", "", f"had a helper do: {one_line(str(arguments['task']), 100)}")
+def _nothing(arguments: dict[str, Any]) -> Effect | None:
+    """A call changes nothing by itself: what its helper changes is on record."""
+    return None
 
 
 _TOLD = (

@@ -12,7 +12,7 @@ import pytest
 
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.events import ToolProgress, ToolStarted
+from nanoclaw.core.events import Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Verdict
 from nanoclaw.core.profiles import PROFILES
@@ -306,7 +306,7 @@ async def test_a_stop_leaves_those_in_the_background_and_a_second_one_ends_them(
         assert states(program) == [("running", "")]
         told = [await program.ask("/stop"), await program.answer()]
         assert sorted(told) == [
-            "Helper 1 (a) came to no end after 0 s:\n\nIt was stopped before its end.",
+            "Helper 1 (a) was stopped after 0 s.",
             "Stopped: helper 1.",
         ]
         assert states(program) == [("told", "cancelled")]
@@ -323,7 +323,7 @@ async def test_panic_ends_all_and_what_is_to_tell_of_it_comes_after_resume(tmp_p
         assert states(program) == [("told", "cancelled")] * 2
         await program.say("/resume")
         told = {await program.answer() for _ in range(3)}
-        assert "Helper 1 (a) came to no end after 0 s:\n\nIt was stopped before its end." in told
+        assert "Helper 1 (a) was stopped after 0 s." in told
         await settled(program)
         assert program.channel.sent.empty()
 
@@ -339,7 +339,7 @@ async def test_one_helper_is_stopped_by_its_number_and_the_turn_goes_on(tmp_path
         said = {await program.ask("/helpers stop 2"), await program.answer()}
         assert said == {"Helper 2 is stopped.", "Only a."}
         ended = results(program.history)[1]
-        assert ended.is_error and ended.text.endswith("It was stopped before its end.\n\nIts last words: I look.")
+        assert ended.is_error and ended.text == "Helper 2 (b) was stopped after 0 s:\n\nIts last words: I look."
         assert (await program.ask("/helpers stop 2")).startswith("Helper 2 has ended")
         assert (await program.ask("/helpers 9")).startswith("There is no helper '9'.\n1 answered")
         assert (await program.ask("/helpers 1")).endswith(": a\n\nA.")
@@ -478,8 +478,11 @@ async def test_what_a_helper_changed_is_on_record_where_it_was_asked_for_and_can
     async with running(tmp_path, cast) as program:
         assert await program.ask("Have a written") == "It is written to notes/a.txt."
         receipts = await program.ask("/receipts")
-        assert "notes/a.txt" in receipts and "had a helper do: a" in receipts
-        await program.ask("/undo 2")
+        assert receipts == "- 2026-03-06 12:00 wrote notes/a.txt"
+        assert [event.text for _, event in program.channel.events if isinstance(event, Receipt)] == [
+            "wrote notes/a.txt"
+        ]
+        await program.ask("/undo")
         assert not (program.workspace / "notes/a.txt").exists()
 
 
