@@ -23,8 +23,8 @@ HELPER, REPORT = "helper", "delegate"
 """Origins: of a helper's task, and of the message that brings a report."""
 
 CAPABILITY = (
-    "`delegate` (by call_tool) gives a part of the work to a helper with a context of its own: for what takes much "
-    "reading for a short result, and for several parts side by side, each a call in one answer."
+    "`delegate` gives a part of the work to a helper with a context of its own: for much reading with a short result, "
+    "and for several parts side by side, each a call in one answer."
 )
 
 

@@ -12,6 +12,9 @@ from nanoclaw.core.plugin import Ask, Host, Plugin, Turn, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import plain
 
+OPEN_TO = ("person", "job", "heartbeat")
+"""A helper decides by its task, and says in its report what is left to decide."""
+
 FEWEST, MOST = 2, 10
 TEXT_LENGTH, OPTION_LENGTH = 1_000, 80
 """Characters of a question, and of an option."""
@@ -47,7 +50,8 @@ class Choices(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         example = ToolExample("Ask me which hotel", {"text": "Which hotel?", "options": ["Astoria", "Bristol"]})
-        return [tool(self._question, reach="none", examples=[example])._replace(check=self._check)]
+        made = tool(self._question, reach="none", examples=[example], open_to=OPEN_TO)
+        return [made._replace(check=self._check)]
 
     async def _question(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.plugins.delegate.talk import Cast, delegate, history_of, states
 from tests.program import MAIN, Program, assert_legal, config_of, results, running, tools_plugin
+from tests.virtual_time import virtual_time
 
 FOUR = [f"read folder {letter}" for letter in "abcd"]
 
@@ -54,6 +56,14 @@ async def test_four_helpers_of_one_answer_work_side_by_side_and_report_in_its_or
         ]
         assert_legal(program.history)
         assert states(program) == [("told", "answered")] * 4
+
+
+async def test_helpers_that_are_called_by_call_tool_work_side_by_side_too(tmp_path: Path) -> None:
+    both = tuple(("call_tool", {"name": "delegate", "arguments": {"task": task}}, task) for task in "ab")
+    cast = Cast({"": [Say("", both), "Fine."], "a": ["A."], "b": ["B."]}, together=2)
+    async with running(tmp_path, cast) as program:
+        assert await program.ask("Compare a and b") == "Fine."
+        assert [one.text.rpartition("\n")[2] for one in results(program.history)] == ["A.", "B."]
 
 
 async def test_the_persons_conversation_keeps_its_prefix_byte_for_byte(tmp_path: Path) -> None:
@@ -264,6 +274,15 @@ async def test_the_persons_limit_of_the_day_holds_for_helpers(tmp_path: Path) ->
         assert "too much for another request" in results(program.history)[0].text
 
 
+@virtual_time
+async def test_a_helper_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    cast = Cast({"": [delegate("a"), "Fine."], "a": [Hang()]})
+    async with running(tmp_path, cast, seconds=2000.0) as program:
+        assert await program.ask("Go") == "Fine."
+        why = "I stopped after 15 minutes without coming to an end."
+        assert results(program.history)[0].text.endswith(why)
+
+
 @pytest.mark.parametrize("wrong", ["rounds = 0", "most = 0", "most = 40", "usd = -1", "seconds = -3"])
 def test_wrong_settings_are_told(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(ConfigError, match=f"delegate.{wrong.split()[0]}"):
@@ -294,6 +313,17 @@ async def test_a_stop_ends_the_helpers_in_the_foreground(tmp_path: Path) -> None
         assert_legal(program.history)
     async with running(tmp_path, Cast({"": ["Yes."]}), wakes=True) as program:
         assert await program.ask("Still there?") == "Yes."
+
+
+async def test_a_stop_ends_what_a_helper_runs(tmp_path: Path) -> None:
+    endless = call("exec", {"command": "echo $$ > pid; mkfifo gate; read go < gate"})
+    async with running(tmp_path, Cast({"": [delegate("a")], "a": [endless]})) as program:
+        await program.say("Go")
+        while not (program.workspace / "gate").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+        assert await program.ask("/stop") == "Stopped."
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((program.workspace / "pid").read_text()), 0)
 
 
 async def test_a_stop_leaves_those_in_the_background_and_a_second_one_ends_them(tmp_path: Path) -> None:

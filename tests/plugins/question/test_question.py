@@ -271,7 +271,7 @@ async def test_a_second_answer_hears_the_first(tmp_path: Path) -> None:
 # --- nobody there ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["-m", "helper", "nobody", "guest"])
+@pytest.mark.parametrize("kind", ["-m", "alone", "nobody", "guest"])
 async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: Path, kind: str) -> None:
     chat = FakeChannel("telegram")
     settings = '[channels.telegram]\nallow_from = ["777"]\n'
@@ -281,9 +281,9 @@ async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: 
             assert (await chat.sent.get()).text == "Red."
             assert program.rows("SELECT 1 FROM asks") == []
             return
-        if kind == "helper":
+        if kind == "alone":
             inbound = Inbound(MAIN, "", "1", UserMessage("Look", program.clock(), "subagent"), role="owner")
-            alone = PROFILES["helper"]._replace(can_ask=False)
+            alone = PROFILES["job"]._replace(can_ask=False)
             program.app.transactions.write_now(lambda tx: tx.deliver(inbound, alone))
         elif kind == "nobody":
             program.channel.serves = lambda outbound: not outbound.buttons and bool(outbound.text)  # type: ignore[method-assign]
