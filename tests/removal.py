@@ -97,6 +97,18 @@ async def take_it_back(root: Path, without: frozenset[str]) -> None:
         assert not (program.workspace / "a.txt").exists()
 
 
+@way("plan", "approvals", "files")
+async def approve_a_plan(root: Path, without: frozenset[str]) -> None:
+    write = call("write_file", {"path": "a.txt", "content": "one\n"})
+    model = ScriptedProvider(write, call("exit_plan_mode", {"plan": "Write a.txt"}), write, "Which?")
+    async with running(root, model, without=without) as program:
+        assert "Write a.txt" in await program.ask("/plan Write it")
+        assert not (program.workspace / "a.txt").exists()
+        await program.ask("yes")
+        assert await program.answer() == "Which?"
+        assert (program.workspace / "a.txt").exists()
+
+
 @way("todo")
 async def keep_a_list(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider(call("todo", {"steps": ["Look"]}), "Which?"), without=without) as program:

@@ -29,6 +29,7 @@ from nanoclaw.core.workspace import Workspace
 BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
+    "plan": "nanoclaw.plugins.plan.plugin:Plan",
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",

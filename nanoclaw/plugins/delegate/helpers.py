@@ -219,6 +219,8 @@ class Helpers:
         inbound = Inbound(Address(CHANNEL, str(number)), CHANNEL, str(number), said, role="owner")
         self._host.conversations.use_model(inbound.address, session.model)
         assert tx.deliver(inbound, profile) is not None
+        if plan := self._host.get("plan"):
+            plan.inherit(tx, context.conversation, inbound.address)
         tx.after(lambda: self._at_work.update({number: at_work}))  # before its conversation can begin
         return int(number)
 

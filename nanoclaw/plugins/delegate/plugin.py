@@ -58,6 +58,13 @@ class HelperHomes:
         row = self._row(address)
         return Address(row[0], row[1]) if row else address
 
+    def parent_of(self, address: Address) -> Address | None:
+        """The conversation of which a helper is a part, None for any other address."""
+        if address.channel != CHANNEL:
+            return None
+        rows = self._host.read("SELECT conversation FROM delegate_helpers WHERE id = ?", address.chat)
+        return Address(*rows[0][0].split("\n", 1)) if rows else None
+
     def named(self, address: Address) -> str:
         """A helper as a person knows it, '' for any other address."""
         row = self._row(address)

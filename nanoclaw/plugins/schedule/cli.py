@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--nag", default="", metavar="'10m x6'", help="come again until it is done")
     adding.add_argument("--skip", action="store_true", help="a repeat that was missed does not fire later")
     adding.add_argument("--may-schedule", action="store_true", help="the task may make jobs itself")
+    adding.add_argument("--plan", action="store_true", help="the task does nothing before you approve its plan")
     for name, text in ACTIONS:
         add_action(name, text).add_argument("id", metavar="ID")
     upcoming = add_action("next", "the next times of a job or of a cron expression")
@@ -53,7 +54,7 @@ def line(options: argparse.Namespace) -> str:
         return "cron list"
     if options.action != "add":
         return f"cron {options.action} {options.id}"
-    flags = [flag for flag in ("task", "skip", "may_schedule") if getattr(options, flag)]
+    flags = [flag for flag in ("task", "skip", "may_schedule", "plan") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
     return " ".join(["cron add", *words, _said(options.said)])

@@ -80,7 +80,8 @@ class JobCommands:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)
 
     def _add(self, said: Said, argument: str, example: str, tx: Tx) -> str:
-        """`[task] [--skip] [--nag 10m x6] [--zone Z] [--to CHANNEL:CHAT] [--may-schedule] WHEN: TEXT`"""
+        """`[task] [--skip] [--nag 10m x6] [--zone Z] [--to CHANNEL:CHAT] [--may-schedule] [--plan]
+        WHEN: TEXT`"""
         service = self._of(said)
         asked, target, rest = _flags(argument.strip(), said.address)
         if rest.endswith(":") and not _COLON.search(rest):
@@ -132,6 +133,8 @@ def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
                 asked = asked._replace(on_miss="skip")
             case "--may-schedule":
                 asked = asked._replace(may_schedule=True)
+            case "--plan":
+                asked = asked._replace(plans=True)
             case "--zone":
                 asked = asked._replace(zone=value)
             case "--nag":
@@ -142,10 +145,11 @@ def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
 
 
 _FLAG = re.compile(
-    r"(task|--task|--skip|--may-schedule)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+", re.IGNORECASE
+    r"(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+",
+    re.IGNORECASE,
 )
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
-_FLAG_AT_END = re.compile(r"\s(--task|--skip|--may-schedule|--(?:zone|to)[ =]\S+)$", re.IGNORECASE)
+_FLAG_AT_END = re.compile(r"\s(--task|--skip|--may-schedule|--plan|--(?:zone|to)[ =]\S+)$", re.IGNORECASE)
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(
     r"[\s,;-]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE

@@ -51,6 +51,7 @@ class JobRequest(NamedTuple):
     zone: str = ""
     language: str = ""
     may_schedule: bool = False
+    plans: bool = False
 
 
 NO_JOBS = "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
@@ -95,6 +96,7 @@ class JobService:
                 nag_seconds=nag_seconds,
                 nag_times=nag_times,
                 may_schedule=asked.may_schedule,
+                plans=asked.plans,
             ),
         )
         tx.after(self._loop.changed)
@@ -124,6 +126,10 @@ class JobService:
             raise ScheduleError(f"There are {MOST_JOBS:,} jobs, and no more fit: remove some first.")
         if asked.may_schedule and asked.kind == "reminder":
             raise ScheduleError("A reminder makes no jobs; a task can, with --task --may-schedule.")
+        if asked.plans and asked.kind == "reminder":
+            raise ScheduleError("A reminder has no plan; a task can show one first, with --task --plan.")
+        if asked.plans and self._host.get("plan") is None:
+            raise ScheduleError("A task shows a plan first only with the plugin plan, which is off. Nothing was set.")
 
     def _is_known(self, target: Address) -> bool:
         """The terminal is opened again some time; a chat app has to be served, or where none is, to be configured."""
@@ -361,8 +367,9 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
     outcome = f"; last {_outcome(last)}" if last else ""
     skips = ", skipped when missed" if job.on_miss == "skip" else ""
     nags = f", again every {job.nag_seconds // 60} min until done" if job.nag_times else ""
+    plans = ", shows its plan first" if job.plans else ""
     where = f" for {job.target}" if job.target.channel != "terminal" else ""
-    return f"- {job.id}: {job.kind} “{job.short}”{where}, {when}{nags}{skips}{outcome}"
+    return f"- {job.id}: {job.kind} “{job.short}”{where}, {when}{nags}{skips}{plans}{outcome}"
 
 
 def _as_data(job: Job) -> dict[str, Any]:
@@ -377,6 +384,7 @@ def _as_data(job: Job) -> dict[str, Any]:
         "rule": job.rule,
         "zone": job.zone,
         "target": str(job.target),
+        "plans": job.plans,
     }
 
 

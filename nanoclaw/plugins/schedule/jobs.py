@@ -26,7 +26,8 @@ class Job(NamedTuple):
     """`rule` is a time, seconds, days such as "14d", or a cron expression; `anchor` is what "every" counts from;
     `words` are the person's.
 
-    With `nag_seconds` a reminder comes again so often, up to `nag_times`. A task may make jobs if it `may_schedule`.
+    With `nag_seconds` a reminder comes again so often, up to `nag_times`. A task may make jobs if it `may_schedule`;
+    one that `plans` acts only once the owner has approved its plan.
     """
 
     kind: Kind
@@ -45,6 +46,7 @@ class Job(NamedTuple):
     nag_times: int = 0
     may_schedule: bool = False
     failures: int = 0
+    plans: bool = False
     id: int = 0
 
     @property
@@ -225,14 +227,15 @@ def insert(tx: Tx, job: Job) -> Job:
     """Keep a new one; it comes back with its number."""
     sql = (
         "INSERT INTO jobs (kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss,"
-        " next_due, nag_seconds, nag_times, may_schedule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " next_due, nag_seconds, nag_times, may_schedule, plans)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " RETURNING id"
     )
     ((id_,),) = tx.execute(
         sql,
         *(job.kind, job.text, job.words, job.schedule, job.rule, job.zone, stamp(job.anchor)),
         *(job.target.channel, job.target.chat, job.creator, job.on_miss, _maybe(job.next_due)),
-        *(job.nag_seconds, job.nag_times, job.may_schedule),
+        *(job.nag_seconds, job.nag_times, job.may_schedule, job.plans),
     )
     return job._replace(id=id_)
 
@@ -391,18 +394,18 @@ def _close(tx: Tx, job: int) -> None:
 
 _JOB = (
     "id, kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss, state, next_due,"
-    " nag_seconds, nag_times, may_schedule, failures"
+    " nag_seconds, nag_times, may_schedule, failures, plans"
 )
 _OCCURRENCE = "id, job, due, state, number, fired, late, error, again, nags_left, tries"
 
 
 def _job(row: Any) -> Job:
     id_, kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss, state, next_due, *rest = row
-    nag_seconds, nag_times, may_schedule, failures = rest
+    nag_seconds, nag_times, may_schedule, failures, plans = rest
     return Job(
         *(kind, text, words, schedule, rule, zone, moment(anchor), Address(channel, chat), creator),
         moment(next_due) if next_due else None,
-        *(on_miss, state, nag_seconds, nag_times, bool(may_schedule), failures, id_),
+        *(on_miss, state, nag_seconds, nag_times, bool(may_schedule), failures, bool(plans), id_),
     )
 
 

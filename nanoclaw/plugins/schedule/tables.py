@@ -59,6 +59,7 @@ MIGRATIONS = (
     CREATE INDEX IF NOT EXISTS occurrences_firing ON occurrences (job) WHERE state = 'firing';
     """,
     "ALTER TABLE jobs ADD COLUMN removed_from TEXT",  # its state before it was removed
+    "ALTER TABLE jobs ADD COLUMN plans INTEGER NOT NULL DEFAULT 0",  # a task that acts only once its plan is approved
 )
 
 MARKS = (

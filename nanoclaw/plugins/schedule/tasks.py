@@ -28,12 +28,20 @@ def begin(tx: Tx, due: Due, jobs: Jobs, host: Host, now: datetime) -> None:
         if last and due.due < last + _pause_after(job.failures):
             rows.miss(tx, due, now, f"it waits after {job.failures} failures")
             return
+    plan = host.get("plan")
+    if job.plans and plan is None:  # a guard that is not there must not be passed
+        if row := rows.begin(tx, due):
+            told = _tell(tx, job, f"{job.name} was not begun: it is to show a plan first, and the plugin plan is off.")
+            rows.end_task(tx, job, row, "active" if due.next_due else "done", "the plugin plan is off", outbox=told)
+        return
     if external_id := rows.claim(tx, due):
         access = host.get("access")
         role: Role = access.role_for(job.creator, job.target) if access else "owner"
         message = UserMessage(prompt(job, due.due, now - due.due), now, "job")
         inbox = tx.deliver(Inbound(Address(CHANNEL, str(job.id)), CHANNEL, external_id, message, role=role))
         assert inbox is not None
+        if job.plans:
+            plan.begin(tx, Address(CHANNEL, str(job.id)))
         rows.claimed(tx, due, external_id, inbox, now)
 
 

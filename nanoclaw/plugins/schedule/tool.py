@@ -13,7 +13,7 @@ from nanoclaw.plugins.schedule.tables import CHANGED, CHANNEL, EVERYWHERE, REMOV
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.job_service import JobService
-    from nanoclaw.plugins.schedule.jobs import Job
+    from nanoclaw.plugins.schedule.jobs import Job, Kind
 
 
 def cron_tool(host: Host) -> Tool:
@@ -25,7 +25,7 @@ def cron_tool(host: Host) -> Tool:
         when: Annotated[str | None, "the person's own words: 'tomorrow at 9', 'every weekday at 7:30'"] = None,
         text: Annotated[str | None, "what a reminder says, or a task's instruction"] = None,
         kind: Annotated[
-            Literal["reminder", "task"], "a reminder's text is sent as it is; a task wakes you"
+            Literal["reminder", "task", "task_with_plan"], "a reminder's text is sent as it is; a task wakes you"
         ] = "reminder",
         at: Annotated[str | None, "your own reading of `when`, as ISO time, to check it"] = None,
         on_miss: Annotated[Literal["once", "skip"], "a repeat missed while off"] = "once",
@@ -46,7 +46,8 @@ def cron_tool(host: Host) -> Tool:
         if action == "add":
             if not (when and text):
                 raise ToolError("add needs when and text. Nothing was set.")
-            asked = JobRequest(when, text, kind, at or "", on_miss, nag or "")
+            sort: Kind = "reminder" if kind == "reminder" else "task"
+            asked = JobRequest(when, text, sort, at or "", on_miss, nag or "", plans=kind == "task_with_plan")
             maker = job.creator if job else creator(host, context.address, context.sender)
             made, said = await context.write(lambda tx: service.add(tx, asked, target, maker))
             context.report(Effect("cron", "job", f"job {made.id}", f"set {service.in_short(made)}"))

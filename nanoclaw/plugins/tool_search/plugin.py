@@ -25,7 +25,7 @@ OFTEN = (
 )
 """Tools of ours that are in the prompt before any other, the first before the last."""
 
-SELDOM = ("memory_get", "memory_forget")
+SELDOM = ("memory_get", "memory_forget", "exit_plan_mode")
 """Tools of ours that are left out before somebody else's single ones."""
 
 SHOWN, NAMED = 5, 10

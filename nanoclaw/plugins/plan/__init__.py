@@ -1,0 +1,1 @@
+"""Answers that say nothing: NO_REPLY and HEARTBEAT_OK."""

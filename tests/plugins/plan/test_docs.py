@@ -1,0 +1,71 @@
+"""The examples of docs/plan.md work as they are shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from argparse import Namespace
+from pathlib import Path
+
+from nanoclaw.commands.arguments import parser
+from nanoclaw.core.build import checked
+from nanoclaw.plugins.plan.plugin import PlanSettings
+from nanoclaw.plugins.schedule.cli import line
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.program import REPOSITORY, config_of, results, running
+
+PAGE = (REPOSITORY / "docs" / "plan.md").read_text()
+_BLOCKS = re.findall(r"^```(\w*)\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
+SAID, QUESTION, STEPS = (text for language, text in _BLOCKS if not language)
+
+
+async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
+    plan = QUESTION.split("\n\n")[1]
+    acts = Say(
+        "",
+        (
+            ("write_file", {"path": "final.txt", "content": "words"}, "a"),
+            ("exec", {"command": "rm draft.txt"}, "b"),
+        ),
+    )
+    model = ScriptedProvider(
+        call("read_file", {"path": "draft.txt"}),
+        acts,
+        call("call_tool", {"name": "exit_plan_mode", "arguments": {"plan": plan}}),
+        call("exit_plan_mode", {"plan": f"{plan}\n3. Not: draft.txt stays"}),
+        acts,
+        "It is final.txt from here on?",
+    )
+    async with running(tmp_path, model) as program:
+        draft, final = program.workspace / "draft.txt", program.workspace / "final.txt"
+        draft.write_text("words")
+        assert await program.ask(SAID) == QUESTION
+        words = re.findall("such as `(.*)`, is no yes", PAGE)[0]
+        assert await program.ask(words) == "Passed on in your words."
+        assert "3. Not: draft.txt stays" in await program.answer()
+        assert words in results(program.history)[3].text
+        assert draft.exists() and not final.exists()
+        await program.ask("Approve")
+        await program.answer()
+        assert final.read_text() == "words" and not draft.exists()
+        assert (await program.ask("/plan show")).startswith(plan)
+
+
+async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_plan(tmp_path: Path) -> None:
+    steps = [step[2:] for step in STEPS.splitlines()[1:]]
+    model = ScriptedProvider(call("todo", {"steps": steps, "done": [1], "doing": 2}), "Which one?")
+    async with running(tmp_path, model) as program:
+        await program.ask("Compare them")
+        assert await program.ask("/todo") == STEPS
+        (command,) = re.findall(r"^```sh\nnanoclaw (.*)\n```$", PAGE, re.MULTILINE)
+        said = parser().parse_args(shlex.split(command), Namespace(program=[]))
+        assert "is set" in await program.ask(f"/{line(said)}")
+        assert "is set" in await program.ask(re.findall("`(/cron add .*)`", PAGE)[0])
+        assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
+
+
+def test_its_settings_are_the_defaults(tmp_path: Path) -> None:
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    config = config_of(tmp_path, settings)
+    checked(config)
+    assert config.get("plan.hours", None) == PlanSettings().hours
