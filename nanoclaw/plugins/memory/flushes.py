@@ -159,12 +159,15 @@ class Flushes:
         most = min(LOCAL_PART if is_local else PART, window // 2 if window else PART)
         said = self._said(flush, tx, most)
         reached = said[-1].id if said else flush.upto
-        if not _says_enough(said):
+        rules = self._host.get("rules")
+        if (rules and rules.refusal("memory_add", {})) or not _says_enough(said):
             self._done(flush._replace(reached=reached), tx)
             return
         facts = (self._store.read("MEMORY.md") or "").strip()[-min(MOST_FACTS, most // 4) :]
         talk = "\n\n".join(one.text for one in said)
-        text = f"{PROMPT}\n\n## MEMORY.md\n{facts or '(empty)'}\n\n## Said\n{talk}"
+        pinned = "\n".join(f"- {pin.text}" for pin in rules.all()) if rules else ""
+        ruled = f"\n\n## Rules of the person\n{pinned}" if pinned else ""
+        text = f"{PROMPT}{ruled}\n\n## MEMORY.md\n{facts or '(empty)'}\n\n## Said\n{talk}"
         message = UserMessage(text, self._host.now(), "job")
         inbound = Inbound(PLACE, PLACE.channel, f"flush {flush.id} {reached} {flush.tries}", message, role="owner")
         profile = self._host.profile("job")._replace(

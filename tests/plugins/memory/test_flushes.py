@@ -227,6 +227,22 @@ async def test_by_default_a_silence_costs_nothing_and_new_can_be_told_to(tmp_pat
     assert model.left == bool(settings)
 
 
+async def test_a_standing_rule_is_told_and_one_against_notes_costs_no_request(tmp_path: Path) -> None:
+    style, never = '{"forbids": []}', '{"forbids": [{"tool": "memory_add"}]}'
+    model = ScriptedProvider("Lovely.", style, keep(KEPT), "Nice.", never)
+    async with running(tmp_path, model, wakes=True) as here:
+        await here.ask(SAID)
+        await here.ask("/pin Never write down what I weigh")
+        await here.ask("/new")
+        await here.answer()
+        assert "## Rules of the person\n- Never write down what I weigh" in model.requests[2].history[-1].text
+        await here.ask("Anna moved to Bonn")
+        await here.ask("/pin Never use memory_add")
+        await here.ask("/new")
+        await settled(here)
+    assert model.left == 0
+
+
 async def test_a_model_of_this_machine_is_asked_when_the_person_is_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,19 @@ async def test_nothing_of_guests_incognito_or_a_turn_that_runs_is_found(tmp_path
     assert "nothing in memory matches" in result.text
 
 
+async def test_a_guest_cannot_search_what_the_owner_said(tmp_path: Path) -> None:
+    search, chat = call("memory_search", {"query": "krakatau"}), FakeChannel("chat")
+    model = ScriptedProvider("Lovely.", search, "I can't.", "What?")
+    async with running(tmp_path, model, plugins=["memory", everybody_is("guest")], others=[chat]) as here:
+        await here.ask(SAID)
+        await here.write_from(GUEST, "bob", "Where do they sail?")
+        assert (await chat.sent.get()).text == "I can't."
+        (result,) = results(here.app.sessions.of(GUEST).history)
+        assert result.is_error and "cannot be used here" in result.text
+        await here.write_from(GUEST, "bob", "/search krakatau")
+        assert "tent" not in (await chat.sent.get()).text
+
+
 async def test_a_tools_result_is_not_searched_and_an_answer_after_others_text_is_marked(tmp_path: Path) -> None:
     read = call("read_page", {})
     search = call("memory_search", {"query": "Krakatau ferry"})
