@@ -201,7 +201,10 @@ class Runner:
         turn = self._turn(0, inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
         turn.model_call = self._model_calls.of_turn(turn.profile, session.model, session, turn)
-        return await self._parts.compaction.by_hand(turn, focus)
+        try:
+            return await self._parts.compaction.by_hand(turn, focus)
+        finally:  # no transaction of such a turn's own comes that they could be part of
+            await self.sessions.transactions.write(lambda tx: [change(tx) for change in turn.begun_changes])
 
     # --- its end -----------------------------------------------------------------------------------------------------
 

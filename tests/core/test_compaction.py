@@ -721,6 +721,27 @@ async def test_compact_sums_up_by_hand_with_a_focus_and_history_still_shows_all(
     assert model.asked("flush")[0].limits.output_tokens == 4_000
 
 
+class Later(Plugin):
+    """Writes down each request with the turn's next transaction, as the budget does."""
+
+    name = "later"
+    migrations = ("CREATE TABLE later_asked (model TEXT) STRICT",)
+
+    def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
+        if turn:
+            turn.later(lambda tx: tx.execute("INSERT INTO later_asked VALUES (?)", request.model))
+
+
+async def test_what_plugins_write_later_in_a_compaction_by_hand_is_written(tmp_path: Path) -> None:
+    model = Model(summary=SUMMED_UP, window=100_000)
+    async with home_of(tmp_path, model, window=None, plugins=[Later]) as program:
+        await talk(program, 6, 6_000)
+        before = len(model.requests)
+        await program.ask("/compact")
+        assert len(model.requests) == before + 2
+        assert program.rows("SELECT count(*) FROM later_asked") == [(before + 2,)]
+
+
 async def test_compact_of_a_conversation_of_one_turn_says_that_there_is_nothing_to_sum_up(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model) as program:
