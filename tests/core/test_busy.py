@@ -16,6 +16,7 @@ from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
+from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
 from nanoclaw.core.store import inbox
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -394,6 +395,58 @@ async def test_resume_is_carried_out_once_and_what_arrives_beside_it_is_answered
     assert sorted(one for one in said if "kept until" not in one) == [
         "Going on. What waited is sent and answered now.", "Re first", "Re second",
     ]  # fmt: skip
+
+
+class Bringing(Plugin):
+    """Brings one message, the second time that its work begins, and one about each turn that comes to nothing."""
+
+    name = "bringing"
+    _runs = 0
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+
+    def _bring(self, tx: Tx) -> None:
+        said = UserMessage("news", self._host.now(), self.name)
+        tx.deliver(Inbound(MAIN, "", "news", said, role="owner"), self._host.profile("person"))
+
+    async def run(self) -> None:
+        self._runs += 1
+        if self._runs == 2:
+            await self._host.write(self._bring)
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        if ended.reason == "failed":
+            self._bring(tx)
+
+
+async def test_what_a_plugin_brings_as_it_starts_again_after_resume_is_answered_once(tmp_path: Path) -> None:
+    with ScriptedProvider("Heard.") as model:
+        async with bare(tmp_path, model, plugins=[Bringing], wakes=True) as program:
+            await program.ask("/panic")
+            await program.say("/resume")
+            assert await program.answer() == "Going on. What waited is sent and answered now."
+            assert await program.answer() == "Heard."
+            await program.app.conversations.idle()
+            assert len(model.requests) == 1 and program.channel.sent.empty()
+
+
+async def test_what_comes_of_a_turn_that_is_not_taken_up_again_is_answered_once(tmp_path: Path) -> None:
+    async def reach() -> str:
+        """Reaches far."""
+        return "done"
+
+    hang = Hang()
+    async with bare(tmp_path, ScriptedProvider(call("reach"), hang), tools=[tool(reach)]) as program:
+        await program.say("work")
+        await hang.reached.wait()
+        program.app.is_gateway = True  # its end leaves the turn to the next start
+    with ScriptedProvider("Heard.") as model:
+        async with bare(tmp_path, model, tools=[tool(reach)], plugins=[Bringing]) as program:
+            assert (await program.answer()).startswith("I was interrupted while I worked on “work”. I had already used")
+            assert await program.answer() == "Heard."
+            await program.app.conversations.idle()
+            assert len(model.requests) == 1 and program.channel.sent.empty()
 
 
 async def test_panic_holds_what_was_to_be_sent(tmp_path: Path) -> None:

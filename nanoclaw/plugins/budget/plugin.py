@@ -67,8 +67,10 @@ class Budget(Plugin):
         pending = PendingRequest((request.model, *request.others), count, most, turn.origin if turn else "person")
         held, told = await self._host.write(lambda tx: self._spending.reserve(tx, pending))
         if turn:
+            delegate = self._host.get("delegate")
+            place = delegate.home_of(turn.address) if delegate else turn.address
             for line in told:
-                self._host.show(turn.address, Notice(line))
+                self._host.show(place, Notice(line))
         if not held.output_tokens:
             raise LimitReached(self._spending.refusal(pending.origin))
         if held.row is not None:

@@ -268,12 +268,13 @@ class Helpers:
             raise LimitReached("this helper was ended.")
         self._of(row.id).does(row, "thinks")
         models, most = self._core.models, request.limits.output_tokens
-        each = models.cost(request.model, Usage(0, 1_000_000))
-        if not self._settings.usd or models.is_local(request.model) or not each:
+        names = [name for name in (request.model, *request.others) if not models.is_local(name)]
+        each = max((models.cost(name, Usage(0, 1_000_000)) or 0.0 for name in names), default=0.0) / 1_000_000
+        if not self._settings.usd or not each:
             return None
-        left = self._settings.usd - (self._spent(row.id) or 0.0)
-        taken = round(estimate_request(request, request.model) * request.factor)
-        tokens = int((left - (models.cost(request.model, Usage(taken)) or 0.0)) / (each / 1_000_000))
+        taken = Usage(round(estimate_request(request, request.model) * request.factor))
+        asked = max(models.cost(name, taken) or 0.0 for name in names)
+        tokens = int((self._settings.usd - (self._spent(row.id) or 0.0) - asked) / each)
         if tokens >= most:
             return None
         if tokens < SHORTEST_ANSWER:

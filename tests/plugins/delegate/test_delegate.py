@@ -13,7 +13,7 @@ import pytest
 
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.events import Receipt, ToolProgress, ToolStarted
+from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Verdict
 from nanoclaw.core.profiles import PROFILES
@@ -272,6 +272,10 @@ async def test_the_persons_limit_of_the_day_holds_for_helpers(tmp_path: Path) ->
     async with running(tmp_path, cast, settings="[limits]\nday_usd = 1.0\n") as program:
         await program.ask("Go")
         assert "too much for another request" in results(program.history)[0].text
+        shown = [
+            event.text for address, event in program.channel.events if isinstance(event, Notice) and address == MAIN
+        ]
+        assert any("for today are spent (/budget)" in text for text in shown)
 
 
 @virtual_time
