@@ -13,7 +13,18 @@ from typing import Any, NamedTuple, TextIO
 from nanoclaw.channels.attach import TIMEOUT_SECONDS, Pipe
 from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
 from nanoclaw.core.channel import Deliver, Hints, is_stop
-from nanoclaw.core.events import Event, Joined, Notice, Reason, Receipt, StatusLines, ToolFinished, TurnEnded
+from nanoclaw.core.events import (
+    Event,
+    Joined,
+    Notice,
+    Reason,
+    Receipt,
+    StatusLines,
+    ToolFinished,
+    TurnBegan,
+    TurnEnded,
+    TurnPaused,
+)
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
 from nanoclaw.escapes import printable
 
@@ -61,7 +72,9 @@ class Plain:
         self.id = os.urandom(8).hex()
         self._over = asyncio.Event()
         self._giving_up: asyncio.TimerHandle | None = None
-        self._turning = False
+        self._turning = self._is_own_turn = False
+        self._was_for_code = False
+        """It has its answer by code, and a turn runs that this began again, as after an answer to a question."""
         self._ended: TurnEnded | None = None
         self._texts: list[str] = []
         self._tools: list[dict[str, Any]] = []
@@ -104,13 +117,15 @@ class Plain:
     async def send(self, outbound: Outbound) -> str:
         self._clear_bar()
         self._stop_giving_up()
-        if outbound.reply_to in ("", self.id):
+        if outbound.reply_to in ("", self.id) or self._was_for_code:
             self._say(outbound)
         else:  # accepted by an earlier run, and answered in this one
             self._write_error_line(printable(outbound.text))
             self._tools.clear()
-        if outbound.reply_to == self.id and not self._turning:
+        is_own = outbound.reply_to == self.id
+        if (is_own and not self._turning) or (self._was_for_code and not is_own):
             self._over.set()
+        self._was_for_code |= is_own and self._turning and not self._is_own_turn
         return os.urandom(8).hex()
 
     def show(self, address: Address, event: Event) -> None:
@@ -135,6 +150,12 @@ class Plain:
                 self._write_error_line(notice_line(text, WHOLE))  # that a file was left out is news to a script, too
             case Receipt() if not self._out.isatty:
                 return
+            case TurnBegan(reply_to):
+                self._turning, self._is_own_turn = True, reply_to == self.id
+            case TurnPaused() if self._was_for_code:
+                self._over.set()
+            case Joined(ids) if self.id in ids:
+                self._is_own_turn = True
             case StatusLines():  # the lines of its calls tell the same
                 return
             case Notice() | Joined():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -99,6 +100,10 @@ class Asks:
         tx.db.execute("UPDATE asks SET outbox = ? WHERE id = ?", (self.asker.ask(tx, question), number))
         tx.after(lambda: self._wait(number))
         return int(number)
+
+    def put_all(self, tx: Transaction, turn: int, asks: Iterable[tuple[CheckedCall, Ask]], about: Address) -> None:
+        for call, ask in asks:
+            self.put(tx, turn, call, ask, about)
 
     async def ask(self, ask: Ask, about: Address) -> OwnersAnswer:
         """The owner's answer outside a turn; a restart means none."""

@@ -235,7 +235,8 @@ class Conversation:
         except Exception as error:
             ended = TurnEnded(logged(error, self.address), "failed")
         except asyncio.CancelledError:
-            if self.leaves_turn_open or (self.is_closing and inbound.message.origin != "person"):
+            is_earlier = isinstance(self._item, Resumed) or inbound.message.origin != "person"
+            if self.leaves_turn_open or (self.is_closing and is_earlier):
                 journal.leave()
                 raise
             ended = TurnEnded("", "cancelled", turn.usage)
@@ -274,8 +275,7 @@ class Conversation:
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
         assert turn.journal
-        asks, put = paused.asks, self._asks.put
-        turn.journal.pause(paused.answer, lambda tx: [put(tx, turn.id, call, ask, turn.address) for call, ask in asks])
+        turn.journal.pause(paused.answer, lambda tx: self._asks.put_all(tx, turn.id, paused.asks, turn.address))
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
 

@@ -15,7 +15,7 @@ import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.core.channel import Channel
-from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnEnded
+from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 
 HERE = Address("terminal", "main")
@@ -116,6 +116,33 @@ def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> No
     asyncio.run(plain.run(deliver))
     fields = json.loads(out.getvalue())
     assert (fields["answer"], fields["reason"], fields["tools"], err.getvalue()) == ("new", "answered", [], "old\n")
+
+
+def test_an_answer_to_a_question_is_over_with_the_turn_that_goes_on() -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, TurnBegan("from the last run"))
+        await plain.send(Outbound(HERE, "“blue”: it goes on.", reply_to=inbound.external_id))
+        plain.show(HERE, TextDelta("Blue."))
+        plain.show(HERE, TurnEnded("Blue.", "answered"))
+        await plain.send(Outbound(HERE, "Blue.", reply_to="from the last run"))
+
+    asyncio.run(plain.run(deliver))
+    assert out.getvalue() == "“blue”: it goes on.\nBlue.\n"
+
+
+def test_a_turn_that_asks_once_more_is_not_waited_for() -> None:
+    plain = Plain(OneQuestion("hi"), now, stdout=Stream(False), stderr=Stream(False))
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, TurnBegan("from the last run"))
+        await plain.send(Outbound(HERE, "“blue”: it goes on.", reply_to=inbound.external_id))
+        plain.show(HERE, TurnPaused())
+
+    asyncio.run(plain.run(deliver))
+    assert plain.is_answered
 
 
 def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:

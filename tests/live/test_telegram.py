@@ -111,6 +111,11 @@ class Journey:
         self.server.say(self.anna, text, chat, **more)
         return (await self.server.next(chat or self.anna, SECONDS)).text
 
+    async def hears(self, text: str) -> None:
+        """Until the assistant says that; what a kill kept from being noted as sent comes again."""
+        while (await self.server.next(self.anna, SECONDS)).text != text:
+            pass
+
     async def command(self, *arguments: str) -> str:
         return (await asyncio.to_thread(self.home.run, *arguments)).out
 
@@ -475,6 +480,50 @@ async def test_file_out(one: Journey) -> None:
 
 
 # --- restart ---------------------------------------------------------------------------------------------------------
+
+
+@journey
+async def test_a_question_has_buttons_and_outlives_a_kill(one: Journey) -> None:
+    """A press after it, words of her own, an old button, and a deadline that passed while nothing ran."""
+
+    def asks(**more: str) -> Scripted:
+        return calls("question", text="Which colour?", options=["red", "blue", "the one of the garage"], **more)
+
+    one.model.script(asks(default="red"))
+    one.server.say(one.anna, "Paint the door")
+    first = await one.server.next(one.anna, SECONDS)
+    assert [button["text"] for button in first.buttons] == ["red", "blue", "the one of the garage"]
+    assert "Model" in await one.says("/status")  # so that it is known which message asked
+    typed = len(one.server.asked("sendChatAction"))
+    await one.end(signal.SIGKILL)
+    one.model.script(says("Blue it is."))
+    await one.start()
+    assert first.buttons, "it waits on"
+    one.server.press(first, "blue", one.anna)
+    await one.hears("“blue”: it goes on.")
+    assert (await one.server.next(one.anna, SECONDS)).text == "Blue it is."
+    assert "The person chose: blue" in one.request() and typed <= 2
+    one.model.script(asks(), says("I see."))
+    one.server.say(one.anna, "And the wall")
+    second = await one.server.next(one.anna, SECONDS)
+    assert await one.says("neither; as the old one was") == "Passed on in your words."
+    assert (await one.server.next(one.anna, SECONDS)).text == "I see."
+    assert "in words of their own: neither; as the old one was" in one.request()
+    await one.server.until(lambda: not second.buttons, SECONDS)
+    assert await one.says("/answer 2 #1") == (
+        "There is no open question 2: it was answered: “neither; as the old one was”. Ask again if it still matters."
+    )
+    one.model.script(asks(default="red", deadline="in 1 minute"))
+    one.server.say(one.anna, "And the roof")
+    assert (await one.server.next(one.anna, SECONDS)).buttons
+    assert "Model" in await one.says("/status")
+    await one.end(signal.SIGKILL)
+    with closing(one.store()) as store:
+        store.db.execute("UPDATE asks SET expires = ? WHERE id = 3", ((now() - timedelta(hours=3)).isoformat(),))
+    one.model.script(says("Red, then."))
+    await one.start()
+    await one.hears("Question 3 (“Which colour?”) was not answered in time, so I take “red”.")
+    await one.hears("Red, then.")
 
 
 @journey

@@ -130,15 +130,16 @@ class OwnerQuestions:
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
         here = [one for one in self._asks.open() if one.place == place]
         heard = [one for one in here if _meaning(one, text) is not None and not inbound.attachments]
-        if quoted:
-            meant = [one for one in heard if self._is_quoted(one, quoted)]
-            return self.answer(tx, meant[0].number, text) if meant else self._queued(tx, here, inbound)
+        if inbound.patience:  # `nanoclaw -m`, which may be a script's
+            heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
+        if quoted and (meant := [one for one in heard if self._is_quoted(one, quoted)]):
+            return self.answer(tx, meant[0].number, text)
         if inbound.attachments:
             return self._queued(tx, here, inbound)
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
-        last = [one for one in heard if self._is_last_said(one)]
-        named = [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
+        last = [] if quoted else [one for one in heard if self._is_last_said(one)]
+        named = [] if quoted else [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
         owns = [one for one in named if one.turn and one.about == place]
         if len(here) == 1 and (meant := last or owns):
             return self.answer(tx, meant[0].number, text)
