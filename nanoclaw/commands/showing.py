@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Set
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -80,13 +81,22 @@ def _columns() -> int:
 def sessions(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.store.history import list_sessions
 
+    titles: dict[str, str] = {}
     with stored(config) as store:
         sessions = list_sessions(store) if store else []
+        with suppress(ModuleNotFoundError):  # that plugin may be taken out
+            from nanoclaw.plugins.titles.titles import titles as titles_of
+
+            titles = titles_of(store.rows) if store else {}
+    rows = [
+        {"name": item.key, "title": titles.get(item.key, ""), "messages": item.messages, "last": item.last}
+        for item in sessions
+    ]
     if options.json:
-        rows = [{"name": item.key, "messages": item.messages, "last": item.last} for item in sessions]
         print(json.dumps({"sessions": rows}))
-    else:
-        print("\n".join(f"{item.key:<30} {item.messages:>6}  {item.last[:16]}" for item in sessions) or "None yet.")
+        return 0
+    lines = [f"{row['name']:<30} {row['messages']:>6}  {str(row['last'])[:16]:<16}  {row['title']}" for row in rows]
+    print(printable("\n".join(line.rstrip() for line in lines) or "None yet."))
     return 0
 
 

@@ -55,6 +55,7 @@ BUILT_IN: dict[str, str] = {
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "promises": "nanoclaw.plugins.promises.plugin:Promises",
+    "titles": "nanoclaw.plugins.titles.plugin:Titles",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
