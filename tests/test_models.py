@@ -11,16 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import build
+from nanoclaw.core.build import build, checked
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
+from nanoclaw.core.purposes import EFFORTS, PURPOSES
+from nanoclaw.providers.listing import KEYS_OF_PLUGINS
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, failing, says
 from tests.plugins.media.test_attachments import picture
-from tests.program import NOON, FakeChannel, HandClock, Program, bare, config_of, everybody_is, new_id, running
+from tests.program import (
+    NOON,
+    REPOSITORY,
+    FakeChannel,
+    HandClock,
+    Program,
+    bare,
+    config_of,
+    everybody_is,
+    new_id,
+    running,
+)
 
 
 @pytest.fixture
@@ -266,7 +279,7 @@ def test_nanoclaw_model_lists_purposes_models_keys_windows_and_prices(tmp_path: 
     assert shown.startswith("Model: openai/gpt-5 (window: ")
     assert "  conversation: openai/gpt-5; effort medium; then groq/llama-3.3-70b-versatile\n" in shown
     assert "  tasks: openai/gpt-5-mini\n" in shown
-    trouble = "cannot be asked, so the conversation's model is: anthropic/claude-haiku-4-5 needs a key"
+    trouble = "cannot be asked, so the next is: anthropic/claude-haiku-4-5 needs a key"
     assert f"  heartbeat: anthropic/claude-haiku-4-5; effort low; {trouble}" in shown
     assert "  summaries, helpers, pictures: the conversation's model\n" in shown
     assert "  transcription: none, so voice notes are not written down\n" in shown
@@ -347,3 +360,18 @@ api_base = "{own.base}"
     assert "ok    model: x/main answers: 'hello'" in ran.out
     assert "ok    model for heartbeat, tasks: x/own answers: 'hi'" in ran.out
     assert "wrong model for transcription: groq/whisper-large-v3 needs a key: set GROQ_API_KEY" in ran.out
+
+
+# --- docs/models.md --------------------------------------------------------------------------------------------------
+
+PAGE = (REPOSITORY / "docs" / "models.md").read_text()
+
+
+def test_the_page_says_what_is(tmp_path: Path) -> None:
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    (shown,) = re.findall(r"^```\n(For:.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    checked(config_of(tmp_path, settings))
+    assert shown in listed(tmp_path, settings=settings, OPENAI_API_KEY="sk-x").out
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(PURPOSES)
+    assert f"`effort` is one of {', '.join(EFFORTS)};" in PAGE
+    assert all(f"`{key}`" in PAGE for key in KEYS_OF_PLUGINS.values())

@@ -88,7 +88,7 @@ def listing(means: KnownFacts, first: str) -> Reply:
 def _purpose_in_words(one: PurposeLine) -> str:
     effort = f"effort {one.effort}" if one.effort else ""
     fallback = f"then {', '.join(one.fallback)}" if one.fallback else ""
-    trouble = f"cannot be asked, so the conversation's model is: {one.trouble}" if one.trouble else ""
+    trouble = f"cannot be asked, so the next is: {one.trouble}" if one.trouble else ""
     return f"{one.purpose}: {'; '.join(filter(None, (one.model or 'the same model', effort, fallback, trouble)))}"
 
 
