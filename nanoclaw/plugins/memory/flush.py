@@ -1,9 +1,29 @@
-"""The flush: what is worth keeping of a conversation is noted before a summary takes its place."""
+"""The flush: what is worth keeping of a conversation is noted before a summary takes its place.
+
+`flushes` has that of talk that has ended; what is needed of it at a start, its table and its place, stands here."""
 
 from __future__ import annotations
 
-from nanoclaw.core.messages import ModelRequest, UserMessage
+from nanoclaw.core.messages import Address, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Host, Turn
+
+PLACE = Address("memory", "flush")
+"""The conversation in which the model is asked."""
+
+MIGRATION = """
+    CREATE TABLE memory_flushes (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        after INTEGER NOT NULL,             -- the messages behind this one, up to the next one, are to be written down
+        upto INTEGER NOT NULL,
+        reached INTEGER NOT NULL,           -- up to here the model was asked
+        is_new INTEGER NOT NULL,            -- 1: the person began anew; 0: a silence
+        tries INTEGER NOT NULL DEFAULT 0,
+        due REAL,                           -- when it is asked, in seconds since 1970; NULL: it is, or that is over
+        kept TEXT NOT NULL DEFAULT '[]'     -- what the model wants to keep, as JSON: [is a fact, text, other words]
+    ) STRICT;
+    CREATE INDEX memory_flushes_of_session ON memory_flushes (session, upto);
+"""
 
 FLUSH = (
     "This conversation has grown long: a summary will take the place of everything above. Before that, keep what will "

@@ -12,38 +12,21 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import ToolContext
 from nanoclaw.documents.marks import without_documents
+from nanoclaw.plugins.memory.flush import PLACE
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.notes import MemoryStore
     from nanoclaw.plugins.memory.origins import Origins
 
-PLACE = Address("memory", "flush")
-"""The conversation in which the model is asked."""
-
 PURPOSE = "summaries"
 """Of [models]; without one there it is the conversation's model."""
-
-MIGRATION = """
-    CREATE TABLE memory_flushes (
-        id INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
-        after INTEGER NOT NULL,             -- the messages behind this one, up to the next one, are to be written down
-        upto INTEGER NOT NULL,
-        reached INTEGER NOT NULL,           -- up to here the model was asked
-        is_new INTEGER NOT NULL,            -- 1: the person began anew; 0: a silence
-        tries INTEGER NOT NULL DEFAULT 0,
-        due REAL,                           -- when it is asked, in seconds since 1970; NULL: it is, or that is over
-        kept TEXT NOT NULL DEFAULT '[]'     -- what the model wants to keep, as JSON: [is a fact, text, other words]
-    ) STRICT;
-    CREATE INDEX memory_flushes_of_session ON memory_flushes (session, upto);
-"""
 
 PROMPT = (
     "Below stands what MEMORY.md has, and what was said in a conversation that has ended. Call keep once with what "
@@ -104,7 +87,6 @@ class Flushes:
         self._host, self._store, self._origins, self._idle = host, store, origins, idle_hours * 3_600
         self._wake = asyncio.Event()
         self._has_forgotten = False  # something, since the model was asked
-        self.tool: Tool = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
 
     # --- what is to be written down ----------------------------------------------------------------------------------
 
@@ -217,13 +199,8 @@ class Flushes:
 
     # --- what the model keeps ----------------------------------------------------------------------------------------
 
-    async def _keep(
-        self,
-        context: ToolContext,
-        notes: Annotated[list[str], "each one sentence, then ` | ` and other words to find it by"],
-        facts: Annotated[list[str], "the same, for what stays true"],
-    ) -> str:
-        """Keep what will matter on another day."""
+    async def keep(self, context: ToolContext, notes: list[str], facts: list[str]) -> str:
+        """Put down what the model wants to keep, until its turn ends."""
         if self._has_forgotten:
             self._has_forgotten = False
             raise ToolError("something was forgotten meanwhile: call keep once more, with what stands above now.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
@@ -33,11 +33,11 @@ from nanoclaw.core.plugin import (
     Turn,
     Tx,
 )
-from nanoclaw.core.tool import Tool
+from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
-from nanoclaw.plugins.memory.flushes import MIGRATION, PLACE, Flushes
+from nanoclaw.plugins.memory.flush import MIGRATION, PLACE, flush
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
@@ -45,6 +45,7 @@ from nanoclaw.plugins.memory.tools import Found, memory_tools
 from nanoclaw.plugins.memory.watch import FactsWatch
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.flushes import Flushes
     from nanoclaw.plugins.memory.semantic import SecondOpinion
     from nanoclaw.plugins.memory.talk import TalkSearch
 
@@ -111,9 +112,10 @@ class Memory(Plugin):
         limit = core.config.context.file_characters
         self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
-        self._flushes = Flushes(host, self.public, self._origins, settings.idle_hours)
-        self._notes_after_new = settings.after_new
-        self._tools = [*memory_tools(self.public, host, self._found), self._flushes.tool]
+        self._settings = settings
+        self._made_flushes: Flushes | None = None
+        keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
+        self._tools = [*memory_tools(self.public, host, self._found), keep]
 
     def tools(self) -> Iterable[Tool]:
         return self._tools
@@ -205,21 +207,21 @@ class Memory(Plugin):
             tx.after(self._opinion.ended)
         if turn.conversation != PLACE:
             return None
-        ended = self._flushes.on_end(ended, turn, tx)
+        ended = self._flushes().on_end(ended, turn, tx)
         self._watch.begin()  # no tool wrote these
         return ended
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:
         """Have what was said written down, beside what the person says next."""
-        if self._notes_after_new:
-            self._flushes.begins_anew(conversation, tx)
+        if self._settings.after_new:
+            self._flushes().begins_anew(conversation, tx)
 
     async def run(self) -> None:
         """Write down talk that ended, index what was said, once the start is over, and make vectors of new lines."""
         import asyncio
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._flushes.run())
+            group.create_task(self._flushes().run())
             if self._opinion:
                 group.create_task(self._opinion.run())
             await asyncio.sleep(IDLE_SECONDS)
@@ -240,8 +242,6 @@ class Memory(Plugin):
         """Let the model note what is worth keeping. Raises ProviderError."""
         if not _is_open(turn.profile):
             return
-        from nanoclaw.plugins.memory.flush import flush
-
         await flush(self._host, request, turn)
 
     def _note(self, said: Said, tx: Tx) -> str:
@@ -271,6 +271,23 @@ class Memory(Plugin):
             self._made_talk = TalkSearch(Workspace(self._host.workspace), self._index_file.parent, self._host.now)
         return self._made_talk
 
+    def _flushes(self) -> Flushes:
+        """The flushes of talk that has ended, made when something has."""
+        if self._made_flushes is None:
+            from nanoclaw.plugins.memory.flushes import Flushes
+
+            self._made_flushes = Flushes(self._host, self.public, self._origins, self._settings.idle_hours)
+        return self._made_flushes
+
+    async def _keep(
+        self,
+        context: ToolContext,
+        notes: Annotated[list[str], "each one sentence, then ` | ` and other words to find it by"],
+        facts: Annotated[list[str], "the same, for what stays true"],
+    ) -> str:
+        """Keep what will matter on another day."""
+        return await self._flushes().keep(context, notes, facts)
+
     def _memory(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
 
@@ -284,7 +301,8 @@ class Memory(Plugin):
     def reload(self) -> None:
         self._search.drop_index()
         self._talk().drop_index()
-        self._flushes.forgot()
+        if self._made_flushes:
+            self._made_flushes.forgot()
         if self._opinion:
             self._opinion.wake()
 
