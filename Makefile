@@ -35,6 +35,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.plugins.delegate.victim
 	$(BIN)/python -m tests.plugins.memory.flush_victim
 	$(BIN)/python -m tests.plugins.question.victim
+	$(BIN)/python -m tests.plugins.plan.victim
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

@@ -20,7 +20,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.store import codec
+from nanoclaw.core.store import audit, codec
 
 if TYPE_CHECKING:
     from nanoclaw.core.store.tx import Transaction, Transactions
@@ -45,9 +45,10 @@ class OpenTurn(NamedTuple):
     """A turn that did not end: the process did, or the model cannot be reached.
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
-    when it broke off or the program was told to end, `tools` are the names of all that it called. `resumed` counts how
-    often it was taken up after a crash; `waits_for_model`: the person was told so; `waits_for_owner`: none of its
-    newest calls has begun, as the owner was asked first.
+    when it broke off or the program was told to end, `tools` are the names of those by which it changed something, as
+    the audit log has it: what was refused is none of them. `resumed` counts how often it was taken up after a crash;
+    `waits_for_model`: the person was told so; `waits_for_owner`: none of its newest calls has begun, as the owner was
+    asked first.
     """
 
     id: int
@@ -138,16 +139,17 @@ class Inbox:
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
         results = [(body.get("name"), body.get("text")) for body in bodies if body.get("kind") == "result"]
         results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
+        acted = {effect.tool for effect in audit.of_turn(self._store, turn)}
         return OpenTurn(
             turn,
             rows[0][0],
             inbounds[0],
             tuple(map(_about, inbounds)),
             tuple(map(_in_words, cut or _stopped(bodies))),
-            tuple(name for name, text in results if name and text != NOT_DONE),
+            tuple(name for name, text in results if name in acted and text != NOT_DONE),
             resumed,
             any(row[5] for row in rows),
-            '"paused": true' in took_effect,
+            '"paused":true' in took_effect.replace(" ", ""),  # SQLite leaves the blank out
         )
 
 
