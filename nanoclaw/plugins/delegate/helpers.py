@@ -47,7 +47,7 @@ SHORTEST_ANSWER = 1024
 """Tokens; a helper whose money is not enough for so many asks no more."""
 
 MOST_CHARACTERS = 100_000
-"""Of a task with its facts."""
+"""Of a task with its context."""
 
 GIVEN = (
     "(You are a helper: the assistant of this person gave you this task, and your answer goes back to it as a report. "
@@ -156,7 +156,7 @@ class Helpers:
         if not task.strip():
             raise ToolError("give the task in words: a helper knows nothing of this talk. None was begun.")
         if len(task) + len(facts) > MOST_CHARACTERS:
-            raise ToolError(f"task and facts may have {MOST_CHARACTERS:,} characters: name files in place of the rest.")
+            raise ToolError(f"task and context: at most {MOST_CHARACTERS:,} characters. Name files in place of the rest.")
         if background and not self.serves:
             raise ToolError("this program ends with its answer, and with it what it runs. Leave background out.")
         profile = self._profile(context, tools, model)

@@ -124,9 +124,9 @@ class Delegate(Plugin):
 
     async def _delegate(
         self,
-        context: ToolContext,
+        here: ToolContext,
         task: Annotated[str, "all of what is to be done, and what the report is to say"],
-        facts: Annotated[str, "what it must know for that: it knows nothing of this talk"] = "",
+        context: Annotated[str, "what it must know for that: it knows nothing of this talk"] = "",
         tools: Annotated[list[str] | None, "names, for no others"] = None,
         model: Annotated[str, "another one than usual"] = "",
         background: Annotated[bool, "go on at once; its report comes as a message"] = False,
@@ -134,7 +134,7 @@ class Delegate(Plugin):
         """Give a part of the work to a helper: it has a context of its own and most of your tools, and you get its
         report alone. Worth it for much reading with a short result, and for parts that can be done side by side: then
         call it for each in one answer."""
-        return await self._helpers.delegate(context, task, facts, tools, model, background=background)
+        return await self._helpers.delegate(here, task, context, tools, model, background=background)
 
     def commands(self) -> Iterable[Command]:
         help_ = "helpers at work and their reports: /helpers 3 shows one, /helpers stop 3 ends it"

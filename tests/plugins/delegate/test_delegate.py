@@ -91,7 +91,7 @@ async def test_a_helper_knows_the_task_and_nothing_of_the_person_or_the_talk(tmp
     (tmp_path / "workspace").mkdir(parents=True)
     (tmp_path / "workspace" / "MEMORY.md").write_text("- Likes oysters\n")
     (tmp_path / "workspace" / "SOUL.md").write_text("You are a pirate.\n")
-    cast = Cast({"": ["Hello.", delegate("count", facts="Only of May."), "Three."], "count": ["Three files."]})
+    cast = Cast({"": ["Hello.", delegate("count", context="Only of May."), "Three."], "count": ["Three files."]})
     async with running(tmp_path, cast) as program:
         await program.ask("I am in Oslo, by the way")
         await program.ask("Count the files")
