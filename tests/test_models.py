@@ -277,13 +277,13 @@ def listed(root: Path, *words: str, settings: str = LISTED, **environment: str) 
 def test_nanoclaw_model_lists_purposes_models_keys_windows_and_prices(tmp_path: Path) -> None:
     shown = listed(tmp_path, OPENAI_API_KEY="sk-not-shown-anywhere").out
     assert shown.startswith("Model: openai/gpt-5 (window: ")
-    assert "  conversation: openai/gpt-5; effort medium; then groq/llama-3.3-70b-versatile\n" in shown
-    assert "  tasks: openai/gpt-5-mini\n" in shown
+    assert "- conversation: openai/gpt-5; effort medium; then groq/llama-3.3-70b-versatile\n" in shown
+    assert "- tasks: openai/gpt-5-mini\n" in shown
     trouble = "cannot be asked, so the next is: anthropic/claude-haiku-4-5 needs a key"
-    assert f"  heartbeat: anthropic/claude-haiku-4-5; effort low; {trouble}" in shown
-    assert "  summaries, helpers, pictures: the conversation's model\n" in shown
-    assert "  transcription: none, so voice notes are not written down\n" in shown
-    mini = next(line for line in shown.splitlines() if line.startswith("  openai/gpt-5-mini:"))
+    assert f"- heartbeat: anthropic/claude-haiku-4-5; effort low; {trouble}" in shown
+    assert "- summaries, helpers, pictures: the conversation's model\n" in shown
+    assert "- transcription: none, so voice notes are not written down\n" in shown
+    mini = next(line for line in shown.splitlines() if line.startswith("- openai/gpt-5-mini:"))
     assert re.search(r"OPENAI_API_KEY is set; [\d,]+ tokens; \$0\.25 in, \$2\.00 out; alias mini", mini)
     assert "anthropic/claude-haiku-4-5: ANTHROPIC_API_KEY is not set" in shown
     assert "sk-not-shown" not in shown

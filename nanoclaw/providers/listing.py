@@ -53,7 +53,7 @@ class KnownModel(NamedTuple):
         key = f"{self.key} {'is' if self.is_key_set else 'is not'} set" if self.key else ""
         place = ("on this machine", window) if self.is_local else (key, window, price)
         alias = f"alias {', '.join(self.aliases)}" if self.aliases else ""
-        return f"  {self.name}: {'; '.join(filter(None, (*place, alias, self.problem)))}"
+        return f"- {self.name}: {'; '.join(filter(None, (*place, alias, self.problem)))}"
 
 
 class KnownFacts(NamedTuple):
@@ -71,10 +71,10 @@ def listing(means: KnownFacts, first: str) -> Reply:
     """All in words, after the `first` line, and as data."""
     purposes, models = purpose_lines(means), known(means)
     lines = [first, "For:"]
-    lines += [f"  {_purpose_in_words(one)}" for one in purposes if one.model or one.effort]
+    lines += [f"- {_purpose_in_words(one)}" for one in purposes if one.model or one.effort]
     rest = [one.purpose for one in purposes if not (one.model or one.effort or one.purpose in UNSET)]
-    lines += [f"  {', '.join(rest)}: the conversation's model"] if rest else []
-    lines += [f"  {one.purpose}: {UNSET[one.purpose]}" for one in purposes if not one.model and one.purpose in UNSET]
+    lines += [f"- {', '.join(rest)}: the conversation's model"] if rest else []
+    lines += [f"- {one.purpose}: {UNSET[one.purpose]}" for one in purposes if not one.model and one.purpose in UNSET]
     if models:
         lines += ["Known (prices for a million tokens):", *(one.in_words() for one in models)]
     data: dict[str, Any] = {
@@ -110,14 +110,14 @@ def known(means: KnownFacts) -> list[KnownModel]:
 
 
 def names_of(means: KnownFacts) -> list[str]:
-    from nanoclaw.providers.choose import DEFAULTS, LOCAL, models_folder
+    from nanoclaw.providers.choose import DEFAULTS, LOCAL, models_folder, place_of
 
     config = means.config
     named = [means.chosen, config.model.name, *config.model.fallback, *config.purposes.aliases.values()]
     for line in purpose_lines(means):
         named += [line.model, *line.fallback]
     named += [LOCAL + one.name for one in catalogue.installed(models_folder(config))]
-    named += [model for key, model in DEFAULTS.items() if config.environment.get(key)]
+    named += [one for key, one in DEFAULTS.items() if config.environment.get(key) and not place_of(config, one)[0]]
     return list(dict.fromkeys(filter(None, named)))
 
 
