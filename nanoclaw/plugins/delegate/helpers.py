@@ -156,7 +156,9 @@ class Helpers:
         if not task.strip():
             raise ToolError("give the task in words: a helper knows nothing of this talk. None was begun.")
         if len(task) + len(facts) > MOST_CHARACTERS:
-            raise ToolError(f"task and context: at most {MOST_CHARACTERS:,} characters. Name files in place of the rest.")
+            raise ToolError(
+                f"task and context: at most {MOST_CHARACTERS:,} characters. Name files in place of the rest."
+            )
         if background and not self.serves:
             raise ToolError("this program ends with its answer, and with it what it runs. Leave background out.")
         profile = self._profile(context, tools, model)
