@@ -20,7 +20,7 @@ from nanoclaw.core.purposes import EFFORTS, PURPOSES
 from nanoclaw.providers.listing import KEYS_OF_PLUGINS
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Ended, Home
-from tests.model_server import ModelServer, failing, says
+from tests.model_server import ModelServer, Scripted, failing, says
 from tests.plugins.media.test_attachments import picture
 from tests.program import (
     NOON,
@@ -375,3 +375,40 @@ def test_the_page_says_what_is(tmp_path: Path) -> None:
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(PURPOSES)
     assert f"`effort` is one of {', '.join(EFFORTS)};" in PAGE
     assert all(f"`{key}`" in PAGE for key in KEYS_OF_PLUGINS.values())
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+async def test_voice_notes_go_to_the_model_for_them_and_to_the_next_where_it_cannot(
+    tmp_path: Path, two_servers: tuple[ModelServer, ModelServer]
+) -> None:
+    main, ears = two_servers
+    main.script(says("You called."))
+    ears.script(Scripted((b'{"text": "call me back"}',), headers={"content-type": "application/json"}))
+    settings = '[models.transcription]\nname = "groq/whisper-large-v3"\nfallback = ["openai/whisper-1"]'
+    at = f'\n[models.titles]\nname = "openai/whisper-1"\napi_base = "{ears.base}"'  # gives that model its address
+    async with configured(tmp_path, main, settings + at) as program:
+        program.channel.held["v1"] = b"OggS" + bytes(60)
+        note = (Attachment("", "note.ogg", "audio/ogg", "v1", 64, is_voice=True),)
+        assert await program.ask("", files=note) == "You called."
+    assert [one.path for one in ears.asked][:1] == ["/v1/audio/transcriptions"]
+    assert "call me back" in str(main.asked[0].json["messages"][-1])
+
+
+async def test_a_task_that_waited_over_a_restart_goes_to_its_model(tmp_path: Path) -> None:
+    own = ScriptedProvider("done", model="scripted/t")
+    settings = '[models]\ntasks = "scripted/t"'
+    hosts: list[Host] = []
+    job = Inbound(Address("job", "1"), "job", new_id(), UserMessage("look", NOON, "job"), role="owner")
+    async with bare(tmp_path, ScriptedProvider(), own, plugins=[holding(hosts)], settings=settings) as program:
+        await program.ask("/panic")
+        await hosts[0].write(lambda tx: tx.deliver(job, hosts[0].profile("job")))
+        assert own.left == 1
+    async with bare(
+        tmp_path, ScriptedProvider(), own, plugins=[holding(hosts)], settings=settings, wakes=True
+    ) as program:
+        await program.ask("/resume")
+        await asyncio.sleep(0)
+        await program.app.conversations.of(job.address).idle()
+    assert own.left == 0
