@@ -140,7 +140,8 @@ def _row(
     parts: str,
     at: str,
 ) -> Row:
-    shown = tuple(Button(*button) for button in json.loads(buttons))
+    # each was [label, text] once: of a list like that the last is the only one with words, for who forgets some
+    shown = tuple(Button(**one) if isinstance(one, dict) else Button(*one) for one in json.loads(buttons))
     time = datetime.fromisoformat(at) if at else None
     outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown, time)
     return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)))
@@ -170,7 +171,7 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
             json.dumps(outbound.files),
             outbound.reply_to,
             due,
-            json.dumps([[label, text] for label, text in outbound.buttons]),
+            json.dumps([button._asdict() for button in outbound.buttons]),
             outbound.at.isoformat() if outbound.at else "",
         ),
     ).lastrowid

@@ -95,7 +95,10 @@ _TURN_OF = {
 
 _CORE = "at channel chat day due ended external_id key kind model origin parts platform_id reason received reply_to"
 _JOBS = "again anchor creator fired next_due on_miss rule schedule zone"
-_NAMES = frozenset([*_CORE.split(), *_JOBS.split(), "address", "after", "before", "state", "tool", "profile"])
+_ASKS = "asked by expires"
+_NAMES = frozenset(
+    [*_CORE.split(), *_JOBS.split(), *_ASKS.split(), "address", "after", "before", "state", "tool", "profile"]
+)
 """Columns of the core's tables, and of plugins' that don't run, which hold names, states and times: nobody's words, and
 nothing works without them."""
 

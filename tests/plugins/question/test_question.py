@@ -51,30 +51,33 @@ async def test_it_is_shown_with_numbers_and_what_comes_of_it(tmp_path: Path) -> 
         assert_legal(program.history)
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        *((words, "blue") for words in ("2", "Blue", "2.", "/answer 1 #2", "/answer 1 blue", "/answer blue")),
-        *((words, "red") for words in ("r", "RED!", "/answer 1: 1")),
-        *((words, "blue and green") for words in ("blue and", "3", "/answer 3")),
-    ],
-)
-async def test_a_number_an_option_or_its_beginning_is_the_answer(tmp_path: Path, words: str, answer: str) -> None:
-    async with running(tmp_path, ScriptedProvider(ask(), "So be it.")) as program:
-        await program.ask("Paint the door")
-        assert await program.ask(words) == f"“{answer}”: it goes on."
-        assert await program.answer() == "So be it."
-        assert said(program) == [f"The person chose: {answer}"]
+ANSWERS = {
+    **dict.fromkeys(("2", "Blue", "2.", "/answer {} #2", "/answer {} blue", "/answer blue"), "blue"),
+    **dict.fromkeys(("r", "RED!", "/answer {}: 1"), "red"),
+    **dict.fromkeys(("blue and", "3"), "blue and green"),
+}
+OWN = ("neither; use the blue one of last year", "What do you mean?", "4", "no", "bl")
 
 
-@pytest.mark.parametrize("words", ["neither; use the blue one of last year", "What do you mean?", "4", "no", "bl"])
-async def test_other_words_are_the_answer_too_and_wait_for_nothing(tmp_path: Path, words: str) -> None:
-    async with running(tmp_path, ScriptedProvider(ask(), "I see.")) as program:
-        await program.ask("Paint the door")
-        assert await program.ask(words) == "Passed on in your words."
-        assert await program.answer() == "I see."
-        assert said(program) == [f"The person answered in words of their own: {words}"]
-        assert results(program.history)[0].outside == "", "they are the person's"
+async def test_a_number_an_option_or_its_beginning_is_the_answer(tmp_path: Path) -> None:
+    steps: list[Say | str] = [ask(), "So be it."]
+    async with running(tmp_path, ScriptedProvider(*steps * len(ANSWERS))) as program:
+        for number, (words, answer) in enumerate(ANSWERS.items(), 1):
+            await program.ask("Paint the door")
+            assert await program.ask(words.format(number)) == f"“{answer}”: it goes on."
+            assert await program.answer() == "So be it."
+        assert said(program) == [f"The person chose: {answer}" for answer in ANSWERS.values()]
+
+
+async def test_other_words_are_the_answer_too_and_wait_for_nothing(tmp_path: Path) -> None:
+    steps: list[Say | str] = [ask(), "I see."]
+    async with running(tmp_path, ScriptedProvider(*steps * len(OWN))) as program:
+        for words in OWN:
+            await program.ask("Paint the door")
+            assert await program.ask(words) == "Passed on in your words."
+            assert await program.answer() == "I see."
+        assert said(program) == [f"The person answered in words of their own: {words}" for words in OWN]
+        assert not any(one.outside for one in results(program.history)), "they are the person's"
 
 
 async def test_options_that_are_numbers_have_none(tmp_path: Path) -> None:
@@ -138,31 +141,29 @@ async def test_it_waits_over_a_restart_also_past_a_deadline_with_a_date(tmp_path
         assert said(program) == ["Nobody answered in time, so the default is taken: red"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"options": ["red"]}, "2 to 10 options, not 1"),
-        ({"options": [str(number) for number in range(MOST + 1)]}, "2 to 10 options, not 11"),
-        ({"options": ["red", "Red"]}, "two of the options are the same"),
-        ({"options": ["red", " \n"]}, "one of the options is empty"),
-        ({"options": ["red", "x" * 81]}, "1 to 80 characters, not 81"),
-        ({"text": " "}, "1 to 1,000 characters, not 0"),
-        ({"text": "x" * 1001}, "1 to 1,000 characters, not 1,001"),
-        ({"default": "green"}, "the default 'green' is none of the options: red, blue"),
-        ({"deadline": "banana"}, "deadline: Cannot read 'banana' as a time"),
-        ({"deadline": "yesterday"}, "has passed"),
-        ({"deadline": "every day at 9"}, "more than one time"),
-        ({"deadline": "tomorrow"}, "At what time on Sat 7 Mar 2026?"),
-        ({"deadline": "in 5 seconds"}, "a minute to 168 hours away"),
-        ({"deadline": "in 8 days"}, "a minute to 168 hours away"),
-    ],
+WRONG: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"options": ["red"]}, "2 to 10 options, not 1"),
+    ({"options": [str(number) for number in range(MOST + 1)]}, "2 to 10 options, not 11"),
+    ({"options": ["red", "Red"]}, "two of the options are the same"),
+    ({"options": ["red", " \n"]}, "one of the options is empty"),
+    ({"options": ["red", "x" * 81]}, "1 to 80 characters, not 81"),
+    ({"text": " "}, "1 to 1,000 characters, not 0"),
+    ({"text": "x" * 1001}, "1 to 1,000 characters, not 1,001"),
+    ({"default": "green"}, "the default 'green' is none of the options: red, blue"),
+    ({"deadline": "yesterday"}, "has passed"),
+    ({"deadline": "every day at 9"}, "more than one time"),
+    ({"deadline": "tomorrow"}, "At what time on Sat 7 Mar 2026?"),
+    ({"deadline": "in 5 seconds"}, "a minute to 168 hours away"),
+    ({"deadline": "in 8 days"}, "a minute to 168 hours away"),
 )
-async def test_what_cannot_be_asked_is_told_to_the_model_and_nobody_is_asked(
-    tmp_path: Path, wrong: dict[str, Any], told: str
-) -> None:
-    async with running(tmp_path, ScriptedProvider(ask(**wrong), "Sorry.")) as program:
+
+
+async def test_what_cannot_be_asked_is_told_to_the_model_and_nobody_is_asked(tmp_path: Path) -> None:
+    calls = tuple(("question", {**DOOR, **wrong}) for wrong, _ in WRONG)
+    async with running(tmp_path, ScriptedProvider(Say(calls=calls), "Sorry.")) as program:
         assert await program.ask("Paint the door") == "Sorry."
-        assert told in said(program)[0] and results(program.history)[0].is_error
+        for result, (_, told) in zip(results(program.history), WRONG, strict=True):
+            assert told in result.text and result.is_error
 
 
 async def test_what_is_shown_has_no_control_bytes_and_no_secrets(tmp_path: Path) -> None:
