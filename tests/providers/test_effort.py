@@ -10,7 +10,6 @@ import pytest
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint
-from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 from tests.model_server import ModelServer, anthropic, delta, events, failing
 from tests.providers.conftest import Heard, Waits, request
@@ -90,12 +89,3 @@ def test_an_older_claude_gets_a_budget_and_one_that_cannot_think_neither(
     assert [one["thinking"]["budget_tokens"] for one in sent[1:3]] == [4096, 1024]
     assert "output_config" not in sent[1]
     assert heard.notices == ["anthropic/claude-x takes no effort: it is left out"]
-
-
-def test_litellm_is_told_the_effort_and_answers_without_where_it_is_refused(
-    server: ModelServer, waits: Waits, heard: Heard
-) -> None:
-    server.script(refusal("Unrecognized request argument supplied: reasoning_effort"), OK, OK)
-    provider = LiteLLM(Endpoint("openai/gpt-5-mini", server.base, key="k-secret"), retries=waits.retries)
-    sent = asked(provider, server, heard, "low", "low")
-    assert [one.get("reasoning_effort") for one in sent] == ["low", None, None]

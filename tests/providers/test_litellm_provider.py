@@ -110,3 +110,12 @@ def test_nothing_is_written_to_stdout(
     with pytest.raises(ProviderRefused):
         ask(server, waits, heard, "openai/x", request())
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_effort_is_sent_and_an_answer_comes_without_it_where_it_is_refused(
+    server: ModelServer, waits: Waits, heard: Heard
+) -> None:
+    refusal = {"error": {"message": "Unrecognized request argument supplied: reasoning_effort"}}
+    server.script(failing(400, refusal), says("ok"))
+    assert ask(server, waits, heard, "openai/gpt-5-mini", request()._replace(effort="low")).text == "ok"
+    assert [one.json.get("reasoning_effort") for one in server.asked] == ["low", None]
