@@ -31,8 +31,8 @@ ON = (
 )
 HELPER_ON = "Plan mode is on: calls that change anything are refused. Only look, and report what is to be done."
 OFF = "Plan mode is off."
-REFUSED = f"not run: plan mode is on, so nothing may be changed before {EXIT} has brought the person's yes."
-HELPER_REFUSED = "not run: plan mode is on, so nothing may be changed. Report what is to be done."
+REFUSED = f"not run: plan mode is on. Only look, then present your plan by {EXIT}."
+HELPER_REFUSED = "not run: plan mode is on. Only look, and report what is to be done."
 ONE = "not shown: one plan at a time, and the last one of your answer counts."
 
 APPROVED = "The person approved this plan, and plan mode is off. Carry it out now, and nothing beside it."

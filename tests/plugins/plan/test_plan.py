@@ -324,7 +324,7 @@ async def test_helpers_begun_in_plan_mode_only_look_and_their_report_leaves_it_o
             ("write_file", True),
             ("list_dir", False),
         ]
-        assert "Report what is to be done." in results(child.history)[0].text
+        assert "Only look, and report" in results(child.history)[0].text
         assert "Only look, and report" in child.history[0].text
         assert program.rows("SELECT conversation FROM plan_modes") == [("terminal:main",)]
         assert not is_written(program)
