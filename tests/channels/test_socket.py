@@ -36,6 +36,7 @@ from nanoclaw.core.events import (
     ToolProgress,
     ToolStarted,
     TurnEnded,
+    TurnPaused,
 )
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.program import REPOSITORY, FakeChannel
@@ -47,7 +48,7 @@ EVENTS: tuple[Event, ...] = (
     *(TextDelta("a"), ReasoningDelta("b"), Notice("c", 0.5), Receipt("d"), ToolStarted(CALL)),
     *(ToolStarted(CALL, "outer", 7), ToolProgress(CALL, "half", 0.5), ToolProgress(CALL, "on")),
     ToolFinished(CALL, "e", True, 0.5, "outer", 7, "-a\n+b"),
-    *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnEnded("h", "loop", Usage(1, 2, 3))),
+    *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnPaused(), TurnEnded("h", "loop", Usage(1, 2, 3))),
 )
 
 

@@ -75,7 +75,7 @@ class _Client:
 
     async def _take(self, frame: Frame) -> None:
         if "event" in frame:
-            if event := _event(frame):
+            if (event := _event(frame)) is not None:  # one without fields is an empty tuple
                 self._terminal.show(self._address, event)
         elif "part" in frame:
             self._parts.append(frame["part"])
