@@ -24,5 +24,5 @@ def test_wherever_a_program_is_killed_the_plan_is_asked_about_once_and_carried_o
         found = asyncio.run(left(root))
         assert found == Left(STORIES[story], 1, 0, found.ran, found.steps), f"killed at statement {statement}"
         assert found.ran == (story != "no") or (died and found.ran == 0), f"killed at statement {statement}"
-        statement += 41
+        statement += 71
     assert statement > 100
