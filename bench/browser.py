@@ -63,8 +63,8 @@ async def bare(url: str) -> None:
 
 
 async def ours(url: str) -> None:
+    from nanoclaw.net.proxy import JudgingProxy
     from nanoclaw.plugins.browse.chromium import Chromium
-    from nanoclaw.plugins.browse.proxy import JudgingProxy
     from nanoclaw.plugins.browse.session import BrowserSession
 
     proxy = JudgingProxy([url.removeprefix("http://").rstrip("/")])

@@ -102,7 +102,7 @@ class Browse(Plugin):
 
     async def _make(self) -> BrowserSession:
         """A session with a profile of its own, empty. Raises ToolError."""
-        from nanoclaw.plugins.browse.proxy import JudgingProxy
+        from nanoclaw.net.proxy import JudgingProxy
         from nanoclaw.plugins.browse.session import BrowserSession
 
         config = self._host.get("core").config
@@ -197,8 +197,8 @@ class Browse(Plugin):
 
     async def _checked(self, url: str) -> str:
         """An address that may be opened. Raises ToolError."""
+        from nanoclaw.net.proxy import JudgingProxy
         from nanoclaw.net.public import NetError, host_of
-        from nanoclaw.plugins.browse.proxy import JudgingProxy
 
         url = url.strip()
         if not url:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ToolError
+from nanoclaw.net.proxy import JudgingProxy
 from nanoclaw.plugins.browse import reading
-from nanoclaw.plugins.browse.proxy import JudgingProxy
 
 if TYPE_CHECKING:
     from playwright.async_api import (

@@ -1,4 +1,5 @@
-"""The browser's only way to the net: a proxy on this machine that judges where each connection leads."""
+"""The only way to the net of a browser, or of commands: a proxy on this machine that judges where each connection
+leads."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 from collections.abc import Collection
 from contextlib import suppress
 
-from nanoclaw.net.public import NetError, NotPublic, host_of, public_addresses
+from nanoclaw.net.public import NetError, NotPublic, host_of, is_allowed, public_addresses
 
 HEAD_BYTES = 256_000
 HEAD_SECONDS, CONNECT_SECONDS = 60.0, 15.0
@@ -22,11 +23,13 @@ class JudgingProxy:
     """Resolves each name itself, judges all its addresses, and connects to the one that was judged: a name that changes
     its mind gains nothing. One request to a connection where it isn't a tunnel, so that each is judged.
 
-    `refusals` are sentences about private places that a page tried to reach, `failures` about servers, by host.
+    `refusals` are sentences about private places that somebody tried to reach, `failures` about servers, by host.
     """
 
-    def __init__(self, allow: Collection[str] = ()) -> None:
-        self._allow = allow
+    def __init__(self, allow: Collection[str] = (), only: Collection[str] | None = None) -> None:
+        """`allow` names private places that are open all the same. `only` are those that are open at all, each as
+        name or name:port, `*.name` for all below; None: all public ones."""
+        self._allow, self._only = allow, only
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self.refusals: dict[str, None] = {}
@@ -37,6 +40,10 @@ class JudgingProxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
+    async def start_at(self, path: str) -> None:
+        """Serve at a socket of this machine."""
+        self._server = await asyncio.start_unix_server(self._accept, path, limit=HEAD_BYTES)
+
     async def aclose(self) -> None:
         if self._server:
             self._server.close()
@@ -46,6 +53,8 @@ class JudgingProxy:
 
     async def check(self, host: str, port: int) -> list[str]:
         """The addresses of a host to connect to. Raises NetError, and keeps what it said."""
+        if self._only is not None and not _is_among(host, port, self._only):
+            raise NotPublic(f"{host}:{port} is not among the hosts that are open: {', '.join(self._only)}")
         try:
             return await public_addresses(host, port, allow=self._allow)
         except NotPublic as error:
@@ -106,6 +115,20 @@ class JudgingProxy:
                 await _one_request(head, reader, writer, far_reader, far_writer)
         finally:
             far_writer.close()
+
+
+def _is_among(host: str, port: int, only: Collection[str]) -> bool:
+    """A port that isn't named must be one of the web."""
+    parents = host.split(".")[1:]
+    below = {".".join(parents[place:]) for place in range(len(parents))}
+    for one in only:
+        of_below, name = one.startswith("*."), one.removeprefix("*.")
+        named = below if of_below else {host}
+        if any(
+            is_allowed(each, port, [name]) and (port in (80, 443) or not is_allowed(each, 1, [name])) for each in named
+        ):
+            return True
+    return False
 
 
 async def _connection(addresses: list[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nanoclaw.plugins.browse.proxy import JudgingProxy
+from nanoclaw.net.proxy import JudgingProxy
 from tests.net.web_server import reply, serving
 
 
