@@ -19,6 +19,10 @@ browser: .venv/dev .venv/browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo "Install Chromium first."; exit 1; }
 	$(BIN)/pytest -n 0 -m live tests/plugins/browse
 
+sandbox: .venv/dev
+	$(BIN)/pytest -n 0 -m "live or not live" tests/sandbox
+	$(BIN)/python bench/sandbox.py
+
 lint: .venv/dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -70,4 +74,4 @@ install: .venv/chat
 	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
-.PHONY: chat test live browser lint types torture bench install
+.PHONY: chat test live browser sandbox lint types torture bench install

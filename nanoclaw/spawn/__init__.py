@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +24,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory"]
-"""The end of a process: by itself, by the time, by too much output, by `stop`, by too many processes or memory."""
+Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory", "not begun"]
+"""The end of a process: by itself, by the time, by too much output, by `stop`, by too many processes or memory. Not
+begun: its keeper could not do its part, and the output says why."""
 
 KEPT_BYTES = 65_536
 """Of each end of the output."""
@@ -53,6 +55,28 @@ class Bounds(NamedTuple):
     file_bytes: int
 
 
+class Keeper(NamedTuple):
+    """Of a child that only keeps the command within a sandbox, and is owned by the process from then on. `descriptors`
+    are for it. On `report` it tells "+" when the command has begun, then its wait status and how many processes it
+    left; "!" and a sentence where it could not begin. `folder` is removed at the end, if there is one."""
+
+    descriptors: tuple[int, ...]
+    report: int
+    folder: str = ""
+
+    def end(self) -> bytes:
+        """Return what it told; close and remove what it had."""
+        os.set_blocking(self.report, False)
+        try:
+            return os.read(self.report, 4096)
+        except OSError:  # it still runs
+            return b""
+        finally:
+            os.close(self.report)
+            if self.folder:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+
 def _nothing(data: bytes) -> None: ...
 
 
@@ -63,6 +87,7 @@ async def run_process(
     environment: Mapping[str, str],
     timeout_seconds: float,
     bounds: Bounds | None = None,
+    keeper: Keeper | None = None,
     spool: Callable[[bytes], None] = _nothing,
     heard: Callable[[bytes], None] = _nothing,
 ) -> Exit:
@@ -73,7 +98,9 @@ async def run_process(
     Of an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes.
     Raises OSError when it cannot be started.
     """
-    process = Process(arguments, folder=folder, environment=environment, bounds=bounds, spool=spool, heard=heard)
+    process = Process(
+        arguments, folder=folder, environment=environment, bounds=bounds, keeper=keeper, spool=spool, heard=heard
+    )
     return await process.run(timeout_seconds)
 
 
@@ -88,6 +115,7 @@ class Process:
         folder: Path,
         environment: Mapping[str, str],
         bounds: Bounds | None = None,
+        keeper: Keeper | None = None,
         spool: Callable[[bytes], None] = _nothing,
         heard: Callable[[bytes], None] = _nothing,
         is_interactive: bool = False,
@@ -106,23 +134,27 @@ class Process:
                 stdout=writing,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=keeper.descriptors if keeper else (),
             )
         except BaseException:
             _guard("-", marker)
             os.close(reading)
+            if keeper:
+                keeper.end()
             raise
         finally:
-            os.close(writing)
+            for one in (writing, *(keeper.descriptors if keeper else ())):
+                os.close(one)
         _guard("+", str(self._child.pid))
         if self._child.stdin:
             os.set_blocking(self._child.stdin.fileno(), False)
-        self._marker, self._bounds, self._stopped = marker, bounds, asyncio.Event()
+        self._marker, self._bounds, self._keeper, self._stopped = marker, bounds, keeper, asyncio.Event()
         self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
-        self._family = _Family(self._child, marker.encode())
+        self._family = _Family(self._child, marker.encode(), is_keeper=keeper is not None)
 
     async def run(self, timeout_seconds: float | None = None) -> Exit:
         """The end of it; whatever happens, cancellation too, the whole family is gone then."""
-        output = self._output
+        output, told = self._output, b""
         try:
             why = await self._wait(timeout_seconds)
             left_behind = await self._family.end(0 if why in ("processes", "memory") else _GRACE_SECONDS)
@@ -135,9 +167,11 @@ class Process:
             _guard("-", self._marker)
             self.end_input()
             output.close()
+            told = self._keeper.end() if self._keeper else b""
         dropped = max(0, output.total - len(output.head) - len(output.tail))
         status = -signal.SIGKILL if self._child.returncode is None else self._child.returncode
-        return Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+        ended = Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+        return _as_told(ended, told) if self._keeper and why == "exited" else ended
 
     def stop(self) -> None:
         """Have it ended."""
@@ -193,6 +227,18 @@ class Process:
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
             if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
                 return "memory"
+
+
+def _as_told(ended: Exit, told: bytes) -> Exit:
+    """The end of a command as its keeper told it."""
+    begun, _, why = told.partition(b"!")
+    if told[:1] != b"+" or why:
+        return ended._replace(why="not begun", head=why or ended.head or b"its keeper was gone")
+    try:
+        status, left_behind = map(int, begun[1:].split())
+    except ValueError:  # somebody has ended the keeper
+        return ended._replace(status=-signal.SIGKILL)
+    return ended._replace(status=os.waitstatus_to_exitcode(status), left_behind=left_behind)
 
 
 def end_left_over(folder: Path) -> int:
@@ -332,9 +378,10 @@ class _Output:
 class _Family:
     """A child and all that came from it."""
 
-    def __init__(self, child: subprocess.Popen[bytes], marker: bytes) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], marker: bytes, *, is_keeper: bool) -> None:
+        """A keeper isn't asked to end: with it all that it keeps would be gone at once."""
         self._child = child
-        self._marker = marker
+        self._marker, self._is_keeper = marker, is_keeper
         self._started = time.monotonic()
         self._known: set[int] = set()
         self._others: set[tuple[int, bytes]] = set()
@@ -356,7 +403,10 @@ class _Family:
             return 0
         others = len(frozen - {self._child.pid}) or int(not _is_running(self._child))
         if grace_seconds:
-            self._signal(frozen, signal.SIGTERM)
+            if self._is_keeper:
+                self._signal_each(frozen - {self._child.pid}, signal.SIGTERM)
+            else:
+                self._signal(frozen, signal.SIGTERM)
             self._signal(frozen, signal.SIGCONT)
         deadline = time.monotonic() + grace_seconds
         pause = 0.005
@@ -416,6 +466,9 @@ class _Family:
         if self._child.returncode is None or not _has_proc():  # later the number may be another group's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
+        self._signal_each(pids, number)
+
+    def _signal_each(self, pids: set[int], number: signal.Signals) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

