@@ -37,8 +37,15 @@ def tell_unfired(app: App) -> None:
 
 
 def urgent(app: App) -> list[str]:
-    """Lines about what the owner has to know at once: that all is frozen, important reminders without an answer."""
+    """Lines about what the owner has to know at once: the sandbox of commands, that all is frozen, important
+    reminders without an answer."""
     frozen = ["Everything is frozen by /panic; /resume goes on."] if app.router.is_frozen else []
     schedule = app.public("schedule")
     mcp = app.public("mcp")
-    return [*frozen, *(schedule.important() if schedule else ()), *(mcp.important() if mcp else ())]
+    sandbox = app.public("sandbox")
+    return [
+        *((sandbox.banner(),) if sandbox else ()),
+        *frozen,
+        *(schedule.important() if schedule else ()),
+        *(mcp.important() if mcp else ()),
+    ]

@@ -286,7 +286,9 @@ class App:
     # --- how it is ---------------------------------------------------------------------------------------------------
 
     def about(self) -> str:
-        return f"nanoclaw {__version__}\nHome: {self.config.home}\nWorkspace: {self.config.workspace_path}"
+        sandbox = self.public("sandbox")
+        lines = (f"nanoclaw {__version__}", f"Home: {self.config.home}", f"Workspace: {self.config.workspace_path}")
+        return "\n".join((*lines, *((sandbox.banner(),) if sandbox else ())))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Lines that plugins say of themselves, each with the plugin's name."""

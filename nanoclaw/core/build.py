@@ -38,6 +38,7 @@ BUILT_IN: dict[str, str] = {
     "skills": "nanoclaw.plugins.skills.plugin:Skills",
     "media": "nanoclaw.plugins.media.plugin:Media",
     "files": "nanoclaw.plugins.files.plugin:Files",
+    "sandbox": "nanoclaw.plugins.sandbox.plugin:Sandbox",
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",

@@ -77,7 +77,8 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app(tmp_path: Path, root: Path) -> Iterator[App]:
-    """All of the program in a home that is `tmp_path`, which has a folder of skills beside the workspace."""
+    """All of the program in a home that is `tmp_path`, which has a folder of skills beside the workspace. Commands run
+    as they are: which sandbox there is depends on the machine."""
     skills = tmp_path / "skills"
     skills.mkdir()
     (skills / "SKILL.md").write_text("how to\n")
@@ -87,7 +88,7 @@ def app(tmp_path: Path, root: Path) -> Iterator[App]:
         public = SimpleNamespace(folders=(skills,))
 
     config = config_of(tmp_path, PATH=os.environ["PATH"], HOME=str(tmp_path), CANARY_API_KEY="sk-canary-value")
-    plugins: list[str | type[Plugin]] = [*(name for name in BUILT_IN if name != "skills"), Shipped]
+    plugins: list[str | type[Plugin]] = [*(name for name in BUILT_IN if name not in ("skills", "sandbox")), Shipped]
     app = build(config, provider=ScriptedProvider(), clock=lambda: NOW, plugins=plugins)
     yield app
     asyncio.run(app.aclose())

@@ -80,8 +80,7 @@ class Heartbeat(Plugin):
         redact = Redactor(core.secrets)
         loopback, allow = self._settings.loopback, core.config.net.allow
         shell = self._host.get("shell")
-        bounds = shell.bounds if shell else None
-        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow, bounds)
+        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow, shell)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

@@ -11,15 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.heartbeat.checklist import Watch
-
-if TYPE_CHECKING:
-    from nanoclaw.spawn import Bounds
 
 SEEN_CHARACTERS = 16_000
 """So much of it is kept, to tell what changed."""
@@ -53,13 +50,13 @@ class Probe:
         refusal: Callable[[str], str] | None = None,
         loopback: bool = False,
         allow: tuple[str, ...] = (),
-        bounds: Bounds | None = None,
+        shell: Any = None,
     ) -> None:
-        """`environment` is all that commands see; `redact` takes secrets out of what is kept; `refusal(command)` says
-        why one must not run. Pages on this machine are read with `loopback` only, and of private places what `allow`
-        names."""
+        """`environment` is all that commands see; `shell` prepares and bounds them, if it is there. `redact` takes
+        secrets out of what is kept; `refusal(command)` says why one must not run. Pages on this machine are read with
+        `loopback` only, and of private places what `allow` names."""
         self.root, self._redact, self._refusal = root, redact, refusal
-        self._loopback, self._allow, self._bounds = loopback, allow, bounds
+        self._loopback, self._allow, self._shell = loopback, allow, shell
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     async def read(self, watch: Watch) -> Reading:
@@ -112,17 +109,23 @@ class Probe:
 
         if self._refusal and (why := self._refusal(command)):
             raise ToolError(why)
+        arguments, environment, keeper = (_SHELL, "-c", command), self._environment, None
+        if self._shell:
+            arguments, environment, keeper = await self._shell.prepare_alone(command, environment)
         ended = await run_process(
-            (_SHELL, "-c", command),
+            arguments,
             folder=self.root,
-            environment=self._environment,
+            environment=environment,
             timeout_seconds=COMMAND_SECONDS,
-            bounds=self._bounds,
+            bounds=self._shell.bounds if self._shell else None,
+            keeper=keeper,
         )
         if ended.why == "timeout":
             raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")
         if ended.why == "flood":
             raise ToolError("it was stopped: too much output")
+        if ended.why == "not begun":
+            raise ToolError(f"the sandbox could not be made: {ended.head.decode('utf-8', 'replace')[:200]}")
         if ended.why != "exited":
             raise ToolError("it was stopped: too many processes or too much memory (see limits.exec_…)")
         status = f"\n[exit status {ended.status}]" if ended.status else ""

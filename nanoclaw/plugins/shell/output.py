@@ -41,6 +41,8 @@ def end_in_words(ended: Exit, settings: ShellSettings) -> str:
     """The end of a command that no time limit and nobody has stopped."""
     if ended.why == "processes":
         return f"stopped: more than {settings.exec_processes:,} processes at once (limits.exec_processes)"
+    if ended.why == "not begun":
+        return "not run: the sandbox could not be made, as is said above"
     if ended.why == "memory":
         most = f"{settings.bounds.memory_bytes // 1_000_000:,} MB of memory"
         return f"stopped: its processes used more than {most} (limits.exec_memory_mb)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -20,7 +20,7 @@ from nanoclaw.redaction import clean_environment
 if TYPE_CHECKING:
     from nanoclaw.core.outputs import Outputs
     from nanoclaw.plugins.shell.processes import Processes
-    from nanoclaw.spawn import Bounds, Exit
+    from nanoclaw.spawn import Bounds, Exit, Keeper
 
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
@@ -106,22 +106,23 @@ class Shell(Plugin):
         """Run a shell command in the workspace. Returns its output and exit status; what it leaves running is ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
-        arguments = (_shell(), "-c", command)
         if background:
-            return ToolOutput(await self._processes.start(context, arguments, self.public.variables))
+            return ToolOutput(await self._processes.start(context, command, self.public))
         from nanoclaw.core.outputs import Outputs
         from nanoclaw.spawn import run_process
 
         seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
+        arguments, environment, keeper = await self.public.prepare(command, seconds)
         outputs = Outputs(self._host.workspace)
         spool = outputs.spool()
         try:
             ended = await run_process(
                 arguments,
                 folder=self._host.workspace,
-                environment=self.public.variables,
+                environment=environment,
                 timeout_seconds=seconds,
                 bounds=self._settings.bounds,
+                keeper=keeper,
                 spool=spool.write,
                 heard=LastLines(context.show).hear,
             )
@@ -130,8 +131,12 @@ class Shell(Plugin):
             raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
         finally:
             spool.close()
-        text = "\n".join(filter(None, (_shortened(ended, outputs, kept), _outcome(ended, seconds, self._settings))))
-        return ToolOutput(text, is_error=ended.why != "exited" or ended.status != 0)
+        failed = ended.why != "exited" or ended.status != 0
+        outcome = _outcome(
+            ended, seconds, self._settings, self.public.about_sandbox(ended.head + ended.tail if failed else b"")
+        )
+        text = "\n".join(filter(None, (_shortened(ended, outputs, kept), outcome)))
+        return ToolOutput(text, is_error=failed)
 
     # --- in the background -------------------------------------------------------------------------------------------
 
@@ -217,6 +222,10 @@ class LastLines:
 _SHOWN_BYTES = 4_000
 
 
+Prepared = tuple[Sequence[str], Mapping[str, str], "Keeper | None"]
+"""Arguments, environment and, in a sandbox, who keeps it there."""
+
+
 class Environment:
     """The environment and the limits of commands, for whoever runs some beside the model's: what the plugin makes
     public."""
@@ -227,6 +236,26 @@ class Environment:
     @property
     def bounds(self) -> Bounds:
         return self._settings.bounds
+
+    async def prepare(self, command: str, seconds: int = 0, environment: Mapping[str, str] | None = None) -> Prepared:
+        """A command, in the sandbox where there is that plugin. Raises ToolError where it must not run."""
+        arguments, sandbox = (_shell(), "-c", command), self._host.get("sandbox")
+        given = self.variables if environment is None else environment
+        if sandbox is None:
+            return arguments, given, None
+        return await sandbox.enclose(arguments, given, self.bounds, seconds)  # type: ignore[no-any-return]
+
+    async def prepare_alone(self, command: str, environment: Mapping[str, str]) -> Prepared:
+        """The same where nobody can be asked."""
+        sandbox = self._host.get("sandbox")
+        if sandbox and (why := await sandbox.refusal()):
+            raise ToolError(why)
+        return await self.prepare(command, environment=environment)
+
+    def about_sandbox(self, failure: bytes = b"") -> str:
+        """A few words for a result, '' without that plugin; `failure` is the output of a command that failed."""
+        sandbox = self._host.get("sandbox")
+        return str(sandbox.note(failure)) if sandbox else ""
 
     def end_left_over(self) -> int:
         """End what an earlier program left running; how many processes."""
@@ -272,13 +301,14 @@ _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROM
 """Keeps programs from drawing, paging or asking: nobody sits there."""
 
 
-def _outcome(ended: Exit, seconds: int, settings: ShellSettings) -> str:
+def _outcome(ended: Exit, seconds: int, settings: ShellSettings, sandbox: str) -> str:
     if ended.why == "timeout":
         return f"[stopped after {seconds} s: the command was still running. Above is its output so far.]"
     if ended.why == "flood":
         return f"[stopped: more than {ended.dropped:,} bytes of output. Write it to a file, or filter it.]"
     left = f"; {ended.left_behind} background process(es) were ended with it" if ended.left_behind else ""
-    return f"[{end_in_words(ended, settings)}{left if ended.why == 'exited' else ''}]"
+    told = f"{end_in_words(ended, settings)}{left if ended.why == 'exited' else ''}"
+    return f"[{'; '.join(filter(None, (told, sandbox)))}]"
 
 
 def _shortened(ended: Exit, outputs: Outputs, kept: str) -> str:

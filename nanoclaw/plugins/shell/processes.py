@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -24,7 +24,7 @@ from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
 from nanoclaw.spawn import Process, end_left_over
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.shell.plugin import ShellSettings
+    from nanoclaw.plugins.shell.plugin import Environment, ShellSettings
 
 ORIGIN = "process"
 """Of the messages that tell an end."""
@@ -89,8 +89,7 @@ class Processes:
 
     # --- for the model -----------------------------------------------------------------------------------------------
 
-    async def start(self, context: ToolContext, arguments: tuple[str, ...], environment: Mapping[str, str]) -> str:
-        """Start a command, which is the last of the arguments."""
+    async def start(self, context: ToolContext, command: str, given: Environment) -> str:
         self._check(context)
         try:
             path, descriptor = Outputs(self._host.workspace).begin(ORIGIN)
@@ -98,18 +97,22 @@ class Processes:
             raise ToolError(f"no file for the output could be made: {reason(error)}. Nothing was run.") from None
         output = GrowingOutput(path, descriptor)
         try:
-            row = await self._host.write(partial(self._insert, context, arguments[-1], path))
+            row = await self._host.write(partial(self._insert, context, command, path))
             try:
+                arguments, environment, keeper = await given.prepare(command)
                 process = Process(
                     arguments,
                     folder=self._host.workspace,
                     environment=environment,
                     bounds=self._settings.bounds,
+                    keeper=keeper,
                     heard=output.hear,
                     is_interactive=True,
                 )
-            except OSError as error:
+            except (OSError, ToolError) as error:
                 await self._host.write(lambda tx: tx.execute("DELETE FROM shell_processes WHERE id = ?", row.id))
+                if isinstance(error, ToolError):
+                    raise
                 raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
         except BaseException:
             output.close()
@@ -118,7 +121,9 @@ class Processes:
         task = asyncio.create_task(self._watch(one))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return f"Process {row.id} runs on; its output goes to {path}. You are told when it ends: don't wait for that."
+        about = f" [{note}]" if (note := given.about_sandbox()) else ""
+        begun = f"Process {row.id} runs on; its output goes to {path}."
+        return f"{begun} You are told when it ends: don't wait for that.{about}"
 
     def _check(self, context: ToolContext) -> None:
         if context.profile != "person":

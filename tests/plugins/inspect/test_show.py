@@ -27,7 +27,8 @@ async def test_calls_are_numbered_through_turns_restarts_and_new_contexts(tmp_pa
 
 async def test_a_result_is_shown_with_its_arguments_also_after_a_restart(tmp_path: Path) -> None:
     command = "printf 'one\\ntwo ```\\n'; exit 3"
-    async with running(tmp_path, ScriptedProvider(call("exec", {"command": command}), "Done.")) as program:
+    model = ScriptedProvider(call("exec", {"command": command}), "Done.")
+    async with running(tmp_path, model, without=["sandbox"]) as program:
         await program.ask("run it")
     async with running(tmp_path, ScriptedProvider()) as program:
         for asked in ("/show", "/show 1", "/show #1"):
@@ -62,7 +63,8 @@ async def test_what_there_is_not_is_said(tmp_path: Path) -> None:
 async def test_a_chat_app_is_sent_the_ends_of_a_long_result(tmp_path: Path) -> None:
     chat = FakeChannel("chat", Hints(bursts=False))
     model = ScriptedProvider(call("exec", {"command": "seq 1 2000"}), "Done.")
-    async with running(tmp_path, model, channel=chat, extra=[everybody_is("owner")], without=["access"]) as program:
+    extra, without = [everybody_is("owner")], ["access", "sandbox"]
+    async with running(tmp_path, model, channel=chat, extra=extra, without=without) as program:
         await program.ask("count")
         shown = await program.ask("/show")
     assert len(shown) < 3_300 and "\n1\n2\n" in shown and "\n2000\n[exit status 0]" in shown

@@ -1,0 +1,1 @@
+"""Sandbox: commands see and reach the workspace, and little else."""

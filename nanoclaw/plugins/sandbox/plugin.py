@@ -1,0 +1,296 @@
+"""Sandbox of commands: what they see and reach, at which level, and what becomes of them where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.messages import CheckedCall
+from nanoclaw.core.plugin import Ask, Finding, Host, Plugin, Refuse, Turn, Verdict
+from nanoclaw.escapes import visible
+
+if TYPE_CHECKING:
+    from nanoclaw.net.proxy import JudgingProxy
+    from nanoclaw.sandbox.sandbox import Encloser, Strength
+    from nanoclaw.sandbox.view import Grants
+    from nanoclaw.spawn import Bounds, Keeper
+
+Level = Literal["none", "files", "files+net", "full"]
+_ORDER: tuple[Level, ...] = ("none", "files", "files+net", "full")
+
+_OF: dict[Level, str] = {
+    "full": "they see the workspace and the system's programs, change only the workspace, and have no network",
+    "files+net": "they read and change only what they may, and have no network; other programs' names are seen",
+    "files": "they read and change only what they may, but have the network",
+    "none": "they can do whatever you may",
+}
+_FAILED: dict[Level, str] = {
+    "full": "writes only to the workspace; /tmp and HOME are emptied after each command; {net}",
+    "files+net": "writes only to the workspace and $TMPDIR; no network",
+    "files": "writes only to the workspace and $TMPDIR",
+    "none": "",
+}
+
+
+class SandboxSettings(NamedTuple):
+    """`level`: the weakest at which commands run without a question. `read` and `write` are folders besides the
+    workspace, `hosts` servers that commands may reach over http and https, `tmp_mb` the size of their /tmp."""
+
+    level: Level = "files"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    tmp_mb: int = 1000
+
+    def check(self) -> None:
+        if self.tmp_mb <= 0:
+            raise ConfigError(f"sandbox.tmp_mb must be more than 0, not {self.tmp_mb}.")
+        for key in ("read", "write"):
+            for one in getattr(self, key):
+                path = Path(one).expanduser()
+                if not path.is_absolute() or path.resolve() == Path("/"):
+                    raise ConfigError(f'sandbox.{key}: {one!r} must be a folder such as "~/Documents".')
+        if self.hosts:
+            from nanoclaw.net.public import check_allowed
+
+            for one in self.hosts:
+                try:
+                    check_allowed(one.removeprefix("*."))
+                except ValueError:
+                    how = 'write it as "pypi.org", "*.pythonhosted.org" or "example.org:8443".'
+                    raise ConfigError(f"sandbox.hosts: {one!r} is no host; {how}") from None
+
+
+class Sandbox(Plugin):
+    name = "sandbox"
+    settings = SandboxSettings
+
+    def __init__(self, host: Host, settings: SandboxSettings) -> None:
+        self._host, self._settings = host, settings
+        self.public = self._commands = SandboxedCommands(host, settings)
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        if call.name != "exec" or not (why := await self._commands.refusal()):
+            return None
+        if turn.profile.name != "person":
+            return Refuse(why)
+        line = visible(" ".join(str(call.arguments["command"]).split()))
+        shown = line if len(line) <= 300 else f"{line[:299]}…"
+        return Ask(f"Run `{shown}` without a sandbox? It could do whatever you may.")
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        strength = await self._commands.look(anew=deep)
+        lacks = f" ({'; '.join(strength.lacks)})" if strength.lacks else ""
+        text = f"{strength.level}{lacks}: {_OF[strength.level]}"
+        if _is_less(strength.level, self._settings.level):
+            text += f". Each asks you first; tasks and guests run none ([sandbox] level, now {self._settings.level!r})"
+        elif self._settings.hosts and strength.level == "full":
+            text = text.replace("have no network", f"reach {', '.join(self._settings.hosts)}")
+        elif self._settings.hosts:
+            text += ". [sandbox] hosts are reached only at level full"
+        if strength.level != "full" and strength.lacks and "not installed" in strength.lacks[0]:
+            text += ". Install bubblewrap for the full one"
+        return [Finding(strength.level != "none" or self._settings.level == "none", text, "sandbox")]
+
+    async def aclose(self) -> None:
+        await self._commands.aclose()
+
+
+class SandboxedCommands:
+    """Puts commands into the sandbox: what the plugin makes public."""
+
+    def __init__(self, host: Host, settings: SandboxSettings) -> None:
+        self._host, self._settings = host, settings
+        self._strength: Strength | None = None
+        self._encloser: Encloser | None = None
+        self._looking = asyncio.Lock()
+        self._proxy: JudgingProxy | None = None
+        self._folder = ""
+
+    # --- the level ---------------------------------------------------------------------------------------------------
+
+    def banner(self) -> str:
+        """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
+        if self._strength is None:
+            self._strength = self._known() or self._look()
+        level = self._strength.level
+        if _is_less(level, self._settings.level):
+            return f"Sandbox of commands: {level}. Each asks you first."
+        return f"Sandbox of commands: {level}."
+
+    async def look(self, *, anew: bool = False) -> Strength:
+        """Find out what there is, and say so from now on."""
+        async with self._looking:
+            if anew or self._strength is None or not self._is_as_said():
+                self._strength = await asyncio.to_thread(self._look, anew=anew)
+            return self._strength
+
+    async def refusal(self) -> str:
+        """Why a command doesn't run unasked; '' where it does."""
+        strength = await self._current()
+        if not _is_less(strength.level, self._settings.level):
+            return ""
+        return (
+            f"not run: the sandbox of commands is {strength.level!r} on this machine, so only the person can allow "
+            "each (or all, by [sandbox] level in config.toml). Tell them; don't look for a way around it."
+        )
+
+    async def _current(self) -> Strength:
+        """The level that was said, as long as it holds. Raises ToolError where there is less now than was said."""
+        async with self._looking:
+            if self._strength is None:
+                self._strength = self._known()
+            if self._strength is None:
+                self._strength = await asyncio.to_thread(self._look)
+            elif not self._is_as_said():
+                strength = await asyncio.to_thread(self._find)
+                if _is_less(strength.level, self._strength.level):
+                    why = "; ".join(strength.lacks)
+                    raise ToolError(
+                        f"not run: the sandbox of commands was said to be {self._strength.level!r} and would be "
+                        f"{strength.level!r} now ({why}). The person must look at it first: `nanoclaw doctor`."
+                    )
+                self._strength = self._keep(strength)
+            return self._strength
+
+    def _is_as_said(self) -> bool:
+        from nanoclaw.sandbox.sandbox import facts
+
+        return self._saved().get("facts") == facts()
+
+    def _look(self, *, anew: bool = False) -> Strength:
+        return self._keep(self._find(anew=anew))
+
+    def _find(self, *, anew: bool = False) -> Strength:
+        from nanoclaw.sandbox.sandbox import find_strength
+
+        return find_strength(self._grants(), anew=anew)
+
+    def _keep(self, strength: Strength) -> Strength:
+        from nanoclaw.atomic_write import write_atomically
+        from nanoclaw.sandbox.sandbox import facts
+
+        self._last = {"facts": facts(), "strength": strength}
+        try:
+            write_atomically(self._file, json.dumps(self._last).encode())
+        except OSError as error:  # it is found out anew then
+            self._host.log.warning("the level is not kept: {}", error)
+        return strength
+
+    def _known(self) -> Strength | None:
+        from nanoclaw.sandbox.sandbox import Strength
+
+        try:
+            level, bwrap, lacks = self._saved()["strength"]
+            return Strength(level, bwrap, tuple(lacks)) if level in _ORDER else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    _last: Mapping[str, Any] | None = None
+
+    def _saved(self) -> Mapping[str, Any]:
+        if self._last is None:
+            try:
+                read = json.loads(self._file.read_bytes())
+            except (OSError, ValueError):
+                read = {}
+            self._last = read if isinstance(read, dict) else {}
+        return self._last
+
+    @property
+    def _file(self) -> Path:
+        return self._host.home / "level.json"
+
+    # --- a command ---------------------------------------------------------------------------------------------------
+
+    async def enclose(
+        self, command: Sequence[str], environment: Mapping[str, str], bounds: Bounds, seconds: int = 0
+    ) -> tuple[Sequence[str], Mapping[str, str], Keeper | None]:
+        """A command in the sandbox; where there is none, as it was, for which the person has been asked. Raises
+        ToolError."""
+        from nanoclaw.sandbox.sandbox import Allowance, Encloser, SandboxError
+        from nanoclaw.spawn import Keeper
+
+        strength = await self._current()
+        if strength.level == "none":
+            return command, environment, None
+        relay = await self._relay() if strength.level == "full" else ""
+        cpu = seconds * (os.cpu_count() or 1)
+        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, self._settings.tmp_mb * 1_000_000)
+        try:
+            if self._encloser is None or self._encloser.strength != strength:
+                self._encloser = Encloser(self._grants(), strength)
+            made = self._encloser.enclose(command, environment, limits, relay)
+        except SandboxError as error:
+            raise ToolError(f"not run: {error}.") from None
+        except OSError as error:
+            raise ToolError(f"not run: the sandbox could not be made: {error.strerror}.") from None
+        return made.arguments, made.environment, Keeper(made.descriptors, made.report, made.folder)
+
+    def note(self, failure: bytes) -> str:
+        """About the sandbox, for the result of a command: more where the output of one that failed sounds like it."""
+        level = self._strength.level if self._strength else "none"
+        if level == "none":
+            return "no sandbox"
+        hosts = ", ".join(self._settings.hosts)
+        net = f"of the network only {hosts}" if hosts else "no network"
+        return f"sandbox {level}" + (f": {_FAILED[level].format(net=net)}" if _is_of_it(failure) else "")
+
+    def _grants(self) -> Grants:
+        from nanoclaw.sandbox.view import Grants
+
+        core = self._host.get("core")
+        environment = core.config.environment
+        home = Path(environment.get("HOME") or Path.home())
+        read, write = (_resolved(many) for many in (self._settings.read, self._settings.write))
+        skills = self._host.get("skills")
+        read += tuple(Path(one).resolve() for one in skills.folders) if skills else ()
+        hidden = (core.config.home.resolve(),)
+        workspace, path = self._host.workspace.resolve(), environment.get("PATH", "")
+        return Grants(workspace, hidden, home.resolve(), path, read, write)
+
+    async def _relay(self) -> str:
+        """The socket of a proxy to the hosts that are open, '' where none are."""
+        if not self._settings.hosts:
+            return ""
+        if self._proxy is None:
+            import tempfile
+
+            from nanoclaw.net.proxy import JudgingProxy
+
+            self._folder = tempfile.mkdtemp(prefix="nanoclaw-relay-")  # the path of a socket must be short
+            self._proxy = JudgingProxy(self._host.get("core").config.net.allow, self._settings.hosts)
+            await self._proxy.start_at(f"{self._folder}/relay")
+        return f"{self._folder}/relay"
+
+    async def aclose(self) -> None:
+        if self._proxy:
+            import shutil
+
+            await self._proxy.aclose()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _is_of_it(failure: bytes) -> bool:
+    import re
+
+    return re.search(_SOUNDS_LIKE_IT, failure) is not None
+
+
+_SOUNDS_LIKE_IT = (
+    rb"(?i)read-only|permission denied|not permitted|unreachable|resolv|name or service|no such file|not found|\bbusy\b"
+    rb"|cannot open|cross-device|failed to connect|could not connect|network"
+)
+
+
+def _resolved(paths: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(Path(one).expanduser().resolve() for one in paths)
+
+
+def _is_less(level: Level, than: Level) -> bool:
+    return _ORDER.index(level) < _ORDER.index(than)

@@ -1,0 +1,248 @@
+"""Commands of the assistant run in a sandbox: what the model, the person and a job learn of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.commands.greeting import urgent
+from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.sandbox import sandbox as library
+from nanoclaw.sandbox.sandbox import Level, Strength
+from tests.net.web_server import reply, serving
+from tests.program import MAIN, new_id, results, running
+from tests.sandbox.enclosed import strengths
+
+at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has no bubblewrap that works")
+at_any = pytest.mark.skipif("none" in strengths(), reason="this machine has no sandbox")
+
+
+@pytest.fixture(params=[name for name in strengths() if name != "none"])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
+    """Each level that this machine has, as the best one."""
+    yield from having(strengths()[request.param], monkeypatch)
+
+
+def having(strength: Strength, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
+    monkeypatch.setitem(library._known, library.facts(), strength)
+    yield strength.level
+
+
+@pytest.fixture
+def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has none."""
+    monkeypatch.setitem(library._known, library.facts(), Strength("none", "", ("it needs Linux",)))
+
+
+async def one(tmp_path: Path, command: str, settings: str = "") -> str:
+    """The result of a command."""
+    model = ScriptedProvider(call("exec", {"command": command}), "Hm.")
+    async with running(tmp_path, model, settings=settings) as program:
+        await program.ask("Go")
+        return results(program.history)[0].text
+
+
+@at_any
+async def test_a_command_works_in_the_workspace_sees_no_key_and_says_its_level(tmp_path: Path, level: Level) -> None:
+    (tmp_path / "secrets.env").write_text("A_KEY=CANARY-1\n")
+    (tmp_path / "secrets.env").chmod(0o600)
+    told = await one(tmp_path, "echo here > a.txt; cat a.txt; cat ../secrets.env ../state.db")
+    assert told.startswith("here\n") and "CANARY" not in told
+    assert told.splitlines()[-1].startswith(f"[exit status 1; sandbox {level}: writes only to the workspace")
+    assert (tmp_path / "workspace" / "a.txt").read_text() == "here\n"
+    assert (await one(tmp_path / "second", "true")) == f"[exit status 0; sandbox {level}]"
+
+
+@at_any
+async def test_a_time_limit_leaves_time_for_a_last_word_and_no_process(tmp_path: Path, level: Level) -> None:
+    deaf = "(trap '' TERM; env -i setsid sleep 4321 &)"
+    command = f"trap 'echo bye; exit' TERM; {deaf}; echo hi; while :; do sleep 0.05; done"
+    step = call("exec", {"command": command, "timeout_seconds": 1})
+    async with running(tmp_path, ScriptedProvider(step, "Hm.")) as program:
+        await program.ask("Go")
+        told = results(program.history)[0].text
+        assert told.startswith("hi\n") and "bye\n[stopped after 1 s" in told
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x004321" in _read(one)]
+
+
+@at_any
+async def test_a_stop_ends_all_of_it(tmp_path: Path, level: Level) -> None:
+    step = call("exec", {"command": "setsid sleep 4322 & mkfifo gate; read go < gate", "timeout_seconds": 60})
+    async with running(tmp_path, ScriptedProvider(step)) as program:
+        await program.say("Go")
+        while not (program.workspace / "gate").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+        assert await program.ask("/stop") == "Stopped."
+        assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x004322" in _read(one)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@at_any
+async def test_statuses_signals_and_what_is_left_are_told_as_without_it(tmp_path: Path, level: Level) -> None:
+    steps = ("kill -SEGV $$", "sleep 600 & echo ready", "yes | head -1", "exit 7")
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in steps), "Hm.")
+    async with running(tmp_path, model) as program:
+        await program.ask("Go")
+        told = [one.text for one in results(program.history)]
+    assert told == [
+        f"[killed by SIGSEGV; sandbox {level}]",
+        f"ready\n[exit status 0; 1 background process(es) were ended with it; sandbox {level}]",
+        f"y\n[exit status 0; sandbox {level}]",
+        f"[exit status 7; sandbox {level}]",
+    ]
+
+
+@at_any
+async def test_a_command_in_the_background_is_kept_too(tmp_path: Path, level: Level) -> None:
+    (tmp_path / "config.toml").write_text("# CANARY-2\n")
+    command = "read line; echo $line; cat ../config.toml; echo over"
+    model = ScriptedProvider(
+        call("exec", {"command": command, "background": True}),
+        call("process", {"action": "input", "id": 1, "text": "typed"}),
+        call("process", {"action": "wait", "id": 1}),
+        "Hm.",
+    )
+    async with running(tmp_path, model, wakes=True) as program:
+        await program.ask("Go")
+        begun, _, ended = (one.text for one in results(program.history))
+        assert begun.endswith(f"[sandbox {level}]")
+        assert ended.startswith("typed\n") and "CANARY" not in ended and "over\n[process 1: exit status 0" in ended
+
+
+@at_full
+async def test_more_folders_are_seen_where_the_person_says_so(tmp_path: Path) -> None:
+    for name in ("seen", "changed", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(f"{name}\n")
+    settings = f'[sandbox]\nread = ["{tmp_path}/seen"]\nwrite = ["{tmp_path}/changed"]\n'
+    folders = " ".join(f"{tmp_path}/{name}" for name in ("seen", "changed", "other"))
+    told = await one(tmp_path / "home", f"for one in {folders}; do cat $one/x; echo new > $one/y; done", settings)
+    assert "seen\n" in told and "changed\n" in told and "other\n" not in told
+    assert [(tmp_path / name / "y").exists() for name in ("seen", "changed", "other")] == [False, True, False]
+
+
+@at_full
+async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
+    async with serving(reply(b"hello")) as (address, asked):
+        place = address.removeprefix("http://")
+        fetch = "import urllib.request as u; print(u.urlopen('{}').read())"
+        command = f'python3 -c "{fetch.format(address)}"'
+        closed = await one(tmp_path / "closed", command)
+        assert "Error" in closed and not asked
+        settings = f'[net]\nallow = ["{place}"]\n[sandbox]\nhosts = ["{place}"]\n'
+        assert "b'hello'" in await one(tmp_path / "open", command, settings)
+        assert len(asked) == 1
+        other = f'python3 -c "{fetch.format("http://127.0.0.1:9/")}"'
+        assert "403" in await one(tmp_path / "other", other, settings)
+
+
+@at_any
+async def test_the_level_is_said_at_the_start_by_status_and_by_doctor(tmp_path: Path, level: Level) -> None:
+    async with running(tmp_path) as program:
+        assert urgent(program.app)[0] == f"Sandbox of commands: {level}."
+        assert f"Sandbox of commands: {level}." in await program.ask("/status")
+        (found,) = [one for name, one in await program.app.findings(deep=False) if name == "sandbox"]
+        assert found.is_well and found.text.startswith(level)
+
+
+async def test_without_a_sandbox_each_command_needs_a_yes(tmp_path: Path, nothing: None) -> None:
+    step = call("exec", {"command": "echo did it"})
+    async with running(tmp_path, ScriptedProvider(step, "Done.", step, "Not done.")) as program:
+        await program.say("Go")
+        assert "Run `echo did it` without a sandbox?" in await program.answer()
+        await program.say("yes")
+        assert await _until(program, "Done.")
+        assert results(program.history)[0].text == "did it\n[exit status 0; no sandbox]"
+        await program.say("Again")
+        assert "without a sandbox?" in await program.answer()
+        await program.say("no")
+        assert await _until(program, "Not done.")
+        assert "did it" not in results(program.history)[1].text
+
+
+async def _until(program: object, said: str) -> bool:
+    while (await program.answer()) != said:  # type: ignore[attr-defined]
+        pass
+    return True
+
+
+async def test_without_a_sandbox_a_task_runs_no_command(tmp_path: Path, nothing: None) -> None:
+    step = call("exec", {"command": "touch done"})
+    async with running(tmp_path, ScriptedProvider(step, "Hm.")) as program:
+        message = UserMessage("Do it", program.clock(), "job")
+        await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
+        assert await _until(program, "Hm.")
+        assert not (program.workspace / "done").exists()
+        assert "sandbox" in results(program.history)[0].text
+
+
+async def test_who_knows_what_it_means_can_do_without_one(tmp_path: Path, nothing: None) -> None:
+    told = await one(tmp_path, "echo did it", '[sandbox]\nlevel = "none"\n')
+    assert told == "did it\n[exit status 0; no sandbox]"
+
+
+async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "plugins" / "sandbox"
+    folder.mkdir(parents=True)
+    said = {"facts": "of another day", "strength": ["full", "/usr/bin/bwrap", []]}
+    (folder / "level.json").write_text(json.dumps(said))
+    list(having(Strength("files", "", ("bubblewrap is not installed",)), monkeypatch))
+    step = call("exec", {"command": "touch done"})
+    async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now.")) as program:
+        assert urgent(program.app)[0] == "Sandbox of commands: full."
+        await program.ask("Go")
+        told = results(program.history)[0].text
+        assert "was said to be 'full' and would be 'files' now (bubblewrap is not installed)" in told
+        assert not (program.workspace / "done").exists()
+        (found,) = [one for name, one in await program.app.findings() if name == "sandbox"]
+        assert found.text.startswith("files (bubblewrap is not installed)")
+        assert await program.ask("Again") == "Now."
+        assert results(program.history)[1].text == "[exit status 0; sandbox files]"
+        assert found.text.startswith("files (bubblewrap is not installed)")
+
+
+@at_full
+async def test_a_sandbox_that_cannot_be_made_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    list(having(Strength("full", str(broken)), monkeypatch))
+    told = await one(tmp_path / "home", "touch done")
+    assert told.startswith("bwrap: No permissions to create a new namespace\n[not run: the sandbox could not be made")
+    assert not (tmp_path / "home" / "workspace" / "done").exists()
+
+
+async def test_a_heartbeat_watches_no_command_without_one(tmp_path: Path, nothing: None) -> None:
+    async with running(tmp_path) as program:
+        shell = program.public("shell")
+        with pytest.raises(Exception, match="only the person can allow"):
+            await shell.prepare_alone("true", {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('level = "some"', "must be one of"),
+        ('read = ["Documents"]', "must be a folder"),
+        ('write = ["/"]', "must be a folder"),
+        ('hosts = ["https://x.org/"]', "is no host"),
+        ("tmp_mb = 0", "more than 0"),
+    ],
+)
+async def test_settings_that_are_wrong_say_so(tmp_path: Path, settings: str, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        async with running(tmp_path, settings=f"[sandbox]\n{settings}\n"):
+            pass
