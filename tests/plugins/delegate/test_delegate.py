@@ -293,9 +293,10 @@ def test_wrong_settings_are_told(tmp_path: Path, wrong: str) -> None:
         checked(config_of(tmp_path, f"[delegate]\n{wrong}\n"))
 
 
-async def test_the_model_of_helpers_can_be_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ['[models]\nhelpers = "acme/small"\n', '[delegate]\nmodel = "acme/small"\n'])
+async def test_the_model_of_helpers_can_be_another(tmp_path: Path, setting: str) -> None:
     cast, small = Cast({"": [delegate("a"), "Fine."]}), Cast({"a": ["A."]}, model="acme/small")
-    async with running(tmp_path, cast, small, settings='[models]\nhelpers = "acme/small"\n') as program:
+    async with running(tmp_path, cast, small, settings=setting) as program:
         assert await program.ask("Go") == "Fine."
         assert await program.ask("/helpers") == "1 answered after 0 s, acme/small: a"
 
