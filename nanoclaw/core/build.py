@@ -234,8 +234,9 @@ def _check_sections(app: App) -> None:
 def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
     """The plugins, in the order of `kinds`; those that others need are made first."""
     made: dict[str, Plugin] = {}
-    for one in _by_need(kinds):
-        plugin_tables.bring_up(app.store, one)
+    in_turn = _by_need(kinds)
+    plugin_tables.bring_up(app.store, in_turn)
+    for one in in_turn:
         try:
             made[one.name] = one(PluginHost(app, one.name), _settings(app.config, one))
         except NanoclawError:

@@ -10,6 +10,8 @@ import pytest
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
 from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.store import plugin_tables
+from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import MAIN, assert_legal, results, running
@@ -63,6 +65,20 @@ async def test_a_plugin_whose_tables_cannot_be_made_is_named_and_can_be_left_out
     )
     async with running(tmp_path, plugins=[Weather]) as program:
         assert program.rows("SELECT version FROM plugins WHERE name = 'torn'") == [(1,)]
+
+
+def test_a_first_start_makes_the_tables_of_all_plugins_in_one_transaction(tmp_path: Path) -> None:
+    class Tides(Plugin):
+        name = "tides"
+        migrations = ("CREATE TABLE tides_seen (at TEXT)", "ALTER TABLE tides_seen ADD COLUMN height REAL")
+
+    store, statements = Store(tmp_path / "state.db"), list[str]()
+    store.db.set_trace_callback(statements.append)
+    plugin_tables.bring_up(store, [Weather, Tides])
+    assert store.rows("SELECT name, version FROM plugins") == [("weather", 1), ("tides", 2)]
+    plugin_tables.bring_up(store, [Weather, Tides])
+    store.close()
+    assert [one for one in statements if one in ("BEGIN IMMEDIATE", "COMMIT")] == ["BEGIN IMMEDIATE", "COMMIT"]
 
 
 async def test_a_refused_call_is_not_run(tmp_path: Path) -> None:

@@ -6,29 +6,45 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
 
-from nanoclaw.core.errors import ConfigError, StoreError
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.db import Store
 
 
-def bring_up(store: Store, one: type[Plugin]) -> None:
-    """Bring a plugin's own tables to its newest version, each step in a transaction. Raises ConfigError."""
-    if not one.migrations:
-        return
-    version = _version(store.db, one)
+def bring_up(store: Store, plugins: Iterable[type[Plugin]]) -> None:
+    """Bring the own tables of plugins to their newest versions in one transaction, so that a first start waits for the
+    disk once. Raises ConfigError, with all steps before the one that cannot be made done, and StoreError."""
+    behind = [(one, version) for one in plugins if (version := _version(store.db, one)) != len(one.migrations)]
+    failed: ConfigError | None = None
+    if behind:
+        with store.transaction() as db:
+            try:
+                for one, version in behind:
+                    _bring_up(db, one, version)
+            except ConfigError as error:
+                failed = error
+    if failed:
+        raise failed
+
+
+def _bring_up(db: sqlite3.Connection, one: type[Plugin], version: int) -> None:
     if version > len(one.migrations):
         raise ConfigError(f"the tables of the plugin {one.name} are of a newer version of it: install that again.")
     for number, sql in enumerate(one.migrations[version:], version + 1):
+        db.execute("SAVEPOINT step")
         try:
-            with store.transaction() as db:
-                for statement in _statements(sql):
-                    db.execute(statement)
-                note(db, one.name, number)
-        except StoreError as error:
+            for statement in _statements(sql):
+                db.execute(statement)
+            note(db, one.name, number)
+        except sqlite3.Error as error:
+            if not db.in_transaction:  # a full disk has rolled all of it back
+                raise
+            db.execute("ROLLBACK TO step")
             raise ConfigError(
-                f"step {number} of the tables of the plugin {one.name} cannot be made: {error.__cause__ or error}. "
+                f"step {number} of the tables of the plugin {one.name} cannot be made: {error}. "
                 f"nanoclaw --without {one.name} starts without it."
             ) from error
+        db.execute("RELEASE step")
 
 
 def make(db: sqlite3.Connection, plugins: Iterable[type[Plugin]]) -> dict[str, int]:
