@@ -69,12 +69,19 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(autouse=True)
-def logged() -> Iterator[list[str]]:
-    """Lines of the log, which go nowhere else."""
+def silent_log() -> None:
+    """Lines of the log go nowhere."""
     from nanoclaw.core.log import logger  # ends what an earlier test's start left to be set up
 
-    lines: list[str] = []
     logger.remove()
+
+
+@pytest.fixture
+def logged(silent_log: None) -> Iterator[list[str]]:
+    """Lines of the log."""
+    from nanoclaw.core.log import logger
+
+    lines: list[str] = []
     logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")
     yield lines
     logger.remove()
