@@ -1,13 +1,18 @@
 """Journeys through the program, each with the plugins that it uses: what must work whichever other one is taken out.
 
-Run as a program, with the name of a plugin that is not there, it goes through all that don't use it.
+Run as a program, it goes through all that don't use a plugin, with source trees that lack it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
+import json
+import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -274,6 +279,34 @@ async def all_ways(root: Path, without: frozenset[str]) -> list[str]:
     return gone
 
 
-if __name__ == "__main__":
+def _serve() -> None:
+    """For each line, a plugin and a source tree without it: go all ways in a fork that has the libraries of this
+    process, and no module of ours but those of the tree. Answers with their names, or with a traceback."""
     with tempfile.TemporaryDirectory() as folder:
-        print(*asyncio.run(all_ways(Path(folder), frozenset(sys.argv[1:]))))
+        asyncio.run(all_ways(Path(folder), frozenset()))
+    for name in [one for one in sys.modules if one.partition(".")[0] in ("nanoclaw", "tests")]:
+        del sys.modules[name]
+    gc.collect()
+    gc.freeze()  # what all have is not looked through in each
+    for line in sys.stdin:
+        gone, source = line.split()
+        if not os.fork():
+            os._exit(_answer(gone, source))
+        os.wait()
+
+
+def _answer(gone: str, source: str) -> int:
+    sys.path.insert(0, source)
+    try:
+        ours = importlib.import_module("tests.removal")
+        assert str(sys.modules["nanoclaw"].__file__).startswith(source)
+        with tempfile.TemporaryDirectory() as folder:
+            said = " ".join(asyncio.run(ours.all_ways(Path(folder), frozenset([gone]))))
+    except BaseException:
+        said = traceback.format_exc()
+    print(json.dumps(said), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    _serve()
