@@ -31,12 +31,12 @@ def tools(app: App) -> list[Tool]:
 
 def test_all_tools_of_a_prompt_stay_within_their_price(app: App) -> None:
     sent = app.chain.prompt_tools(PROFILES["person"])
-    assert len(json.dumps(chat_tools(sent), separators=(",", ":"))) <= 7_000
+    assert len(json.dumps(chat_tools(sent), separators=(",", ":"))) <= 7_500
 
 
 def test_every_example_is_a_call_that_its_tool_would_accept(tools: list[Tool]) -> None:
     for each in tools:
-        assert each.spec.examples or each.name in ("tool_search", "call_tool"), each.name
+        assert each.spec.examples or each.name in ("tool_search", "call_tool", "exit_plan_mode"), each.name
         for example in each.spec.examples:
             properties = each.spec.parameters["properties"]
             assert set(each.spec.parameters["required"]) <= set(example.arguments) <= set(properties)
@@ -45,5 +45,8 @@ def test_every_example_is_a_call_that_its_tool_would_accept(tools: list[Tool]) -
 def test_only_tools_that_change_nothing_may_run_side_by_side(tools: list[Tool]) -> None:
     reading = {each.spec.name for each in tools if each.reach == "none"}
     files, notes = {"read_file", "list_dir", "find_files", "search_files"}, {"memory_search", "memory_get"}
-    web, more = {"web_fetch", "web_search", "browse"}, {"tool_search", "call_tool", "todo", "question"}
+    web, more = (
+        {"web_fetch", "web_search", "browse"},
+        {"tool_search", "call_tool", "todo", "question", "exit_plan_mode"},
+    )
     assert reading | {"browse"} == files | notes | web | more  # browse is only there with its extra

@@ -29,8 +29,8 @@ CAPABILITY = (
 
 
 class DelegateSettings(NamedTuple):
-    """Of each helper: its `model` ('': `models.helpers`, else the conversation's), the `rounds` of tools, the `seconds` and the US dollars (`usd`, 0 for no bound but the person's
-    own) that it may take. `most` work at the same time."""
+    """Of each helper: its `model` ('': `models.helpers`, else the conversation's), the `rounds` of tools, the `seconds`
+    and the US dollars (`usd`, 0 for no bound but the person's own) that it may take. `most` work at the same time."""
 
     model: str = ""
     rounds: int = 24
