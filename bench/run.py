@@ -128,7 +128,12 @@ def rounds(bench: Bench) -> Iterator[Row]:
     plan.write_text("".join(f"{number}: water the plants\n" for number in range(1, ROUNDS + 1)))
     kinds: tuple[tuple[str, str, str, Callable[[int], dict[str, Any]]], ...] = (
         ("read_file", "≤ 6 ms", "", lambda n: {"path": "plan.md", "offset": n + 1, "limit": 1}),
-        ("exec", "≤ 10 ms", "pi 16 ms, nanobot 57 ms, Hermes 234 ms", lambda n: {"command": f"echo {n}"}),
+        (
+            "exec",
+            "≤ 50 ms",
+            "without a sandbox pi 16 ms, nanobot 57 ms, Hermes 234 ms",
+            lambda n: {"command": f"echo {n}"},
+        ),
     )
     for name, goal, comparison, arguments in kinds:
         best = min((_rounds(bench, env, name, arguments) for _ in range(3)), key=mean)
