@@ -15,7 +15,6 @@ from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.tool import Tool
 from tests.program import config_of
 
-
 NOT_FOR_SMALL_MODELS = ("tool_search", "call_tool", "exit_plan_mode", "todo")
 """Tools without an example are the first that a small model does without."""
 
