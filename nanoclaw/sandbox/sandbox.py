@@ -97,7 +97,8 @@ class Encloser:
 
     def __init__(self, grants: Grants, strength: Strength) -> None:
         self._grants, self.strength = grants, strength
-        self._seen, self._links = view.places(grants), view.links(grants)
+        self._seen = view.places(grants)
+        self._links = view.links(grants, self._seen)
         is_full = strength.level == "full"
         self._filter = seccomp.program(alone=is_full, truncate=is_full or landlock.version() >= 3) or b""
 

@@ -24,7 +24,8 @@ class Visible(NamedTuple):
 
 class Grants(NamedTuple):
     """The folders that commands are about. `hidden` is never seen, wherever it lies; `home` is the person's, of which
-    only tools on `path` are seen; `read` and `write` are shown besides."""
+    only tools on `path` are seen; `read` and `write` are shown besides. `spelled` are the same paths as commands may
+    write them, by way of links."""
 
     workspace: Path
     hidden: tuple[Path, ...]
@@ -32,6 +33,7 @@ class Grants(NamedTuple):
     path: str
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    spelled: tuple[Path, ...] = ()
 
     @property
     def writable(self) -> tuple[Path, ...]:
@@ -119,10 +121,17 @@ def places(grants: Grants) -> list[Visible]:
     return [Visible(path, kind) for path, kind in seen.items()]
 
 
-def links(grants: Grants) -> list[tuple[str, str]]:
-    """Parts of the system that are only links, such as /bin, with where they lead."""
-    names = (*SYSTEM, f"{grants.home}/.nix-profile")
-    return [(name, os.readlink(name)) for name in names if os.path.islink(name)]
+def links(grants: Grants, seen: Iterable[Visible]) -> list[tuple[str, str]]:
+    """Links on the way to what is seen, such as /bin or /home, with where they lead."""
+    there = [one.path for one in seen if one.kind != "scratch"]
+    found: dict[str, str] = {}
+    on_path = (Path(name) for name in grants.path.split(os.pathsep) if os.path.isabs(name))
+    for path in (*map(Path, SYSTEM), *grants.spelled, *on_path):
+        for one in (*reversed(path.parents), path):
+            if os.path.islink(one) and not any(one.is_relative_to(other) for other in there):
+                found[str(one)] = os.readlink(one)
+                break  # what follows is below the place that it leads to
+    return list(found.items())
 
 
 def _tools(grants: Grants) -> Iterator[Path]:

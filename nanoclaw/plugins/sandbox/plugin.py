@@ -251,8 +251,9 @@ class SandboxedCommands:
         skills = self._host.get("skills")
         read += tuple(Path(one).resolve() for one in skills.folders) if skills else ()
         hidden = (core.config.home.resolve(),)
-        workspace, path = self._host.workspace.resolve(), environment.get("PATH", "")
-        return Grants(workspace, hidden, home.resolve(), path, read, write)
+        workspace, path = self._host.workspace, environment.get("PATH", "")
+        spelled = (workspace, home, *(Path(one).expanduser() for one in (*self._settings.read, *self._settings.write)))
+        return Grants(workspace.resolve(), hidden, home.resolve(), path, read, write, spelled)
 
     async def _relay(self) -> str:
         """The socket of a proxy to the hosts that are open, '' where none are."""

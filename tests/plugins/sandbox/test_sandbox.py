@@ -132,6 +132,24 @@ async def test_more_folders_are_seen_where_the_person_says_so(tmp_path: Path) ->
     assert [(tmp_path / name / "y").exists() for name in ("seen", "changed", "other")] == [False, True, False]
 
 
+@at_any
+async def test_a_workspace_is_there_by_each_of_its_names(tmp_path: Path, level: Level) -> None:
+    (tmp_path / "real" / "me" / "bin").mkdir(parents=True)
+    (tmp_path / "homes").symlink_to("real")
+    tool = tmp_path / "real" / "me" / "bin" / "greet"
+    tool.write_text("#!/bin/sh\necho hello\n")
+    tool.chmod(0o755)
+    spelled = tmp_path / "homes" / "me"
+    step = call(
+        "exec",
+        {"command": f"echo 1 > {spelled}/.nanoclaw/workspace/a; cat {tmp_path}/real/me/.nanoclaw/workspace/a; greet"},
+    )
+    environment = {"HOME": str(spelled), "PATH": f"{spelled}/bin:/usr/bin:/bin"}
+    async with running(spelled / ".nanoclaw", ScriptedProvider(step, "Hm."), environment=environment) as program:
+        await program.ask("Go")
+        assert results(program.history)[0].text == f"1\nhello\n[exit status 0; sandbox {level}]"
+
+
 @at_full
 async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
     async with serving(reply(b"hello")) as (address, asked):
