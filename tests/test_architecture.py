@@ -236,6 +236,13 @@ def test_nothing_grows_beyond_the_figures_of_the_house() -> None:
     assert figures(REPOSITORY / "nanoclaw") == []
 
 
+def test_each_plugin_says_of_itself_what_no_other_one_does() -> None:
+    said = defaultdict(list)
+    for path in sorted((REPOSITORY / "nanoclaw" / "plugins").glob("*/__init__.py")):
+        said[ast.get_docstring(ast.parse(path.read_text()))].append(path.parent.name)
+    assert [names for text, names in said.items() if text and len(names) > 1] == []
+
+
 @pytest.mark.parametrize(
     ("module", "line", "reason"),
     [

@@ -1,1 +1,1 @@
-"""Answers that say nothing: NO_REPLY and HEARTBEAT_OK."""
+"""Plan mode: a plan is shown, and nothing changed before the person has approved it."""

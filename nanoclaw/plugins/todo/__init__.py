@@ -1,1 +1,1 @@
-"""Answers that say nothing: NO_REPLY and HEARTBEAT_OK."""
+"""To-do list of a longer task, kept by the model and watched by the person."""
