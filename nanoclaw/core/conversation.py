@@ -100,7 +100,7 @@ class Conversation:
         if isinstance(item, Resumed):
             await self._resume(item.turn)
             return
-        if item.is_left_over:
+        if item.is_left_over and not (self.paused and self.paused.turn.waits_for_owner):
             text = short(item.inbound.message.text)
             self._channels.show(item.address, Notice(f"going on with what was waiting: “{text}”"))
         item = self._queue.as_it_reads_now(item)

@@ -141,6 +141,22 @@ async def test_it_waits_over_a_restart_also_past_a_deadline_with_a_date(tmp_path
         assert said(program) == ["Nobody answered in time, so the default is taken: red"]
 
 
+async def test_what_waits_behind_a_question_is_said_to_go_on_when_it_does(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(ask())) as program:
+        await program.ask("Paint the door")
+        await program.say("/pins")
+        await program.answer()
+        await program.say("And the window")
+        assert "Kept." in await program.answer()
+    async with running(tmp_path, ScriptedProvider("Red.", "That, too.")) as program:
+        await program.app.conversations.idle()
+        going_on = (MAIN, Notice("going on with what was waiting: “And the window”"))
+        assert going_on not in program.channel.events
+        await program.ask("red")
+        assert [await program.answer(), await program.answer()] == ["Red.", "That, too."]
+        assert program.channel.events.count(going_on) == 1
+
+
 WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"options": ["red"]}, "2 to 10 options, not 1"),
     ({"options": [str(number) for number in range(MOST + 1)]}, "2 to 10 options, not 11"),
