@@ -433,6 +433,9 @@ class Attachable:
         rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
         return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
 
+    def questions(self, address: Address) -> list[str]:
+        return self._app.asks.reminders(address)
+
     async def carry_out(self, command: str, *, as_json: bool) -> str:
         from nanoclaw.commands.plugins import reply
         from nanoclaw.core.commands import parse

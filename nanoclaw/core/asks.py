@@ -54,6 +54,10 @@ class Asker(Protocol):
         """A question that an earlier process asked waits for its answer on."""
         ...
 
+    def reminder(self, question: Question) -> str:
+        """An open question again, for somebody who has not seen it asked; '' for nothing."""
+        ...
+
     def over(self, tx: Transaction, question: Question) -> None:
         """The time of a question with options is over: say what becomes of it."""
         ...
@@ -122,6 +126,11 @@ class Asks:
     def open(self) -> list[Question]:
         """Questions without an answer, the oldest first."""
         return self._questions("by = ''")
+
+    def reminders(self, place: Address) -> list[str]:
+        """The open questions of a place, for a terminal that comes after they were asked."""
+        here = [question for question in self.open() if question.turn and question.place == place]
+        return [told for question in here if self.asker and (told := self.asker.reminder(question))]
 
     def find(self, number: int) -> Question | None:
         """A question by its number, open or not."""

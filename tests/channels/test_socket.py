@@ -31,6 +31,7 @@ from nanoclaw.core.events import (
     Notice,
     ReasoningDelta,
     Receipt,
+    StatusLines,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -69,6 +70,7 @@ class FakeHost:
         self.held: list[tuple[Outbound, datetime]] = []
         self.arrivals = 0
         self.handed_over = False
+        self.open: list[str] = []
 
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
@@ -78,6 +80,9 @@ class FakeHost:
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         return [(outbound.address, since) for outbound, since in self.held if serves(outbound)]
+
+    def questions(self, address: Address) -> list[str]:
+        return self.open if address == MAIN else []
 
     async def carry_out(self, command: str, *, as_json: bool) -> str:
         if command == "/refuse":
@@ -242,6 +247,25 @@ async def test_one_that_comes_in_the_midst_of_an_answer_does_not_see_its_half(tm
             here.terminals.show(MAIN, TurnEnded("first second", "answered"))
             await here.terminals.send(Outbound(MAIN, "first second"))
             assert not any(isinstance(event, TextDelta) for _, event in terminal.events)
+
+
+async def test_one_that_comes_later_sees_what_stands_there_and_what_is_asked(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        here.host.open = ["question 1 waits"]
+        for lines in (
+            StatusLines("plan", "plan mode"),
+            StatusLines("todo", "1 of 2"),
+            StatusLines("process", "1 runs"),
+        ):
+            here.terminals.show(MAIN, lines)
+        here.terminals.show(MAIN, StatusLines("todo", "2 of 2", is_last=True))
+        here.terminals.show(MAIN, StatusLines("process", ""))
+        async with here.chat() as terminal:
+            await until(lambda: len(terminal.events) == 2)
+            assert [event for _, event in terminal.events] == [
+                Notice("question 1 waits"),
+                StatusLines("plan", "plan mode"),
+            ]
 
 
 async def asking(here: Place, text: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:

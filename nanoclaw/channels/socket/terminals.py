@@ -43,6 +43,10 @@ class AttachHost(Protocol):
         """Address and time of each message that waits for a reader, of those that `serves` is true for."""
         ...
 
+    def questions(self, address: Address) -> list[str]:
+        """The open questions that were asked there, each in words for somebody who has not seen it."""
+        ...
+
     async def carry_out(self, command: str, *, as_json: bool) -> str:
         """The reply to a command of the owner's, such as "/cron list". Raises NanoclawError."""
         ...
@@ -87,6 +91,7 @@ class Terminals:
         self._lines: set[asyncio.Task[None]] = set()
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
         self._turning: set[Address] = set()
+        self._status: dict[Address, dict[str, StatusLines]] = {}  # the lines that stand below each conversation
         self._deliver: Deliver = _nowhere
 
     @property
@@ -163,7 +168,14 @@ class Terminals:
                     self._answered(address, self._open.get(address, [])[:1])
             case TurnPaused():
                 self._turning.discard(address)
-            case Notice() | Receipt() | StatusLines():
+            case StatusLines(key, text, is_last):
+                lines = self._status.setdefault(address, {})
+                lines.pop(key, None)
+                if text and not is_last:
+                    lines[key] = event
+                elif not lines:
+                    del self._status[address]
+            case Notice() | Receipt():
                 pass
             case _:
                 self._turning.add(address)
@@ -295,6 +307,10 @@ class Terminals:
         terminal = AttachedChat(line, address, midway=address in self._turning)
         if not self.serves(Outbound(address, "")):
             self._tell_waiting(terminal)
+        for question in self._host.questions(address):
+            terminal.show(address, Notice(question))
+        for lines in self._status.get(address, {}).values():
+            terminal.show(address, lines)
         self._terminals.append(terminal)
         self._host.arrived()
         try:

@@ -60,10 +60,19 @@ class OwnerQuestions:
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
 
     def still_open(self, question: Any) -> None:
-        """Show a terminal what its first words may be the answer to."""
-        options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
-        waits = f"question {question.number} waits for your answer: “{_named(question)}”{options}"
-        self._host.show(question.place, Notice(f"{waits}: {_commands(question)}"))
+        if told := self.reminder(question):
+            self._host.show(question.place, Notice(told))
+
+    def reminder(self, question: Any) -> str:
+        """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
+        if self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", question.outbox):
+            return ""
+        options, waits = question.ask.options, f"question {question.number} waits for your answer"
+        if len(question.ask.question) > SHORT or "\n" in question.ask.question:
+            how = f"\n\n{listed(options)}" if options else ""
+            return f"{waits} ({_commands(question)}):\n\n{question.ask.question}{how}"
+        named = f" ({', '.join(options)})" if options else ""
+        return f"{waits}: “{_named(question)}”{named}: {_commands(question)}"
 
     def over(self, tx: Tx, question: Any) -> None:
         """Say what becomes of a question whose time is over."""

@@ -12,7 +12,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.events import StatusLines
+from nanoclaw.core.events import Notice, StatusLines
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.core.tool import tool
@@ -420,6 +420,9 @@ async def test_after_a_restart_the_question_stands_and_a_yes_goes_on(tmp_path: P
     async with running(tmp_path, ScriptedProvider(WRITE, "Well?")) as program:
         await program.app.conversations.idle()
         assert program.channel.sent.empty()
+        again = "question 1 waits for your answer (/answer 1 …):\n\nThe plan:\n\n"
+        told = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
+        assert told == [f"{again}{PLAN}\n\nShall I carry it out?\n\n1. Approve\n2. No"]
         await program.ask("yes")
         assert await program.answer() == "Well?"
         assert outcomes(program) == [("exit_plan_mode", False), ("write_file", False)]
