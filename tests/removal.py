@@ -300,7 +300,7 @@ def _answer(gone: str, source: str) -> int:
     try:
         ours = importlib.import_module("tests.removal")
         assert str(sys.modules["nanoclaw"].__file__).startswith(source)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
             said = " ".join(asyncio.run(ours.all_ways(Path(folder), frozenset([gone]))))
     except BaseException:
         said = traceback.format_exc()
