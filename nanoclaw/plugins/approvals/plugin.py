@@ -21,7 +21,11 @@ class Approvals(Plugin):
         return [
             Command("yes", "allow what was asked: /yes 3", lambda said, tx: self._said(said, tx, "yes")),
             Command("no", "refuse it: /no 3", lambda said, tx: self._said(said, tx, "no")),
-            Command("answer", "answer a question: /answer 3 blue", lambda said, tx: self._said(said, tx, "")),
+            Command(
+                "answer",
+                "answer a question: /answer 3 blue; /answer 3 shows it",
+                lambda said, tx: self._said(said, tx, ""),
+            ),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:

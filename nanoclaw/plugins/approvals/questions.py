@@ -36,21 +36,26 @@ class OwnerQuestions:
 
     def ask(self, tx: Tx, question: Any) -> int:
         """Send the question; its row in the outbox."""
-        number, place, about = question.number, question.place, question.about
-        delegate = self._host.get("delegate")
-        who = (delegate.named(about) if delegate else "") or f"{about}, not from this chat"
-        origin = "" if place == about else f"\n\n(This comes from {who}.)"
-        options = question.ask.options
+        number, options = question.number, question.ask.options
         if options:
-            how = f"\n\n{listed(options)}\n\n({self._how(question)})"
             buttons = tuple(Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
         else:
-            how = f"\n\n(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
             buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
-        text = f"{question.ask.question}{origin}{how}"
-        row = tx.send(Outbound(place, text, buttons=buttons), is_news=False)
+        row = tx.send(Outbound(question.place, self._whole(question), buttons=buttons), is_news=False)
         tx.after(lambda: self._tell_the_others(question))
         return row
+
+    def _whole(self, question: Any) -> str:
+        """A question with all that belongs to it."""
+        number, about, options = question.number, question.about, question.ask.options
+        delegate = self._host.get("delegate")
+        who = (delegate.named(about) if delegate else "") or f"{about}, not from this chat"
+        origin = "" if question.place == about else f"\n\n(This comes from {who}.)"
+        if options:
+            how = f"{listed(options)}\n\n({self._how(question)})"
+        else:
+            how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
+        return f"{question.ask.question}{origin}\n\n{how}"
 
     def _how(self, question: Any) -> str:
         """Say in a line how a question with options is answered, and what comes of it otherwise."""
@@ -67,12 +72,11 @@ class OwnerQuestions:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
         if self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", question.outbox):
             return ""
-        options, waits = question.ask.options, f"question {question.number} waits for your answer"
-        if len(question.ask.question) > SHORT or "\n" in question.ask.question:
-            how = f"\n\n{listed(options)}" if options else ""
-            return f"{waits} ({_commands(question)}):\n\n{question.ask.question}{how}"
-        named = f" ({', '.join(options)})" if options else ""
-        return f"{waits}: “{_named(question)}”{named}: {_commands(question)}"
+        options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
+        is_whole = _named(question) == question.ask.question
+        whole = "" if is_whole else f", and /answer {question.number} shows all of it"
+        waits = f"question {question.number} waits for your answer: “{_named(question)}”{options}"
+        return f"{waits}: {_commands(question)}{whole}"
 
     def over(self, tx: Tx, question: Any) -> None:
         """Say what becomes of a question whose time is over."""
@@ -118,6 +122,8 @@ class OwnerQuestions:
         question = self._asks.find(number)
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
+        if not text:
+            return self._whole(question)
         answer = _meaning(question, text)
         if answer is None:
             return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
@@ -188,10 +194,10 @@ class OwnerQuestions:
         return bool(rows) and quoted in rows[0][0].split()
 
     def _is_last_said(self, question: Any) -> bool:
-        """Tells whether nothing was sent there since, and no turn begun."""
+        """Tells whether nothing was sent there since, but for itself again, and no turn begun."""
         place = question.place
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? LIMIT 1"
-        if self._host.read(sql, place.channel, place.chat, question.outbox):
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text != ? LIMIT 1"
+        if self._host.read(sql, place.channel, place.chat, question.outbox, self._whole(question)):
             return False
         sql = (
             "SELECT started FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ? AND chat = ?"
