@@ -245,6 +245,7 @@ def _main_argument(arguments: str, room: int) -> str:
         values = arguments
     if not isinstance(values, dict):
         return one_line(values, room) if isinstance(values, str) else ""
+    action = str(values.pop("action", ""))
     named = [values[key] for key in _MAIN if key in values] + list(values.values())
     plain = [value for value in named if isinstance(value, str | int | float) and not isinstance(value, bool)]
-    return one_line(str(plain[0]), room) if plain else ""
+    return one_line(" ".join(filter(None, (action, *map(str, plain[:1])))), room)

@@ -106,6 +106,8 @@ class Shell(Plugin):
         """Run a shell command in the workspace. Returns its output and exit status; what it leaves running is ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
+        if not command.strip():
+            raise ToolError("the command is empty. Nothing was run.")
         if background:
             return ToolOutput(await self._processes.start(context, command, self.public))
         from nanoclaw.core.outputs import Outputs

@@ -82,5 +82,6 @@ def test_output_is_made_readable(hands: Hands, command: str, shown: str) -> None
 
 def test_a_command_that_cannot_be_run_says_so(hands: Hands) -> None:
     assert "NUL" in hands.error("exec", command="echo \0")
+    assert "empty" in hands.error("exec", command=" \n")
     assert "could not be started" in hands.error("exec", command="x" * 1_000_000)
     assert "[exit status 127]" in hands.error("exec", command="no-such-program")
