@@ -143,7 +143,7 @@ class LiteLLM:
             prefix = self._model.partition("/")[0]
             return ProviderRefused(
                 f"{self._model} cannot be asked: litellm knows no such provider as {prefix!r}. "
-                "Check the spelling of model.name in config.toml; a server of your own needs model.api_base."
+                "Check the spelling of the model's name; a server of your own needs model.api_base."
             )
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):

@@ -386,7 +386,7 @@ class Helpers:
             return self._list()
         rows = self._rows("WHERE id = ?", int(number)) if number.isascii() and number.isdecimal() else []
         if not rows or (rest and verb.casefold() != "stop"):
-            return Reply(f"There is no helper {number or verb!r}.\n{self._list().text}")
+            raise ToolError(f"There is no helper {number or verb!r}.\n{self._list().text}")
         row = rows[0]
         if verb.casefold() != "stop":
             return Reply(self._whole(row), self._data(row))

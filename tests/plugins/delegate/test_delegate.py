@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.build import checked
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Verdict
@@ -378,6 +378,8 @@ async def test_one_helper_is_stopped_by_its_number_and_the_turn_goes_on(tmp_path
         assert ended.is_error and ended.text == "Helper 2 (b) was stopped after 0 s:\n\nIts last words: I look."
         assert (await program.ask("/helpers stop 2")).startswith("Helper 2 has ended")
         assert (await program.ask("/helpers 9")).startswith("There is no helper '9'.\n1 answered")
+        with pytest.raises(NanoclawError, match="no helper '9'"):  # so that a shell learns of it
+            await program.app.carry_out("helpers", _said("stop 9"))
         assert (await program.ask("/helpers 1")).endswith(": a\n\nA.")
 
 
