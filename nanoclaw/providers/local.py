@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import weakref
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from nanoclaw import scratch_folders
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
@@ -181,7 +181,7 @@ def start_engine(path: Path, state: Path, threads: int) -> Engine:
     except ImportError as error:
         raise ProviderRefused(f"the local model needs an extra package: {install_command('local')}") from error
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = tempfile.mkdtemp(prefix="nanoclaw-")  # 0700; a Unix socket's path must be short
+    folder = scratch_folders.make("llama")  # a Unix socket's path must be short
     key = token_hex(16)
     try:
         server = [xllamacpp.Server(_parameters(xllamacpp, path, state, threads, f"{folder}/llama.sock", key))]

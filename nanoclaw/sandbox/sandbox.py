@@ -11,13 +11,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nanoclaw import scratch_folders
 from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.view import Grants, Visible
@@ -134,14 +134,14 @@ class Encloser:
                 how = "--bind" if one.is_around else "--ro-bind"
                 options += [how, f"/proc/self/fd/{one.descriptor}", str(one.path)]
             if identity := view.git_identity(grants.home):
-                given.append(_pipe_with(identity))
+                given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
             if relay:
                 options += ["--bind", relay, _RELAY_SOCKET]
                 environment |= _proxy_variables()
             options += ["--remount-ro", "/dev", "--remount-ro", "/"]
             if self._filter:
-                given.append(_pipe_with(self._filter))
+                given.append(_file_with(self._filter))
                 options += ["--seccomp", str(given[-1])]
             task = Task(
                 limits=_limits(limits, counts=_counts_processes()),
@@ -150,7 +150,7 @@ class Encloser:
                 relay=relay and _RELAY_SOCKET,
                 port=RELAY_PORT,
             )
-            given.append(_pipe_with(_dumped(task)))
+            given.append(_file_with(_dumped(task)))
             report, told = os.pipe()
             given.append(told)
         except BaseException:
@@ -170,14 +170,14 @@ class Encloser:
                 case "scratch":
                     most = limits.tmp_bytes if str(path) == "/tmp" else min(limits.tmp_bytes, _SMALL_BYTES)
                     options += ["--size", str(most), "--tmpfs", str(path)]
-                case "empty" if path.is_dir():
+                case "empty" if os.path.isdir(path):
                     options += ["--size", "4096", "--tmpfs", str(path)]
-                case "empty" if path.exists():
+                case "empty" if os.path.exists(path):
                     options += ["--ro-bind", "/dev/null", str(path)]
         for name, target in self._links:
             options += ["--symlink", target, name]
         for path, kind in self._seen:  # now that all is there which is to be seen below
-            if kind == "empty" and path.is_dir():
+            if kind == "empty" and os.path.isdir(path):
                 options += ["--remount-ro", str(path)]
         return options
 
@@ -185,7 +185,7 @@ class Encloser:
 
     def _by_landlock(self, command: Sequence[str], environment: dict[str, str], limits: Allowance) -> Enclosed:
         rules = self._rules
-        folder = tempfile.mkdtemp(prefix="nanoclaw-exec-")
+        folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()
         if identity := view.git_identity(self._grants.home):
@@ -193,7 +193,7 @@ class Encloser:
         rules = [*rules, (folder, landlock.WRITE)]
         filter_ = self._filter if self.level == "files+net" else b""
         task = Task(limits=_limits(limits, counts=False), rules=rules, seccomp=filter_, relay="", port=0)
-        given = _pipe_with(_dumped(task))
+        given = _file_with(_dumped(task))
         report, told = os.pipe()
         kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
         return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder)
@@ -226,12 +226,19 @@ def _counts_processes() -> bool:
     return (major, minor) >= (5, 14)
 
 
-def _pipe_with(data: bytes) -> int:
-    """The reading end of a pipe that has some data, which are less than a pipe holds."""
-    reading, writing = os.pipe()
-    with open(writing, "wb") as file:
+def _file_with(data: bytes) -> int:
+    """A descriptor to read some data from. It is of a file, as a pipe holds 64 kB, or 4 kB where its user has many."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("nanoclaw")
+    else:  # a Python made for an old C library, such as uv's
+        import tempfile
+
+        with tempfile.TemporaryFile() as made:
+            descriptor = os.dup(made.fileno())
+    with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
-    return reading
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _proxy_variables() -> dict[str, str]:
@@ -356,7 +363,7 @@ print(*map(tried, (lambda: open(secret), lambda: open("inside", "w"), connect)))
 
 def _trouble(grants: Grants, strength: Strength) -> str:
     """Try one level on a command that wants out: '' where it holds, else why not."""
-    folder = Path(tempfile.mkdtemp(prefix="nanoclaw-try-"))
+    folder = Path(scratch_folders.make("try"))
     try:
         work, secret, outside = folder / "work", folder / "secret", folder / "outside"
         work.mkdir()

@@ -109,7 +109,7 @@ def places(grants: Grants) -> list[Visible]:
         if os.access(name, os.R_OK):
             found[Path(name)] = "empty"
     found.update((one, "read") for one in _tools(grants))
-    found.update((one, "read") for one in grants.read if one.exists())
+    found.update((one, "read") for one in grants.read if os.path.exists(one))
     found.update((one, "write") for one in grants.writable)
     found.update((one, "empty") for one in grants.hidden if one not in grants.writable)
     seen: dict[Path, Kind] = {}
@@ -151,7 +151,7 @@ def _prefixes(folder: Path, home: Path) -> Iterator[Path]:
     yield folder
     if folder.name in ("bin", "sbin", "shims") and folder.parent not in (home, home / ".local", home / ".cargo"):
         yield folder.parent
-    if (folder.parent / "pyvenv.cfg").exists():
+    if os.path.exists(folder.parent / "pyvenv.cfg"):  # False where nobody may look, too
         with suppress(OSError):
             yield (folder / "python").resolve().parents[1]
 

@@ -107,12 +107,12 @@ class Chromium:
     async def _start(self) -> Browser:
         if said := lack(self._chosen, self._path):
             raise ToolError(said)
-        import tempfile
-
         from playwright.async_api import Error, async_playwright
 
-        await asyncio.to_thread(_remove_left_over, Path(tempfile.gettempdir()))
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        from nanoclaw import scratch_folders
+
+        await asyncio.to_thread(scratch_folders.remove_left_over)
+        self.folder = Path(scratch_folders.make("browser"))
         seen = clean_environment(self._environment, self._secrets)
         try:
             self._driver = await async_playwright().start()
@@ -155,17 +155,6 @@ class Chromium:
                     await driver.stop()
         if folder:
             await asyncio.to_thread(shutil.rmtree, folder, True)
-
-
-_FOLDER = "nanoclaw-browser-"
-
-
-def _remove_left_over(parent: Path) -> None:
-    """Folders of programs that were killed."""
-    for path in parent.glob(f"{_FOLDER}*-*"):
-        pid = path.name.removeprefix(_FOLDER).partition("-")[0]
-        if not (pid.isdigit() and Path(f"/proc/{pid}").exists()) and Path("/proc/self").exists():
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _why(said: str) -> str:

@@ -97,6 +97,9 @@ class Sandbox(Plugin):
             text += ". Install bubblewrap for the full one"
         return [Finding(strength.level != "none" or self._settings.level == "none", text, "sandbox")]
 
+    async def run(self) -> None:
+        await asyncio.to_thread(_remove_left_over)
+
     async def aclose(self) -> None:
         await self._commands.aclose()
 
@@ -222,6 +225,8 @@ class SandboxedCommands:
         relay = await self._relay() if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
         limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, self._settings.tmp_mb * 1_000_000)
+        if self._encloser is None:
+            await asyncio.to_thread(_remove_left_over)
         try:
             if self._encloser is None or self._encloser.strength != strength:
                 self._encloser = Encloser(self._grants(), strength)
@@ -260,11 +265,10 @@ class SandboxedCommands:
         if not self._settings.hosts:
             return ""
         if self._proxy is None:
-            import tempfile
-
+            from nanoclaw import scratch_folders
             from nanoclaw.net.proxy import JudgingProxy
 
-            self._folder = tempfile.mkdtemp(prefix="nanoclaw-relay-")  # the path of a socket must be short
+            self._folder = scratch_folders.make("relay")  # the path of a socket must be short
             self._proxy = JudgingProxy(self._host.get("core").config.net.allow, self._settings.hosts)
             await self._proxy.start_at(f"{self._folder}/relay")
         return f"{self._folder}/relay"
@@ -275,6 +279,13 @@ class SandboxedCommands:
 
             await self._proxy.aclose()
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_left_over() -> None:
+    """Remove what programs that were killed have left of their sandboxes."""
+    from nanoclaw.scratch_folders import remove_left_over
+
+    remove_left_over()
 
 
 def _is_of_it(failure: bytes) -> bool:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from nanoclaw import scratch_folders
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Image
 from nanoclaw.net.charset import decoded
@@ -83,7 +84,7 @@ def _document(page: FetchedPage, name: str, stopped: threading.Event) -> PageCon
         raise UnreadablePage(
             f"{page.url} has more than {MOST_BYTES // 1_000_000} MB, too much to be read. {_save(page, name)}"
         )
-    with TemporaryDirectory(prefix="nanoclaw-") as folder:
+    with TemporaryDirectory(prefix=scratch_folders.prefix("page")) as folder:
         path = Path(folder, name)
         path.write_bytes(page.body)
         try:

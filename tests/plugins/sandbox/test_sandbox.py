@@ -150,6 +150,37 @@ async def test_a_workspace_is_there_by_each_of_its_names(tmp_path: Path, level: 
         assert results(program.history)[0].text == f"1\nhello\n[exit status 0; sandbox {level}]"
 
 
+@at_any
+async def test_a_large_folder_with_the_keys_in_it_and_a_path_nobody_may_read(tmp_path: Path, level: Level) -> None:
+    person = tmp_path / "person"
+    (person / "closed" / "bin").mkdir(parents=True)
+    for number in range(1_500):
+        (person / f"a-folder-with-a-longer-name-{number}").touch()
+    (person / "a.txt").write_text("seen\n")
+    home = person / ".nanoclaw"
+    home.mkdir()
+    (home / "config.toml").write_text(f'[sandbox]\nread = ["{person}"]\n')
+    step = call("exec", {"command": f"cat {person}/a.txt; cat {home}/config.toml"})
+    path = f"{person}/closed/bin:/usr/bin:/bin"
+    (person / "closed").chmod(0)
+    async with running(home, ScriptedProvider(step, "Hm."), environment={"PATH": path}) as program:
+        await program.ask("Go")
+        told = results(program.history)[0].text
+    (person / "closed").chmod(0o700)
+    assert told.startswith("seen\n") and "[sandbox]" not in told and f"sandbox {level}" in told
+
+
+@at_any
+async def test_what_a_killed_program_left_goes_at_the_next_start(
+    tmp_path: Path, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "nanoclaw-exec-4194305.1-abc" / "home"
+    left.mkdir(parents=True)
+    assert await one(tmp_path / "home", "true") == f"[exit status 0; sandbox {level}]"
+    assert not list(tmp_path.glob("nanoclaw-*"))
+
+
 @at_full
 async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
     async with serving(reply(b"hello")) as (address, asked):
