@@ -163,7 +163,7 @@ def _split(model: str, api_base: str) -> tuple[str, str]:
         return prefix.lower(), name
     if api_base and model.strip() and not slash:
         return "", model.strip()
-    raise ConfigError(f"model.name is {model!r}, which names no provider: {_suggestion(model.strip('/ '))}")
+    raise ConfigError(f"the model {model!r} names no provider: {_suggestion(model.strip('/ '))}")
 
 
 def _check_prefix(prefix: str) -> None:
