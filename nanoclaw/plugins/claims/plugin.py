@@ -31,16 +31,22 @@ class Claims(Plugin):
 
     def stream(self, turn: Turn) -> Filter | None:
         """Holds back what is said after a request that takes a tool, as long as none had an effect."""
-        if not _is_judged(turn) or turn.effects or not understand(_asked(turn)).orders:
+        if not self._is_judged(turn) or turn.effects or not understand(_asked(turn)).orders:
             return None
         return _HeldBack(lambda text: not self._fact(text, turn))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        if answer.files or not spoken(answer.text).strip() or not _is_judged(turn):
+        if answer.files or not spoken(answer.text).strip() or not self._is_judged(turn):
             return None
         if not (fact := self._fact(answer.text, turn)):
             return None
         return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
+
+    def _is_judged(self, turn: Turn) -> bool:
+        """In plan mode the answer is a plan, and the person reads below it that nothing is changed."""
+        plan = self._host.get("plan")
+        is_planned = plan is not None and plan.is_on(turn.conversation)
+        return turn.origin == "person" and turn.profile.acts and not is_planned
 
     def _fact(self, answer: str, turn: Turn) -> str:
         said = [one.text for one in turn.history if isinstance(one, AssistantMessage) or _is_the_persons(one)]
@@ -78,10 +84,6 @@ class _HeldBack:
 
     def end(self) -> str:
         return self._text if self._is_right(self._text) else ""
-
-
-def _is_judged(turn: Turn) -> bool:
-    return turn.origin == "person" and turn.profile.acts
 
 
 def _asked(turn: Turn) -> str:

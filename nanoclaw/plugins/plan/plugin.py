@@ -37,12 +37,12 @@ ONE = "not shown: one plan at a time, and the last one of your answer counts."
 
 APPROVED = "The person approved this plan, and plan mode is off. Carry it out now, and nothing beside it."
 IS_OFF = "Plan mode is off: no yes to a plan is needed, just do what the person asked for."
-REJECTED = "The person said no to this plan. Plan mode stays on: end here, and ask what they want instead."
+REJECTED = "The person said no to this plan. Plan mode {}: end here, and ask what they want instead."
 IN_WORDS = (
-    "The plan is not approved: the person says about it: “{}”. Plan mode stays on. Change the plan by that, and "
+    "The plan is not approved: the person says about it: “{}”. Plan mode {}. Change the plan by that, and "
     f"present the whole of it again by {EXIT}."
 )
-NO_ANSWER = "Nobody answered in time, so the plan is not approved. Plan mode stays on: end here, and say so."
+NO_ANSWER = "Nobody answered in time, so the plan is not approved. Plan mode {}: end here, and say so."
 NOBODY = "Nobody is there to approve it, so plan mode stays on: give the plan as your answer."
 
 STILL_ON = "(Plan mode is on: nothing is changed here until you approve a plan. /plan off ends it.)"
@@ -152,7 +152,7 @@ class Plan(Plugin):
         if answer.by == "nobody":
             raise ToolError(NOBODY)
         if not _is_yes(answer):
-            raise ToolError(_not_yet(answer))
+            raise ToolError(_not_yet(answer, "stays on" if mode.is_on else "is off"))
         await context.write(partial(self._approve, context, plan))
         return APPROVED
 
@@ -260,7 +260,9 @@ def _is_yes(answer: OwnersAnswer) -> bool:
     return answer.by == "owner" and (answer.text == YES or word in GO or yes_or_no(answer.text) is True)
 
 
-def _not_yet(answer: OwnersAnswer) -> str:
+def _not_yet(answer: OwnersAnswer, mode: str) -> str:
     if answer.by == "time":
-        return NO_ANSWER
-    return REJECTED if answer.text == NO or yes_or_no(answer.text) is False else IN_WORDS.format(answer.text.strip())
+        return NO_ANSWER.format(mode)
+    if answer.text == NO or yes_or_no(answer.text) is False:
+        return REJECTED.format(mode)
+    return IN_WORDS.format(answer.text.strip(), mode)

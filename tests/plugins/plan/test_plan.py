@@ -255,6 +255,21 @@ async def test_a_plan_that_is_none_is_refused_and_without_plan_mode_none_is_need
         assert results(program.history)[-1].text.startswith("Plan mode is off")
 
 
+async def test_a_no_after_the_end_of_plan_mode_says_that_it_is_off(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(present(), "Well?")) as program:
+        await program.ask("/plan Tidy up")
+        await program.ask("/plan off")
+        await program.ask("no")
+        assert await program.answer() == "Well?"
+        assert "Plan mode is off: end here" in results(program.history)[-1].text
+
+
+async def test_a_plan_in_words_is_no_claim(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("The plan:\n\n1. Write x.txt")) as program:
+        said = await program.ask("/plan write x.txt")
+        assert said.startswith("The plan:\n\n1. Write x.txt\n\n(Plan mode is on") and said.count("\n\n(") == 1
+
+
 @virtual_time
 async def test_at_its_time_a_plan_is_not_approved(tmp_path: Path) -> None:
     model, clock = ScriptedProvider(present(), "Shall it wait?"), HandClock()

@@ -23,7 +23,8 @@ from tests.plugins.question.victim import busy, say
 from tests.program import LoggingChannel, Program, assert_legal, results, running, tools_plugin
 
 WORDS = "yes, but blue"
-STORIES = {"yes": (APPROVED,), "no": (REJECTED,), "words": (IN_WORDS.format(WORDS), APPROVED)}
+STAYS = "stays on"
+STORIES = {"yes": (APPROVED,), "no": (REJECTED.format(STAYS),), "words": (IN_WORDS.format(WORDS, STAYS), APPROVED)}
 """What each plan came to: approved, rejected, changed by the person's words and then approved."""
 
 STEPS = ["Buy the paint", "Paint the door"]
@@ -46,7 +47,7 @@ class Planning:
             return call("stamp")
         if not any(one.text.startswith("0 of 2 done") for one in done):
             return call("todo", {"steps": STEPS, "doing": 1})
-        if last == REJECTED:
+        if last == REJECTED.format(STAYS):
             return "What else?"
         if last != APPROVED:
             return call("exit_plan_mode", {"plan": f"Paint it, plan {len(plans) + 1}"})
