@@ -79,7 +79,7 @@ PROTECTED = frozenset(
 )
 """In each writable folder: what a program of the person runs later, outside of the sandbox."""
 
-OF_REPOSITORIES = ("hooks", "config", "config.worktree", "modules", "info/attributes")
+OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "modules", "info/attributes")
 """The same in a `.git`."""
 
 LOOKED_THROUGH, DEEP = 1_000, 4
@@ -206,19 +206,34 @@ def _to_protect(top: int) -> Iterator[tuple[tuple[str, ...], bool]]:
         folders = _entries(top, parts)
         for name in PROTECTED & folders.keys():
             yield (*parts, name), False
-        if folders.get(".git"):
+        if ".git" in folders:
             for many in range(1, len(parts) + 1):  # else it could be put elsewhere, and another one in its place
                 yield parts[:many], True
-            yield (*parts, ".git"), True
-            git = _opened(top, (*parts, ".git"))
-            with suppress(OSError):
-                os.mkdir("hooks", dir_fd=git)
-            os.close(git)
-            for name in OF_REPOSITORIES:
-                yield (*parts, ".git", *name.split("/")), False
+            yield from _of_repository(top, (*parts, ".git")) if folders[".git"] else [((*parts, ".git"), False)]
         if len(parts) < DEEP:
             inner = (one for one, is_folder in folders.items() if is_folder and one[:1] != "." and one not in _SKIPPED)
             waiting.extend((*parts, one) for one in islice(inner, LOOKED_THROUGH))
+
+
+def _of_repository(top: int, git: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """The same of a `.git`, in which what is missing, and would count, is made."""
+    yield git, True
+    opened = _opened(top, git)
+    with suppress(OSError):
+        os.mkdir("hooks", dir_fd=opened)
+    with suppress(OSError):  # names the folder of the configuration: here, as without it
+        made = os.open("commondir", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=opened)
+        os.write(made, b".\n")
+        os.close(made)
+    os.close(opened)
+    for name in OF_REPOSITORIES:
+        yield (*git, *name.split("/")), False
+    for name, is_folder in islice(_entries(top, (*git, "worktrees")).items(), LOOKED_THROUGH):
+        if is_folder:
+            yield (*git, "worktrees"), True
+            yield (*git, "worktrees", name), True
+            yield (*git, "worktrees", name, "commondir"), False
+            yield (*git, "worktrees", name, "config.worktree"), False
 
 
 def _entries(top: int, parts: tuple[str, ...]) -> dict[str, bool]:

@@ -103,7 +103,13 @@ def house(root: Path, number: int) -> Iterator[House]:
     (keys / "secrets.env").write_text(f"OPENAI_API_KEY={CANARIES[0]}\n")
     (keys / "state.db").write_text(f"{CANARIES[0]}\n")
     quiet = {"cwd": workspace, "check": True, "capture_output": True}
-    subprocess.run(("git", "init", "-q"), **quiet)  # type: ignore[call-overload]
+    author = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    for arguments in (
+        ("init", "-q"),
+        (*author, "commit", "-q", "--allow-empty", "-m", "1"),
+        ("worktree", "add", "tree"),
+    ):
+        subprocess.run(("git", *arguments), **quiet)  # type: ignore[call-overload]
     (workspace / ".envrc").write_text("export A=1\n")
     reached: list[str] = []
     with _listening(root, number, mark, reached) as (port, path):
@@ -168,8 +174,8 @@ def _listening(root: Path, number: int, mark: str, reached: list[str]) -> Iterat
 def snapshot(house: House) -> dict[str, str]:
     """All that must stay as it is."""
     found: dict[str, str] = {}
-    git = house.workspace / ".git"
-    kept = [house.workspace / ".envrc", git / "config", git / "hooks"]
+    git, tree = house.workspace / ".git", house.workspace / "tree" / ".git"
+    kept = [house.workspace / ".envrc", git / "config", git / "hooks", tree, git / "worktrees" / "tree" / "commondir"]
     for top in (house.home, *kept):
         for path in [top, *sorted(top.rglob("*"))]:
             inside = path.is_relative_to(house.workspace) and not any(path.is_relative_to(one) for one in kept)
@@ -178,6 +184,9 @@ def snapshot(house: House) -> dict[str, str]:
             at = path.lstat()
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
             found[str(path)] = f"{at.st_mode:o} {hashlib.sha256(content).hexdigest()}"
+    named = git / "commondir"
+    if named.exists() and named.read_text() != ".\n":
+        found[str(named)] = named.read_text()
     return found
 
 
