@@ -286,6 +286,7 @@ def test_nanoclaw_model_lists_purposes_models_keys_windows_and_prices(tmp_path: 
     mini = next(line for line in shown.splitlines() if line.startswith("- openai/gpt-5-mini:"))
     assert re.search(r"OPENAI_API_KEY is set; [\d,]+ tokens; \$0\.25 in, \$2\.00 out; alias mini", mini)
     assert "anthropic/claude-haiku-4-5: ANTHROPIC_API_KEY is not set" in shown
+    assert "\n\nKnown (prices" in shown and shown.count("anthropic/claude-haiku-4-5 needs a key") == 1
     assert "sk-not-shown" not in shown
 
 

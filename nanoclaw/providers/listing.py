@@ -76,7 +76,9 @@ def listing(means: KnownFacts, first: str) -> Reply:
     lines += [f"- {', '.join(rest)}: the conversation's model"] if rest else []
     lines += [f"- {one.purpose}: {UNSET[one.purpose]}" for one in purposes if not one.model and one.purpose in UNSET]
     if models:
-        lines += ["Known (prices for a million tokens):", *(one.in_words() for one in models)]
+        told = {one.trouble for one in purposes}
+        once = (one._replace(problem="" if one.problem in told else one.problem) for one in models)
+        lines += ["", "Known (prices for a million tokens):", *(one.in_words() for one in once)]
     data: dict[str, Any] = {
         "model": means.chosen,
         "purposes": [one._asdict() for one in purposes],
