@@ -407,6 +407,8 @@ class Helpers:
         at_work = self._at_work.get(row.id)
         doing = f" · {at_work.in_words()}" if at_work and row.state == "running" else ""
         state = "running for" if row.state == "running" else f"{row.reason} after"
+        if row.state == "running" and at_work is None and not self.serves:
+            state = "goes on with the next chat or gateway, after"  # of a program that was killed
         return f"{row.id} {state} {self._figures(row)}, {row.model}: {one_line(row.task, 60)}{doing}"
 
     def _whole(self, row: HelperRow) -> str:

@@ -38,6 +38,7 @@ LISTED = 5
 """Ended ones in a list."""
 
 _AGAIN_SECONDS = 5.0
+_LEFT = "was ended: I was stopped while it ran"
 
 
 class ProcessRow(NamedTuple):
@@ -81,6 +82,9 @@ class Processes:
         self._ended: deque[RunningProcess] = deque(maxlen=MOST)
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: dict[tuple[int, str], RunningProcess] = {}
+        ((self._earlier,),) = host.read(
+            "SELECT coalesce(max(id), 0) FROM shell_processes"
+        )  # the last of other programs
 
     @property
     def claims(self) -> int:
@@ -176,10 +180,13 @@ class Processes:
 
     def listed(self) -> str:
         """Those that run, and the last that have ended."""
-        rows = self._rows("WHERE state = 'running' ORDER BY id")
-        ended = self._rows(f"WHERE state != 'running' ORDER BY id DESC LIMIT {LISTED}")
+        runs = f"state = 'running' AND id > {self._earlier}"
+        rows = self._rows(f"WHERE {runs} ORDER BY id")
+        ended = self._rows(f"WHERE NOT ({runs}) ORDER BY id DESC LIMIT {LISTED}")
         lines = [f"{row.id} running for {self._age(row)}: {shortened(row.command)}, output {row.path}" for row in rows]
-        lines += [f"{row.id} {row.outcome}: {shortened(row.command)}, output {row.path}" for row in ended[::-1]]
+        lines += [
+            f"{row.id} {row.outcome or _LEFT}: {shortened(row.command)}, output {row.path}" for row in ended[::-1]
+        ]
         return "\n".join(lines) or "No command runs in the background."
 
     def reported(self, turn: Turn, call: str) -> None:
@@ -277,7 +284,7 @@ class Processes:
     def _tell_left(self, left: list[ProcessRow], tx: Tx) -> None:
         for row in left:
             if row.state == "running":
-                self._tell(tx, row, "was ended: I was stopped while it ran", begins_turn=False)
+                self._tell(tx, row, _LEFT, begins_turn=False)
             else:
                 self._tell(tx, row, row.outcome, begins_turn=not row.outcome.startswith("was "))
 
@@ -317,7 +324,7 @@ class Processes:
     def _gone(self, id: int) -> str:
         """About one of an earlier program, or of long ago."""
         if rows := [ProcessRow(*row) for row in self._host.read(f"{_ROWS} WHERE id = ?", id)]:
-            return f"Process {id} {rows[0].outcome}. Its output: {rows[0].path}"
+            return f"Process {id} {rows[0].outcome or _LEFT}. Its output: {rows[0].path}"
         raise ToolError(f"there is no process {id}. {self.listed()}")
 
     def _state(self, one: RunningProcess) -> str:

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +383,16 @@ async def test_one_helper_is_stopped_by_its_number_and_the_turn_goes_on(tmp_path
         with pytest.raises(NanoclawError, match="no helper '9'"):  # so that a shell learns of it
             await program.app.carry_out("helpers", _said("stop 9"))
         assert (await program.ask("/helpers 1")).endswith(": a\n\nA.")
+
+
+async def test_one_that_a_killed_program_left_is_not_said_to_run(tmp_path: Path) -> None:
+    async with running(tmp_path, Cast({"": [delegate("a"), "Fine."], "a": ["A."]})) as program:
+        await program.ask("Go")
+    with closing(sqlite3.connect(tmp_path / "state.db")) as db, db:
+        db.execute("UPDATE delegate_helpers SET state = 'running', reason = ''")  # as kill -9 leaves it
+    async with running(tmp_path, Cast({})) as program:  # as with -m, which leaves it alone
+        listed = await program.ask("/helpers")
+        assert listed == "1 goes on with the next chat or gateway, after 0 s, scripted/model: a"
 
 
 async def test_the_end_of_a_gateway_leaves_helpers_to_the_next_start(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,19 @@ async def test_they_end_with_the_program_which_tells_at_its_end_or_the_next_star
     async with running(tmp_path, channel=channel, wakes=True) as program:
         await program.ask("/processes")
         assert channel.sent.empty()
+
+
+async def test_one_that_a_killed_program_left_is_not_said_to_run(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(begin("sleep 600"), "Runs."), wakes=True) as program:
+        await program.ask("Sleep")
+        path = program.rows("SELECT path FROM shell_processes")[0][0]
+    with closing(sqlite3.connect(tmp_path / "state.db")) as db, db:
+        db.execute("UPDATE shell_processes SET state = 'running', outcome = ''")  # as kill -9 leaves it
+    async with running(tmp_path, ScriptedProvider(process("output", id=1), "It ended.")) as program:  # as with -m
+        await program.answer()  # what was said at its end
+        assert await program.ask("/processes") == f"1 was ended: I was stopped while it ran: `sleep 600`, output {path}"
+        await program.ask("How far is it?")
+        assert results(program.history)[-1].text.startswith("Process 1 was ended: I was stopped while it ran. Its")
 
 
 async def test_where_nothing_runs_on_they_are_refused(tmp_path: Path) -> None:
