@@ -26,6 +26,8 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbou
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import Tool
+from nanoclaw.sandbox.sandbox import find_strength
+from nanoclaw.sandbox.view import Grants
 
 REPOSITORY = Path(__file__).parents[1]
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -178,11 +180,25 @@ class Program:
         return await self.answer()
 
 
+HAS_SANDBOX = find_strength(Grants(Path("/nowhere"), (), Path("/nowhere"), os.environ["PATH"])).level != "none"
+
+
+def do_without_sandbox(file: Path) -> None:
+    """Say in a configuration that commands run without a sandbox on a machine without, unless it says something of it."""
+    if HAS_SANDBOX or "sandbox" not in BUILT_IN:
+        return
+    said = file.read_text() if file.exists() else ""
+    if "[sandbox]" not in said:
+        file.write_text(f'{said}\n[sandbox]\nlevel = "none"\n')
+
+
 def config_of(root: Path, settings: str = "", **environment: str) -> Config:
     """The configuration of a home whose config.toml says that."""
     root.mkdir(parents=True, exist_ok=True)
+    file = root / "config.toml"
     if settings:
-        (root / "config.toml").write_text(settings)
+        file.write_text(settings)
+    do_without_sandbox(file)
     return load({"NANOCLAW_HOME": str(root), "TZ": "Europe/Berlin", "PATH": "/usr/bin:/bin", **environment})
 
 

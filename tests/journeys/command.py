@@ -23,7 +23,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Said
 from tests.journeys.warm import WarmProgram
-from tests.program import MAIN, REPOSITORY, config_of
+from tests.program import MAIN, REPOSITORY, config_of, do_without_sandbox
 
 KEY = "sk-canary-7f3a9c21d84e"
 SECONDS = 100.0
@@ -46,6 +46,7 @@ class Home:
     def configure(self, api_base: str, *, more: str = "", key: bool = True) -> None:
         self.root.mkdir(exist_ok=True)
         (self.root / "config.toml").write_text(f'[model]\nname = "openai/scripted"\napi_base = "{api_base}"\n{more}')
+        do_without_sandbox(self.root / "config.toml")
         if key:
             self.environment["OPENAI_API_KEY"] = KEY
 

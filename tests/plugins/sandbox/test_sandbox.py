@@ -22,6 +22,10 @@ at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has
 at_any = pytest.mark.skipif("none" in strengths(), reason="this machine has no sandbox")
 
 
+ASKS = '[sandbox]\nlevel = "files"\n'
+"""As where nothing is said of it; without it tests do without a sandbox where the machine has none."""
+
+
 @pytest.fixture(params=[name for name in strengths() if name != "none"])
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
     """Each level that this machine has, as the best one."""
@@ -207,7 +211,7 @@ async def test_the_level_is_said_at_the_start_by_status_and_by_doctor(tmp_path: 
 
 async def test_without_a_sandbox_each_command_needs_a_yes(tmp_path: Path, nothing: None) -> None:
     step = call("exec", {"command": "echo did it"})
-    async with running(tmp_path, ScriptedProvider(step, "Done.", step, "Not done.")) as program:
+    async with running(tmp_path, ScriptedProvider(step, "Done.", step, "Not done."), settings=ASKS) as program:
         await program.say("Go")
         assert "Run `echo did it` without a sandbox?" in await program.answer()
         await program.say("yes")
@@ -228,7 +232,7 @@ async def _until(program: object, said: str) -> bool:
 
 async def test_without_a_sandbox_a_task_runs_no_command(tmp_path: Path, nothing: None) -> None:
     step = call("exec", {"command": "touch done"})
-    async with running(tmp_path, ScriptedProvider(step, "Hm.")) as program:
+    async with running(tmp_path, ScriptedProvider(step, "Hm."), settings=ASKS) as program:
         message = UserMessage("Do it", program.clock(), "job")
         await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
         assert await _until(program, "Hm.")
@@ -250,7 +254,7 @@ async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_look
     (folder / "level.json").write_text(json.dumps(said))
     list(having(Strength("files", "", ("bubblewrap is not installed",)), monkeypatch))
     step = call("exec", {"command": "touch done"})
-    async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now.")) as program:
+    async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now."), settings=ASKS) as program:
         assert urgent(program.app)[0] == "Sandbox of commands: full."
         await program.ask("Go")
         told = results(program.history)[0].text
@@ -275,7 +279,7 @@ async def test_a_sandbox_that_cannot_be_made_runs_nothing(tmp_path: Path, monkey
 
 
 async def test_a_heartbeat_watches_no_command_without_one(tmp_path: Path, nothing: None) -> None:
-    async with running(tmp_path) as program:
+    async with running(tmp_path, settings=ASKS) as program:
         shell = program.public("shell")
         with pytest.raises(Exception, match="only the person can allow"):
             await shell.prepare_alone("true", {})
