@@ -59,6 +59,7 @@ async def configured(
         plugins=plugins,
     )
     serving = asyncio.create_task(app.run())
+    await asyncio.sleep(0)  # it serves before anything is said
     try:
         async with asyncio.timeout(60):
             yield Program(app, root, channel, clock)

@@ -99,7 +99,8 @@ def _rendered(source: str, style: _Style) -> _Out | None:
                 written = _Out(style, text=original)
                 if block.type == "table" and original:
                     written.spans.append(_Span("pre", 0, len(original)))
-            out.text += _gap(lines, first) if number else ""
+            ends_bare = set(out.text.rpartition("\n")[2].strip()) == {">"}  # the line before stands there as it was
+            out.text += ("\n" if ends_bare else _gap(lines, first)) if number else ""
             out.append(written)
     except Exception:  # a parser's fault must not cost the person the words
         return None

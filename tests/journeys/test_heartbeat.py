@@ -32,7 +32,10 @@ def files(root: Path) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and "logs" not in path.parts and path.suffix not in (".db-shm", ".db-wal")
+        if path.is_file()
+        and "logs" not in path.parts
+        and path.suffix not in (".db-shm", ".db-wal")
+        and path.name != "level.json"  # of the sandbox, which a watched command runs in
     }
 
 

@@ -121,6 +121,7 @@ def safe(text: str) -> Tags:
 @given(TEXTS)
 @example("```\n```")
 @example("- - - - a")
+@example("> \n**")
 @example(">" * 300 + " deep")
 @example("> > a\n- b\n\n  > c")
 @example("**[a `b` c](http://x.y)**")
