@@ -184,7 +184,7 @@ HAS_SANDBOX = find_strength(Grants(Path("/nowhere"), (), Path("/nowhere"), os.en
 
 
 def do_without_sandbox(file: Path) -> None:
-    """Say in a configuration that commands run without a sandbox on a machine without, unless it says something of it."""
+    """Say in a configuration that commands run without a sandbox on a machine that has none; where it says nothing."""
     if HAS_SANDBOX or "sandbox" not in BUILT_IN:
         return
     said = file.read_text() if file.exists() else ""
