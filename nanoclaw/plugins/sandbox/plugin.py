@@ -244,7 +244,10 @@ class SandboxedCommands:
             return "no sandbox"
         hosts = ", ".join(self._settings.hosts)
         net = f"of the network only {hosts}" if hosts else "no network"
-        return f"sandbox {level}" + (f": {_FAILED[level].format(net=net)}" if _is_of_it(failure) else "")
+        if not _is_of_it(failure):
+            return f"sandbox {level}"
+        kept = "; .git/config and hooks are the person's to change" if level == "full" and b".git/" in failure else ""
+        return f"sandbox {level}: {_FAILED[level].format(net=net)}{kept}"
 
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants

@@ -186,6 +186,15 @@ async def test_what_a_killed_program_left_goes_at_the_next_start(
 
 
 @at_full
+async def test_a_repository_that_must_stay_as_it_is_says_whose_it_is_to_change(tmp_path: Path) -> None:
+    steps = (call("exec", {"command": one}) for one in ("git init -q .", "git remote add origin x"))
+    async with running(tmp_path, ScriptedProvider(*steps, "Hm.")) as program:
+        await program.ask("Go")
+        told = results(program.history)[1].text
+    assert told.endswith("; .git/config and hooks are the person's to change]")
+
+
+@at_full
 async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
     async with serving(reply(b"hello")) as (address, asked):
         place = address.removeprefix("http://")
