@@ -170,13 +170,14 @@ def _host_keys() -> list[str]:
 def git_identity(home: Path) -> bytes:
     """The name and address of the person for git, of a configuration that isn't seen."""
     lines = ["[user]"]
-    with suppress(OSError, UnicodeDecodeError):
-        section = ""
-        for line in (home / ".gitconfig").read_text().splitlines():
-            if found := re.match(r"\s*\[(.*?)\]", line):
-                section = found[1].strip().lower()
-            elif section == "user" and (found := re.match(r"\s*(name|email)\s*=\s*(.*)", line)):
-                lines.append(f"\t{found[1]} = {found[2]}")
+    for file in (home / ".config" / "git" / "config", home / ".gitconfig"):  # the last one said holds
+        with suppress(OSError, UnicodeDecodeError):
+            section = ""
+            for line in file.read_text().splitlines():
+                if found := re.match(r"\s*\[(.*?)\]", line):
+                    section = found[1].strip().lower()
+                elif section == "user" and (found := re.match(r"\s*(name|email)\s*=\s*(.*)", line)):
+                    lines.append(f"\t{found[1]} = {found[2]}")
     return ("\n".join([*lines, ""]) if lines[1:] else "").encode()
 
 

@@ -194,6 +194,18 @@ async def test_a_repository_that_must_stay_as_it_is_says_whose_it_is_to_change(t
     assert told.endswith("; .git/config and hooks are the person's to change]")
 
 
+@at_any
+async def test_git_knows_the_person_wherever_the_person_said_it(tmp_path: Path, level: Level) -> None:
+    person = tmp_path / "person"
+    (person / ".config" / "git").mkdir(parents=True)
+    (person / ".config" / "git" / "config").write_text("[user]\n\tname = Old\n\temail = ann@example.org\n")
+    (person / ".gitconfig").write_text("[user]\n\tname = Ann\n")
+    step = call("exec", {"command": "git config user.name; git config user.email"})
+    async with running(tmp_path / "home", ScriptedProvider(step, "Hm."), environment={"HOME": str(person)}) as program:
+        await program.ask("Go")
+        assert results(program.history)[0].text.startswith("Ann\nann@example.org\n[exit status 0")
+
+
 @at_full
 async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
     async with serving(reply(b"hello")) as (address, asked):
