@@ -194,6 +194,8 @@ def _link(out: _Out, node: SyntaxTreeNode) -> None:
             out.text += node.content
         else:
             _inlines(out, node.children)
+            inner = [one for one in out.spans if one.kind == "text_link" and one.start >= start]
+            out.spans = [one for one in out.spans if one not in inner]  # platforms know no link within a link
         if len(out.text) == start:
             out.text += address
     if out.style.shows_links and out.text[start:] not in (address, address.removeprefix("mailto:")):

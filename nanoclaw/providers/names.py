@@ -124,7 +124,9 @@ def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) 
         prefix, name = _split(model.name, model.api_base)
         endpoint, service = _endpoint(model.name, prefix, name, model.api_base, model.api_key, env or {})
     except ConfigError as error:  # what holds for the model that answers has a key of its own here
-        words = str(error).replace("model.name", "memory.embeddings").replace("model.api_", "memory.embeddings_api_")
+        words = (
+            str(error).replace("the model ", "memory.embeddings ", 1).replace("model.api_", "memory.embeddings_api_")
+        )
         raise ConfigError(words) from None
     if service is None:
         raise ConfigError(

@@ -122,6 +122,8 @@ def safe(text: str) -> Tags:
 @example("```\n```")
 @example("- - - - a")
 @example("> \n**")
+@example("[word <http://x.y>](http://x.y/z)")
+@example("[<http://x.y>](http://x.y/z)")
 @example(">" * 300 + " deep")
 @example("> > a\n- b\n\n  > c")
 @example("**[a `b` c](http://x.y)**")

