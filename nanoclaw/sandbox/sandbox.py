@@ -112,6 +112,8 @@ class Encloser:
         """Make a command ready; `relay` is a socket that web requests go to, at level full. Raises SandboxError."""
         if self.level == "none":
             raise SandboxError("there is no sandbox on this machine")
+        if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
+            raise SandboxError(f"{shown} has the program's keys and is to be written: choose another folder for that")
         kept = {name: value for name, value in environment.items() if name not in _LEADS_OUT}
         if self.level == "full":
             return self._by_bwrap(command, kept, limits, relay)

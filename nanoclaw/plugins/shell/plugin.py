@@ -304,10 +304,11 @@ _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROM
 
 
 def _outcome(ended: Exit, seconds: int, settings: ShellSettings, sandbox: str) -> str:
+    about = f" ({sandbox})" if sandbox else ""
     if ended.why == "timeout":
-        return f"[stopped after {seconds} s: the command was still running. Above is its output so far.]"
+        return f"[stopped after {seconds} s: the command was still running. Above is its output so far.{about}]"
     if ended.why == "flood":
-        return f"[stopped: more than {ended.dropped:,} bytes of output. Write it to a file, or filter it.]"
+        return f"[stopped: more than {ended.dropped:,} bytes of output. Write it to a file, or filter it.{about}]"
     left = f"; {ended.left_behind} background process(es) were ended with it" if ended.left_behind else ""
     told = f"{end_in_words(ended, settings)}{left if ended.why == 'exited' else ''}"
     return f"[{'; '.join(filter(None, (told, sandbox)))}]"

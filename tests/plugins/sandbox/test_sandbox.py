@@ -70,7 +70,7 @@ async def test_a_time_limit_leaves_time_for_a_last_word_and_no_process(tmp_path:
     async with running(tmp_path, ScriptedProvider(step, "Hm.")) as program:
         await program.ask("Go")
         told = results(program.history)[0].text
-        assert told.startswith("hi\n") and "bye\n[stopped after 1 s" in told
+        assert told.startswith("hi\n") and "bye\n[stopped after 1 s" in told and f"(sandbox {level}" in told
     assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x004321" in _read(one)]
 
 
@@ -204,6 +204,13 @@ async def test_git_knows_the_person_wherever_the_person_said_it(tmp_path: Path, 
     async with running(tmp_path / "home", ScriptedProvider(step, "Hm."), environment={"HOME": str(person)}) as program:
         await program.ask("Go")
         assert results(program.history)[0].text.startswith("Ann\nann@example.org\n[exit status 0")
+
+
+@at_any
+async def test_the_home_with_the_keys_is_no_workspace_for_commands(tmp_path: Path, level: Level) -> None:
+    told = await one(tmp_path, "cat config.toml; touch done", f'[workspace]\npath = "{tmp_path}"\n')
+    assert told.startswith("not run: ") and "has the program's keys" in told
+    assert not (tmp_path / "done").exists()
 
 
 @at_full
