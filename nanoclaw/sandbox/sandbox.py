@@ -365,7 +365,10 @@ print(*map(tried, (lambda: open(secret), lambda: open("inside", "w"), connect)))
 
 def _trouble(grants: Grants, strength: Strength) -> str:
     """Try one level on a command that wants out: '' where it holds, else why not."""
-    folder = Path(scratch_folders.make("try"))
+    try:
+        folder = Path(scratch_folders.make("try"))
+    except OSError as error:
+        return f"no folder for temporary files: {error.strerror}"
     try:
         work, secret, outside = folder / "work", folder / "secret", folder / "outside"
         work.mkdir()

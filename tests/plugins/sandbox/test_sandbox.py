@@ -14,6 +14,7 @@ from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.sandbox import sandbox as library
 from nanoclaw.sandbox.sandbox import Level, Strength
+from nanoclaw.sandbox.view import Grants
 from tests.net.web_server import reply, serving
 from tests.program import MAIN, new_id, results, running
 from tests.sandbox.enclosed import strengths
@@ -211,6 +212,15 @@ async def test_the_home_with_the_keys_is_no_workspace_for_commands(tmp_path: Pat
     told = await one(tmp_path, "cat config.toml; touch done", f'[workspace]\npath = "{tmp_path}"\n')
     assert told.startswith("not run: ") and "has the program's keys" in told
     assert not (tmp_path / "done").exists()
+
+
+@at_any
+def test_without_a_folder_for_temporary_files_there_is_no_level_and_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    found = library._try(Grants(tmp_path, (), tmp_path, "/usr/bin"))
+    assert found.level == "none" and "no folder for temporary files: No such file or directory" in found.lacks[-1]
 
 
 @at_full
