@@ -46,7 +46,7 @@ class Waiting:
             await asyncio.sleep(float(said[-1].split()[0]))
             step = Say("", (("list_dir", {"path": "."}),)) if rounds < self.rounds else Say("It is fine.")
         else:
-            step = self.answer if not rounds else Say("Done.")
+            step = self.answer if not rounds else Say("Fine.")  # no claim, of which it would be asked again
         return await ScriptedProvider(step).complete(request, on_event)
 
     async def aclose(self) -> None:
