@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nanoclaw.beneath.paths import name_beneath
-from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Effect, Message, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
 from nanoclaw.plugins.claims.claims import NOTHING, understand, unsupported
 from nanoclaw.silence_token import spoken
+
+HELPER = "delegate"
+"""The tool that begins one: what it did is in its report, and counts as something run."""
 
 EARLIER = 500
 """So many effects of a conversation are looked at for what may be told again."""
@@ -52,6 +55,7 @@ class Claims(Plugin):
         said = [one.text for one in turn.history if isinstance(one, AssistantMessage) or _is_the_persons(one)]
         asked = _asked(turn)
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
+        effects += [Effect(one.name, "call", "", "") for one in turn.calls if one.name == HELPER]
         before = "\n".join(text for text in said[-TALK:] if text != asked)
         fact = unsupported(asked, answer, effects, self._known(turn), self._exists, before)
         return "no tool was used for this, and nothing was changed" if fact == NOTHING and not turn.calls else fact

@@ -295,6 +295,13 @@ def test_wrong_settings_are_told(tmp_path: Path, wrong: str) -> None:
         checked(config_of(tmp_path, f"[delegate]\n{wrong}\n"))
 
 
+async def test_done_is_true_of_what_a_helper_did(tmp_path: Path) -> None:
+    cast = Cast({"": [delegate("a"), "Done."], "a": ["A."]})
+    async with running(tmp_path, cast) as program:
+        assert await program.ask("Run the look around") == "Done."
+        assert len(cast.of("")) == 2
+
+
 @pytest.mark.parametrize("setting", ['[models]\nhelpers = "acme/small"\n', '[delegate]\nmodel = "acme/small"\n'])
 async def test_the_model_of_helpers_can_be_another(tmp_path: Path, setting: str) -> None:
     cast, small = Cast({"": [delegate("a"), "Fine."]}), Cast({"a": ["A."]}, model="acme/small")
