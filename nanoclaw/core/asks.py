@@ -8,14 +8,16 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.messages import Address, CheckedCall, OwnersAnswer
-from nanoclaw.core.plugin import Ask
+from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Scope
 from nanoclaw.core.store.tx import Transaction, Transactions
 
-SECONDS = 300.0
+if TYPE_CHECKING:
+    from nanoclaw.core.plugin import Turn
+
+SECONDS = 900.0
 """The time in which a question is open that says nothing else."""
 
 LOOK_SECONDS = 60.0
@@ -23,8 +25,9 @@ LOOK_SECONDS = 60.0
 
 
 class Question(NamedTuple):
-    """One that was asked. `turn` is 0 where none waits for it; `sha256` is of the call that it is about; `place` is
-    where it was asked, in the row `outbox`; `answer` is None while it is open."""
+    """One that was asked. `turn` is 0 where none waits for it, `sender` and `conversation` are that turn's; `sha256` is
+    of the call that it is about; `place` is where it was asked, in the row `outbox`; `answer` is None while it is
+    open."""
 
     number: int
     turn: int
@@ -36,6 +39,8 @@ class Question(NamedTuple):
     outbox: int
     asked: datetime
     expires: datetime
+    sender: str = ""
+    conversation: Address | None = None
     answer: OwnersAnswer | None = None
 
 
@@ -66,6 +71,10 @@ class Asker(Protocol):
         """A question is answered, or over."""
         ...
 
+    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
+        """True where a call need not be asked about: a yes was extended to it."""
+        ...
+
 
 class Waiter(Protocol):
     """Takes a turn up again whose questions are all answered."""
@@ -86,28 +95,47 @@ class Asks:
     def place(self, about: Address) -> Address | None:
         return self.asker.place(about) if self.asker else None
 
-    def put(self, tx: Transaction, turn: int | None, call: CheckedCall | None, ask: Ask, about: Address) -> int:
+    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
+        """True where the owner's yes to something else was extended to this call."""
+        return bool(ask.scope and self.asker and self.asker.covers(ask, call, turn))
+
+    def put(self, tx: Transaction, turn: Turn | None, call: CheckedCall | None, ask: Ask, about: Address) -> int:
         """Ask the owner, for a turn that is to wait; the question's number. There must be a `place`."""
         assert self.asker
         place = self.asker.place(about)
         assert place
         expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
-        sql = (
-            "INSERT INTO asks (turn, call, sha256, question, channel, chat, asked, expires, about, options, otherwise,"
-            " is_free) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
-        )
+        number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (None, "", None)
         of_call = (call.id, sha256_of(call)) if call else ("", "")
-        values = (turn, *of_call, ask.question, *place, tx.now.isoformat(), expires.isoformat(), json.dumps([*about]))
-        kind = (json.dumps(ask.options, ensure_ascii=False), without(ask).text, ask.is_free)
-        ((number,),) = tx.db.execute(sql, (*values, *kind)).fetchall()
-        question = Question(number, turn or 0, *of_call, ask, place, about, 0, tx.now, expires)
+        row = {
+            "turn": number_of,
+            "call": of_call[0],
+            "sha256": of_call[1],
+            "question": ask.question,
+            "channel": place.channel,
+            "chat": place.chat,
+            "asked": tx.now.isoformat(),
+            "expires": expires.isoformat(),
+            "about": json.dumps([*about]),
+            "options": json.dumps(ask.options, ensure_ascii=False),
+            "otherwise": without(ask).text,
+            "is_free": ask.is_free,
+            "exact": ask.exact,
+            "scope": json.dumps(ask.scope, ensure_ascii=False) if ask.scope else "",
+            "sender": sender,
+            "conversation": json.dumps(conversation) if conversation else "",
+        }
+        sql = f"INSERT INTO asks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) RETURNING id"
+        ((number,),) = tx.db.execute(sql, (*row.values(),)).fetchall()
+        whose = (sender, conversation)
+        question = Question(number, number_of or 0, *of_call, ask, place, about, 0, tx.now, expires, *whose)
         tx.db.execute("UPDATE asks SET outbox = ? WHERE id = ?", (self.asker.ask(tx, question), number))
         tx.after(lambda: self._wait(number))
         return int(number)
 
-    def put_all(self, tx: Transaction, turn: int, asks: Iterable[tuple[CheckedCall, Ask]], about: Address) -> None:
+    def put_all(self, tx: Transaction, turn: Turn, asks: Iterable[tuple[CheckedCall, Ask]]) -> None:
         for call, ask in asks:
-            self.put(tx, turn, call, ask, about)
+            self.put(tx, turn, call, ask, turn.address)
 
     async def ask(self, ask: Ask, about: Address) -> OwnersAnswer:
         """The owner's answer outside a turn; a restart means none."""
@@ -225,8 +253,9 @@ class Asks:
 
     def _questions(self, condition: str, *values: object) -> list[Question]:
         sql = (
-            "SELECT id, coalesce(turn, 0), call, sha256, question, options, otherwise, is_free, channel, chat, about,"
-            f" coalesce(outbox, 0), asked, expires, answer, by FROM asks WHERE {condition} ORDER BY id"
+            "SELECT id, coalesce(turn, 0), call, sha256, question, options, otherwise, is_free, exact, scope, channel,"
+            " chat, about, coalesce(outbox, 0), asked, expires, answer, by, sender, conversation FROM asks"
+            f" WHERE {condition} ORDER BY id"
         )
         return [_question(*row) for row in self._store.rows(sql, *values)]
 
@@ -237,14 +266,16 @@ def without(ask: Ask) -> OwnersAnswer:
 
 
 def _question(
-    number: int, turn: int, call: str, sha256: str, text: str, options: str, otherwise: str, is_free: int, *rest: Any
+    number: int, turn: int, call: str, sha256: str, text: str, options: str, otherwise: str, *row: Any
 ) -> Question:
-    channel, chat, about, outbox, asked, expires, answer, by = rest
-    ask = Ask(text, tuple(json.loads(options)), otherwise, is_free=bool(is_free))
+    is_free, exact, scope, channel, chat, about, outbox, asked, expires, answer, by, sender, conversation = row
+    of = Scope(*json.loads(scope)) if scope else None
+    ask = Ask(text, tuple(json.loads(options)), otherwise, is_free=bool(is_free), exact=exact, scope=of)
     times = datetime.fromisoformat(asked), datetime.fromisoformat(expires)
+    whose = sender, Address(*json.loads(conversation)) if conversation else None
+    place, came_up = Address(channel, chat), Address(*json.loads(about))
     answered = OwnersAnswer(answer, by) if by else None
-    place = Address(channel, chat)
-    return Question(number, turn, call, sha256, ask, place, Address(*json.loads(about)), outbox, *times, answered)
+    return Question(number, turn, call, sha256, ask, place, came_up, outbox, *times, *whose, answered)
 
 
 def sha256_of(call: CheckedCall) -> str:

@@ -275,7 +275,7 @@ class Conversation:
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
         assert turn.journal
-        turn.journal.pause(paused.answer, lambda tx: self._asks.put_all(tx, turn.id, paused.asks, turn.address))
+        turn.journal.pause(paused.answer, lambda tx: self._asks.put_all(tx, turn, paused.asks))
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
 

@@ -89,6 +89,50 @@ class OwnersAnswer(NamedTuple):
         return self.text == "yes"
 
 
+class Refuse(NamedTuple):
+    """The call is not run; the model is told why."""
+
+    text: str
+
+
+class Instead(NamedTuple):
+    """The call is not run; this is its result (a plan, a rehearsal)."""
+
+    text: str
+
+
+class Scope(NamedTuple):
+    """The calls that a yes to one of them may be extended to, for a time and in one conversation. `key` is the same for
+    all of them ("exec:git push", "write:~/Downloads"), `words` name them ("commands like `git push …`"). That of a
+    place, such as a folder or a chat, may be allowed for good. What lifts a boundary is asked also where `[tools]`
+    allows the tool."""
+
+    key: str
+    words: str
+    is_place: bool = False
+    lifts_boundary: bool = False
+
+
+class Ask(NamedTuple):
+    """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (15
+    minutes, or `seconds`) or nobody there refuses it; `exact` is what the owner may look at before, and a yes may be
+    extended to its `scope`. Without a scope every such call asks. With `options` the call runs whatever becomes of the
+    question, and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default`
+    ('' for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash."""
+
+    question: str
+    options: tuple[str, ...] = ()
+    default: str = ""
+    seconds: float | None = None
+    is_free: bool = False
+    exact: str = ""
+    scope: Scope | None = None
+
+
+Verdict = Refuse | Instead | Ask | None
+"""Every plugin is heard; the strictest holds, in this order. What several ask about a call is one question."""
+
+
 class Usage(NamedTuple):
     """Tokens of one request as the provider reports them; `cached_tokens` are part of `input_tokens`."""
 

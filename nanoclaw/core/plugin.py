@@ -31,6 +31,11 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
+from nanoclaw.core.messages import Ask as Ask
+from nanoclaw.core.messages import Instead as Instead
+from nanoclaw.core.messages import Refuse as Refuse
+from nanoclaw.core.messages import Scope as Scope
+from nanoclaw.core.messages import Verdict as Verdict
 
 if TYPE_CHECKING:
     from nanoclaw.core.channel import Channel
@@ -66,7 +71,8 @@ class Profile(NamedTuple):
     model: str = ""  # chosen for it; '' is that of its purpose
     purpose: str = ""  # of [models]: tasks, heartbeat, helpers …; '' is the conversation, as where it has no model
     limits: Limits | None = None  # None: those of the configuration
-    can_ask: bool = True  # somebody is there; else what asks is refused
+    can_ask: bool = True  # somebody can be asked to choose; else the default is taken
+    can_allow: bool = True  # somebody is there to say yes; else what asks for one is refused
     acts: bool = True  # False: a rehearsal, in which calls with effects are only told
     keeps: bool = True  # False: nothing of it is stored when it has ended
 
@@ -97,35 +103,6 @@ class Turn(Protocol):
     def usage(self) -> Usage: ...
     def now(self) -> datetime: ...  # a rehearsal has a clock of its own
     def later(self, change: Callable[[Tx], object]) -> None: ...  # make something part of the turn's next transaction
-
-
-class Refuse(NamedTuple):
-    """The call is not run; the model is told why."""
-
-    text: str
-
-
-class Instead(NamedTuple):
-    """The call is not run; this is its result (a plan, a rehearsal)."""
-
-    text: str
-
-
-class Ask(NamedTuple):
-    """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (five
-    minutes, or `seconds`) or nobody there refuses it. With `options` the call runs whatever becomes of the question,
-    and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` ('' for
-    none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash."""
-
-    question: str
-    options: tuple[str, ...] = ()
-    default: str = ""
-    seconds: float | None = None
-    is_free: bool = False
-
-
-Verdict = Refuse | Instead | Ask | None
-"""Every plugin is heard; the strictest holds, in this order."""
 
 
 class Draft(NamedTuple):

@@ -8,7 +8,7 @@ import json
 from nanoclaw.core.messages import Inbound, Limits, Role
 from nanoclaw.core.plugin import Profile
 
-GUEST = Profile("guest", mode="guest")
+GUEST = Profile("guest", mode="guest", can_allow=False)
 """For guests and groups. Tools and commands say themselves that guests may use them: `open_to`, closed unless it names
 the guest."""
 
@@ -17,11 +17,11 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("person"),
         GUEST,
-        Profile("job", mode="minimal", purpose="tasks", can_ask=True),
-        Profile("heartbeat", mode="minimal", purpose="heartbeat", can_ask=False),
+        Profile("job", mode="minimal", purpose="tasks", can_allow=False),
+        Profile("heartbeat", mode="minimal", purpose="heartbeat", can_ask=False, can_allow=False),
         Profile("helper", mode="minimal", purpose="helpers"),
-        Profile("incognito", only=frozenset(), can_ask=False),
-        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, acts=False, keeps=False),
+        Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),
+        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, can_allow=False, acts=False, keeps=False),
     )
 }
 

@@ -10,15 +10,25 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.asks import Question
-from nanoclaw.core.calls import NO
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Turn, Tx, Verdict
 from nanoclaw.core.store import audit
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
 from tests.virtual_time import passed, virtual_time
+
+NO = "the person said no, so nothing was done. Accept that, and don't try it another way."
+LATE = "the person was asked for a yes and did not answer in time, so nothing was done. Tell them."
+
+
+def nobody_for(question: str) -> str:
+    """The result of a call that asks where nobody is."""
+    return (
+        f"nobody is there to be asked for a yes (“{question}”), so nothing was done. Say in your answer what is left "
+        "to allow."
+    )
 
 
 class Asker(Plugin):
@@ -53,6 +63,7 @@ class Terminal:
     def __init__(self) -> None:
         self.is_there = True
         self.settled_questions: list[int] = []
+        self.granted: set[str] = set()
 
     def place(self, about: Address) -> Address | None:
         return MAIN if self.is_there else None
@@ -70,6 +81,9 @@ class Terminal:
 
     def over(self, tx: Transaction, question: Question) -> None:
         tx.send(Outbound(question.place, f"Over: {question.answer}"))
+
+    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
+        return ask.scope is not None and ask.scope.key in self.granted
 
     def settled(self, question: Question) -> None:
         self.settled_questions.append(question.number)
@@ -143,8 +157,8 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], seconds=1000) as program:
             await program.ask("send it")
             assert await program.answer() == "Then not."
-            assert passed() == 300
-            assert (post.sent, texts(program)) == ([], [NO])
+            assert passed() == 900
+            assert (post.sent, texts(program)) == ([], [LATE])
             assert await program.ask("/yes 1") == "Nothing is asked."
 
 
@@ -174,7 +188,7 @@ async def test_after_a_restart_the_turn_still_waits_and_goes_on_with_the_yes(tmp
 async def test_the_time_of_a_question_goes_on_while_the_program_is_off(tmp_path: Path) -> None:
     post, clock = Post(), HandClock()
     await asked_and_ended(tmp_path, post, clock)
-    clock.now += timedelta(minutes=4)
+    clock.now += timedelta(minutes=14)
     with ScriptedProvider("Then not.") as model:
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], clock=clock) as program:
             began = passed()
@@ -191,7 +205,7 @@ async def test_a_question_whose_time_was_over_while_the_program_was_off_is_a_no(
     with ScriptedProvider("Then not.") as model:
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], clock=clock) as program:
             assert await program.answer() == "Then not."
-            assert (post.sent, texts(program)) == ([], [NO])
+            assert (post.sent, texts(program)) == ([], [LATE])
             assert_legal(program.history)
 
 
@@ -262,7 +276,7 @@ async def test_where_nobody_can_be_asked_it_is_a_refusal_at_once(tmp_path: Path)
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
             program.public("asker").is_there = False
             assert await program.ask("send it") == "I may not."
-            assert (post.sent, texts(program)) == ([], [NO])
+            assert (post.sent, texts(program)) == ([], [nobody_for("May I send a letter?")])
             assert program.rows("SELECT * FROM asks") == []
 
 
@@ -278,11 +292,11 @@ async def test_without_a_plugin_that_asks_it_is_a_refusal_too(tmp_path: Path) ->
     with ScriptedProvider(send(), "I may not.") as model:
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Careful]) as program:
             assert await program.ask("send it") == "I may not."
-            assert (post.sent, texts(program)) == ([], [NO])
+            assert (post.sent, texts(program)) == ([], [nobody_for("May I?")])
 
 
 @pytest.mark.parametrize("origin", ["heartbeat", "job"])
-def test_a_profile_says_whether_it_may_ask(tmp_path: Path, origin: Any) -> None:
+def test_where_nobody_is_there_to_say_yes_a_call_that_asks_is_refused(tmp_path: Path, origin: Any) -> None:
     @virtual_time
     async def story() -> None:
         post = Post()
@@ -290,15 +304,75 @@ def test_a_profile_says_whether_it_may_ask(tmp_path: Path, origin: Any) -> None:
             async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
                 inbound = Inbound(MAIN, "", "1", UserMessage("send it", program.clock(), origin), role="owner")
                 program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
-                if origin == "job":
-                    assert (await program.answer()).startswith("May I send a letter?")
-                    await program.say("/yes 1")
-                    assert {await program.answer(), await program.answer()} == {"Fine.", "Well."}
-                else:
-                    assert await program.answer() == "Well."
-        assert post.sent == (["a letter"] if origin == "job" else [])
+                assert await program.answer() == "Well."
+                assert texts(program) == [nobody_for("May I send a letter?")]
+        assert post.sent == []
 
     story()
+
+
+class Twofold(Asker):
+    """Asks twice about a call: once with a scope, once without."""
+
+    def __init__(self, host: Host, settings: None) -> None:
+        super().__init__(host, settings)
+        self.public.granted = {"send"}
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        letter = call.name == "send"
+        return Ask("May I send it?", scope=Scope("send", "letters"), exact="a letter") if letter else None
+
+
+class Tainted(Plugin):
+    name = "tainted"
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        return Ask("A page says so. Really?", exact="the page")
+
+
+@virtual_time
+async def test_a_call_whose_scope_was_allowed_is_not_asked_about(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold]) as program:
+            assert await program.ask("send it") == "It is sent."
+            assert (post.sent, program.rows("SELECT * FROM asks")) == (["a letter"], [])
+
+
+@virtual_time
+async def test_an_ask_without_scope_asks_whatever_was_allowed(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold, Tainted]) as program:
+            assert await program.ask("send it") == "A page says so. Really? /yes 1 or /no 1"
+            assert await program.ask("/yes 1") == "Fine."
+            assert await program.answer() == "It is sent."
+            assert post.sent == ["a letter"]
+
+
+@virtual_time
+async def test_all_that_is_asked_about_one_call_is_one_question_whose_yes_is_for_once(tmp_path: Path) -> None:
+    post = Post()
+    with ScriptedProvider(send(), "It is sent.") as model:
+        async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold, Tainted]) as program:
+            program.public("asker").granted.clear()
+            assert await program.ask("send it") == "May I send it?\n\nA page says so. Really? /yes 1 or /no 1"
+            (question,) = program.app.asks.open()
+            assert (question.ask.scope, question.ask.exact) == (None, "a letter\n\nthe page")
+            assert await program.ask("/yes 1") == "Fine."
+            assert await program.answer() == "It is sent."
+            assert post.sent == ["a letter"]
+
+
+@virtual_time
+async def test_a_question_is_kept_whole_with_what_its_yes_may_be_extended_to(tmp_path: Path) -> None:
+    post = Post()
+    async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Twofold]) as program:
+        program.public("asker").granted.clear()
+        await program.ask("send it")
+        (question,) = program.app.asks.open()
+        assert question.ask == Ask("May I send it?", default="no", exact="a letter", scope=Scope("send", "letters"))
+        assert (question.sender, question.conversation) == ("me", MAIN)
 
 
 @virtual_time
@@ -396,7 +470,7 @@ async def test_a_question_outside_a_turn_is_a_no_after_its_time_when_given_up_an
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering], seconds=1000) as program:
         host: Host = program.public("wondering")
         assert not (await host.ask(Ask("Shall I?"), MAIN)).is_yes
-        assert passed() == 300
+        assert passed() == 900
         asking = asyncio.create_task(host.ask(Ask("Given up?"), MAIN))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

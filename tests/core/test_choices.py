@@ -84,14 +84,14 @@ async def test_at_its_end_the_default_is_taken_and_told_and_the_turn_goes_on(tmp
 async def test_without_a_default_the_call_hears_that_nobody_answered(tmp_path: Path) -> None:
     with ScriptedProvider(paint(), "Not painted.") as model:
         async with bare(
-            tmp_path, model, tools=Painter(seconds=None).tools(), plugins=[Answering], seconds=900
+            tmp_path, model, tools=Painter(seconds=None).tools(), plugins=[Answering], seconds=1000
         ) as program:
             await program.ask("paint it")
             assert [await program.answer(), await program.answer()] == [
                 "Over: " + str(OwnersAnswer("", "time")),
                 "Not painted.",
             ]
-            assert (passed(), texts(program)) == (300, ["door:  by time"])
+            assert (passed(), texts(program)) == (900, ["door:  by time"])
 
 
 @virtual_time

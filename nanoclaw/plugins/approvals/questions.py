@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.core.events import Notice, Settled
-from nanoclaw.core.messages import Address, Button, Inbound, Outbound
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.messages import Address, Button, CheckedCall, Inbound, Outbound
+from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.approvals.choices import listed, option_of, until
 from nanoclaw.yes_no import yes_or_no
@@ -91,6 +91,9 @@ class OwnerQuestions:
         if shown := rows[0][0].rpartition(" ")[2] if rows else "":
             self._host.show(question.place, Settled(shown))
 
+    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
+        return False
+
     def _tell_the_others(self, question: Any) -> None:
         number, place, about = question.number, question.place, question.about
         is_shown = place == about and (about.channel != MAIN.channel or question.ask.options)
@@ -123,7 +126,7 @@ class OwnerQuestions:
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
         if not text:
-            return self._whole(question)
+            return "\n\n".join(filter(None, (self._whole(question), question.ask.exact)))
         answer = _meaning(question, text)
         if answer is None:
             return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."

@@ -265,7 +265,7 @@ async def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which
 async def test_without_the_plugin_whatever_would_ask_is_refused(tmp_path: Path) -> None:
     async with gate(tmp_path, TO_ANNA, "I may not.", without=["approvals"]) as here:
         assert await here.home.ask("tell Anna") == "I may not."
-        assert "did not say yes" in results(here.home.history)[-1].text
+        assert "nobody is there to be asked" in results(here.home.history)[-1].text
         assert here.chat.sent.empty()
 
 
