@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from nanoclaw.net.charset import decoded
-from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses
+from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses, shown
 
 if TYPE_CHECKING:
     import ssl
@@ -72,15 +72,17 @@ async def fetch(
 
     cookies, first = httpx.Cookies(), url
     for left in range(redirects, -1, -1):
-        host = host_of(url)
         try:
+            host = host_of(url)
             addresses = await public_addresses(host.host, host.port, allow=allow, loopback=loopback)
         except NotPublic as error:
             if url == first:
                 raise
-            raise NotPublic(f"it leads to {url[:200]}, and {error}", is_loopback=error.is_loopback) from None
+            raise NotPublic(f"it leads to {shown(url)}, and {error}", is_loopback=error.is_loopback) from None
         try:
-            asked = httpx.Request("POST" if send is not None else "GET", url, headers=headers, content=send)
+            asked = httpx.Request(
+                "POST" if send is not None else "GET", _plain(url, host), headers=headers, content=send
+            )
         except httpx.InvalidURL:
             raise NotPublic("this is no usable address") from None
         cookies.set_cookie_header(asked)
@@ -99,9 +101,9 @@ async def fetch(
         if not to:
             return page
         if not redirects:
-            raise NetError(f"it is at another address: name {to[:200]!r} in its place")
+            raise NetError(f"it is at another address: name {shown(to)!r} in its place")
         if not left:
-            raise NetError(f"it leads on and on, after {redirects} redirects to {to[:200]!r}")
+            raise NetError(f"it leads on and on, after {redirects} redirects to {shown(to)!r}")
         url = _joined(url, to)
     raise AssertionError("unreachable")
 
@@ -218,11 +220,17 @@ def _refresh(page: FetchedPage) -> str:
     return ""
 
 
+def _plain(url: str, host: WebHost) -> str:
+    """A URL with its server in the spelling that was judged."""
+    parts = urlsplit(url)
+    return urlunsplit((host.scheme, host.named, parts.path, parts.query, ""))
+
+
 def _joined(base: str, to: str) -> str:
     try:
         return urljoin(base, to).partition("#")[0]
     except ValueError:
-        raise NotPublic(f"it leads to {to[:200]!r}, which is no usable address") from None
+        raise NotPublic(f"it leads to {shown(to)!r}, which is no usable address") from None
 
 
 def words_of(page: str) -> str:

@@ -1,4 +1,5 @@
-"""Addresses of the net: split, turned from names into numbers, and judged: public ones only, and what is allowed."""
+"""The one checker of addresses that others wrote: split, turned from names into numbers, judged. Public ones only, and
+what is allowed."""
 
 from __future__ import annotations
 
@@ -8,9 +9,54 @@ import re
 import socket
 from collections.abc import Collection
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+RESOLVE_SECONDS = 15.0
+"""For looking up one name."""
+
+_Number = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# From the registries of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry), whatever this Python knows of
+# them; with what the registries leave out and is no public page either.
+_PRIVATE_4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # of providers, with 100.100.100.200: metadata of Alibaba's machines
+            "127.0.0.0/8",
+            "168.63.129.16/32",  # Azure's own service to its machines, at a number that is else public
+            "169.254.0.0/16",  # link-local, with 169.254.169.254: metadata
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # of protocols, with 192.0.0.192: metadata of Oracle's machines
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, with broadcast
+        ),
+    )
+)
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
+"""All that is given out; fc00::/7 with fd00:ec2::254, fe80::/10, fec0::/10, ff00::/8, 64:ff9b:1::/48, 100::/64, 5f00::/16
+and IPv4-compatible ::/96 are outside of it."""
+_PRIVATE_6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # of protocols: Teredo, benchmarks, ORCHID, …
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_MAPPED, _NAT64 = ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class NetError(OSError):
@@ -48,22 +94,73 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def host_of(url: str) -> WebHost:
-    """The server that a URL names. Raises NotPublic for all but plain http and https."""
+    """The server that a URL names, however it is spelled: a number in each of its forms is the number, as browsers read
+    it. Raises NotPublic for all but plain http and https."""
     try:
         parts = urlsplit(url)
         scheme, host = parts.scheme.lower(), parts.hostname or ""
-        if scheme not in _PORTS or not host or parts.username is not None or parts.password is not None:
-            raise NotPublic("only http:// and https:// addresses without a name and password are fetched")
+        if "@" in parts.netloc:
+            raise NotPublic("a name and password in an address are not sent: leave out what stands before the @")
+        if scheme not in _PORTS or not host:
+            raise NotPublic("only http:// and https:// addresses are fetched")
         port = _PORTS[scheme] if parts.port is None else parts.port
-        if not re.fullmatch(r"[a-z0-9._-]{1,253}|[0-9a-f:.]+(?:%[a-z0-9._-]+)?", host := _ascii(host)) or not port:
+        if not port or ("[" in parts.netloc) != (":" in host):
             raise ValueError(url)
-        return WebHost(scheme, host, port)
-    except ValueError:
+        return WebHost(scheme, _host(host), port)
+    except (ValueError, UnicodeError):
         raise NotPublic("this is no usable address") from None
 
 
+def shown(url: str) -> str:
+    """A URL as it may be told and logged: one line, not endless, without a name and password."""
+    bare = re.sub(_NAMED_LOOSELY, r"\1", "".join(url.split()))
+    bare = re.sub(_NAMED, r"\1", bare)
+    return bare if len(bare) <= 300 else f"{bare[:299]}…"
+
+
+_NAMED = re.compile(r"^((?:\w+:)?[/\\]*)[^/\\?#]*@")
+_NAMED_LOOSELY = re.compile(r"^((?:\w+:(?=[/\\]))?[/\\]*)[^/\\?#@:]*:(?!\d*(?:[/\\?#]|$)).*@")
+"""The same with signs that end a host within the password."""
+
+
+def _host(host: str) -> str:
+    """A name in ASCII, or a number in its one spelling. Raises ValueError."""
+    if ":" in host:
+        return str(ipaddress.IPv6Address(host)) if "%" not in host else _fail(host)
+    name = _ascii(unquote(host, errors="strict")).removesuffix(".")
+    if not re.fullmatch(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", name) or len(name) > 253:
+        _fail(host)
+    if re.fullmatch(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", name):  # its last part makes it a number
+        return str(_ip4(name.split(".")))
+    return name
+
+
+def _ip4(parts: list[str]) -> ipaddress.IPv4Address:
+    """A number of one to four parts, each decimal, octal (017) or hexadecimal (0xf); the last one fills up the rest."""
+    values = [int(part, 16) if part.startswith("0x") and part != "0x" else _small(part) for part in parts]
+    if len(values) > 4 or any(value > 255 for value in values[:-1]) or values[-1] >= 256 ** (5 - len(values)):
+        raise ValueError(parts)
+    return ipaddress.IPv4Address(sum(value << 8 * (3 - place) for place, value in enumerate(values[:-1])) + values[-1])
+
+
+def _small(part: str) -> int:
+    return 0 if part == "0x" else int(part, 8) if len(part) > 1 and part.startswith("0") else int(part)
+
+
+def _fail(host: str) -> str:
+    raise ValueError(host)
+
+
 def _ascii(host: str) -> str:
-    return (host if host.isascii() else host.encode("idna").decode("ascii")).casefold()
+    """A name as the name service knows it. Raises ValueError."""
+    if host.isascii():
+        return host.lower()
+    import idna
+
+    try:
+        return idna.encode(host, uts46=True).decode("ascii").lower()
+    except idna.IDNAError:  # such as names of pictures, which older rules let be
+        return host.encode("idna").decode("ascii").lower()
 
 
 def check_allowed(entry: str) -> str:
@@ -73,13 +170,9 @@ def check_allowed(entry: str) -> str:
         host, port = found[1] or found[3], found[2] or found[4] or ""
     if "*" in host or (port and not 0 < int(port) < 65536):
         raise ValueError(entry)
-    try:
-        host = str(ipaddress.ip_address(host))
-    except ValueError:
-        if not found or found[1]:
-            raise ValueError(entry) from None
-        host = _ascii(host)
-    return f"{host} {port}".strip()
+    if not found and ":" not in host:
+        raise ValueError(entry)
+    return f"{_host(host)} {port}".strip()
 
 
 def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
@@ -98,16 +191,23 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = (),
     addresses = list(dict.fromkeys(await _addresses(host, port)))
     if not is_allowed(host, port, allow):
         for address in addresses:
-            ip = _unwrapped(address)
-            if not _is_public(ip) and not (ip.is_loopback and loopback):
-                where = "this machine" if ip.is_loopback else "private"
+            ip = _number(address)
+            if not is_public(ip) and not (ip.is_loopback and loopback):
+                where = "this machine" if ip.is_loopback or ip.is_unspecified else "private"
                 text = f"{host} is at {ip}, which is {where}. Only public pages are read"
                 raise NotPublic(text, is_private=True, is_loopback=ip.is_loopback)
     return addresses
 
 
-def _is_public(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return ip.is_global and not ip.is_multicast
+def is_public(ip: _Number) -> bool:
+    """True for a number that the public net knows; one that carries an older one within is as public as that."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return not any(ip in net for net in _PRIVATE_4)
+    if ip in _MAPPED or ip in _NAT64:
+        return is_public(_within(ip))
+    if int(ip) >> 32 & 0xFFFFFFFF in _ISATAP and not is_public(_within(ip)):
+        return False
+    return ip in _GLOBAL_6 and not any(ip in net for net in _PRIVATE_6)
 
 
 async def _addresses(host: str, port: int) -> list[str]:
@@ -115,20 +215,25 @@ async def _addresses(host: str, port: int) -> list[str]:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
         pass
+    down = f"{host} cannot be looked up: the name service (DNS) does not answer"
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return [str(place[0]) for *_, place in found]
+    except TimeoutError:
+        raise NotReached(down) from None
     except (socket.gaierror, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL):
-            raise NotReached(f"{host} cannot be looked up: the name service (DNS) does not answer") from None
+            raise NotReached(down) from None
         raise NotReached(f"{host} has no address: {error.args[-1]}") from None
 
 
-def _unwrapped(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address, or the older one that it carries within."""
-    ip = ipaddress.ip_address(address.split("%")[0])
-    if isinstance(ip, ipaddress.IPv4Address):
-        return ip
-    if ip in _NAT64:
-        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else ip)
+def _number(address: str) -> _Number:
+    """An address without its zone; one that is an older one in other words is that. Raises ValueError."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    is_wrapped = isinstance(ip, ipaddress.IPv6Address) and (ip in _MAPPED or ip in _NAT64)
+    return _within(ip) if is_wrapped else ip
+
+
+def _within(ip: _Number) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

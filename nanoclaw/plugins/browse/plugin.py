@@ -198,7 +198,7 @@ class Browse(Plugin):
     async def _checked(self, url: str) -> str:
         """An address that may be opened. Raises ToolError."""
         from nanoclaw.net.proxy import JudgingProxy
-        from nanoclaw.net.public import NetError, host_of
+        from nanoclaw.net.public import NetError, host_of, shown
 
         url = url.strip()
         if not url:
@@ -211,7 +211,7 @@ class Browse(Plugin):
             place = host_of(url)
             await JudgingProxy(self._host.get("core").config.net.allow).check(place.host, place.port)
         except NetError as error:
-            raise ToolError(f"{one_line(url, 200)} is not opened: {error}") from None
+            raise ToolError(f"{shown(url)} is not opened: {error}") from None
         return url
 
     async def _file(self, path: str) -> tuple[str, bytes]:

@@ -4,7 +4,7 @@ makes is entered and left in that task alone; calls are made from anywhere."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,7 @@ class Surroundings(NamedTuple):
     redact: Callable[[str], str]
     workspace: Path
     home: Path
+    allow: Collection[str] = ()  # private places that a sign-in may lead to, [net] allow
 
 
 class Connection:
@@ -110,6 +111,8 @@ class Connection:
         """The server's own name and version, and the protocol's."""
         self.refused = 0
         """The last HTTP status of 400 and more."""
+        self.misled = ""
+        """The private place that the server sent us to, in a sentence."""
         self.open_login: Callable[[str], None] | None = None
         """Shows a person the address at which to sign in; None where nobody is there."""
         self.calls: dict[int, RunningCall] = {}
@@ -265,7 +268,8 @@ class Connection:
                 try:
                     await self._once()
                 except FAULTS as error:
-                    self.error = " ".join(filter(None, (self._sign_in() or self.shown(_words(error)), self._why())))
+                    said = self.misled or self._sign_in() or self.shown(_words(error))
+                    self.error = " ".join(filter(None, (said, self._why())))
                 if loop.time() - began > STEADY_SECONDS:
                     pause = FIRST_PAUSE
                 if not self._was_up:
@@ -280,6 +284,7 @@ class Connection:
         import anyio
 
         self._last_words, self.error, self._was_up, self.refused, self._noise = [], "", False, 0, 0
+        self.misled = ""
         seconds = self.settings.seconds
         with anyio.CancelScope() as self._attempt:
             attempt = self._attempt

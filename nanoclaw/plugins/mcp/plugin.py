@@ -85,6 +85,7 @@ class Servers:
                 Redactor(core.secrets),
                 host.workspace,
                 host.home,
+                core.config.net.allow,
             )
             self._made = {name: Connection(one, around) for name, one in self._on.items()}
         return self._made

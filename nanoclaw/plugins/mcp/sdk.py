@@ -46,7 +46,6 @@ with client_half():
     from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-    from mcp.shared._httpx_utils import create_mcp_http_client
     from mcp.shared.exceptions import MCPError
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
@@ -63,7 +62,6 @@ __all__ = [
     "MCPError",
     "StdioServerParameters",
     "SubscriptionLost",
-    "create_mcp_http_client",
     "listen",
     "negotiate_auto",
     "run_input_required_driver",

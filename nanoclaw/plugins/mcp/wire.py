@@ -50,10 +50,18 @@ async def transport(connection: Connection, around: Surroundings) -> AsyncIterat
             from nanoclaw.plugins.mcp.oauth import provider
 
             auth = provider(connection, around)
-        client = sdk.create_mcp_http_client(headers, auth=auth)
-        client.timeout = READ_SECONDS
-        client.event_hooks = {"response": [partial(_note_status, connection)]}
+        from httpx2 import AsyncClient
+
+        from nanoclaw.plugins.mcp.judged import JudgedTransport
+
         url = resolved(settings.url, variables)
+        client = AsyncClient(
+            headers=headers,
+            auth=auth,
+            timeout=READ_SECONDS,
+            event_hooks={"response": [partial(_note_status, connection)]},
+            transport=JudgedTransport(url, around.allow, partial(setattr, connection, "misled")),
+        )
         async with (
             client,
             sdk.streamable_http_client(url, http_client=client, max_sse_event_size=MOST_EVENT_BYTES) as streams,

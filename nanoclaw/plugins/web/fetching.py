@@ -14,7 +14,7 @@ from nanoclaw.core.outputs import Outputs, hint
 from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext, ToolOutput
 from nanoclaw.net.page import BadStatus, FetchedPage, fetch
-from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of
+from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.plugins.web.kept import KeptPage, KeptPages
 from nanoclaw.plugins.web.robots import Robots
@@ -69,15 +69,15 @@ class Fetching:
         except BadStatus as error:
             return _refused(url, error.page)
         except NotReached as error:
-            raise ToolError(f"{url} was not read: {error}.") from None
+            raise ToolError(f"{shown(url)} was not read: {error}.") from None
         except NetError as error:
             if opens := self._opens(url, error):
-                raise ToolError(f"{url} was not read: {error}.{opens}") from None
-            return _failed(url, f"{url} was not read: {error}.")
+                raise ToolError(f"{shown(url)} was not read: {error}.{opens}") from None
+            return _failed(url, f"{shown(url)} was not read: {error}.")
         except UnreadablePage as error:
             return _failed(url, str(error))
         except TimeoutError:
-            raise ToolError(f"{url} was not read: it gave no whole answer within {SECONDS:.0f} s.") from None
+            raise ToolError(f"{shown(url)} was not read: it gave no whole answer within {SECONDS:.0f} s.") from None
 
     async def _read(self, context: ToolContext, url: str, question: str) -> ToolOutput:
         host, now = host_of(url), self._host.now()
@@ -86,8 +86,8 @@ class Fetching:
             is_alone = context.profile == "job" and not self._is_asked_for(context, host)
             if is_alone and await self._robots.forbid(url, now):
                 raise ToolError(
-                    f"{url} was not read: the robots.txt of {host.named} asks programs not to read it by themselves. "
-                    "When the person asks for this address it is read."
+                    f"{shown(url)} was not read: the robots.txt of {host.named} asks programs not to read it by "
+                    "themselves. When the person asks for this address it is read."
                 )
             page = await self._page(url, MOST_BYTES)
             read = await self._contents(page)
@@ -96,8 +96,8 @@ class Fetching:
             found = KeptPage(page.url, read.about, read.text, now, context.turn)
             if "no-store" not in page.headers.get("cache-control", ""):
                 self._pages.keep(url, found)
-        shown = await asyncio.to_thread(self._shown, found, question, now)  # words of megabytes are counted
-        return ToolOutput(shown, outside=found.url)
+        text = await asyncio.to_thread(self._shown, found, question, now)  # words of megabytes are counted
+        return ToolOutput(text, outside=found.url)
 
     async def _page(self, url: str, most_bytes: int) -> FetchedPage:
         agent = f"{AGENT}/{__version__} (personal assistant)"
@@ -147,7 +147,7 @@ def _ends(text: str) -> str:
 
 def _failed(url: str, text: str) -> ToolOutput:
     """The result where a server sent something else than a page: some of the words may be its own."""
-    return ToolOutput(text, outside=url, is_error=True)
+    return ToolOutput(text, outside=shown(url), is_error=True)
 
 
 def _refused(url: str, page: FetchedPage) -> ToolOutput:
@@ -158,7 +158,7 @@ def _refused(url: str, page: FetchedPage) -> ToolOutput:
     wait = f" It asks to wait ({again[:40]})." if again else ""
     at = "" if page.url == url else f" at {page.url}"
     why = _STATUS.get(page.status[:3], "")
-    text = f"{url} was not read: the server answered {page.status}{at}{why}.{wait}"
+    text = f"{shown(url)} was not read: the server answered {page.status}{at}{why}.{wait}"
     return ToolOutput(f"{text}\n\n{said}".strip(), outside=page.url, is_error=True)
 
 

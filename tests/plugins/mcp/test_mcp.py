@@ -25,6 +25,7 @@ from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.net.web_server import reply, serving
 from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, results, running
 
 SERVER = Path(__file__).with_name("server.py")
@@ -476,6 +477,33 @@ async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_r
     finally:
         server.kill()
         server.wait()
+
+
+async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def tried(here: Program) -> str:
+        one = here.public("mcp").connections()["o"]
+        one.open_login = lambda address: None
+        await one.ready()
+        return str(one.error)
+
+    async with serving(*[reply(b"{}", "application/json")] * 9) as (other, asked):
+        lure = f'WWW-Authenticate: Bearer resource_metadata="{other}/meta"\r\n'
+        wants = reply(b"who are you?", status="401 Unauthorized", more=lure)
+        async with serving(*[wants] * 9) as (address, _), serving(*[reply(b"")] * 9) as (proxy, passed):
+            settings = f'{ALL}[mcp.o]\nurl = "{address}/mcp"\n'
+            async with running(tmp_path, settings=settings) as here:
+                said = await tried(here)
+                assert f"it leads to {other}/meta, and 127.0.0.1 is at 127.0.0.1, which is this machine" in said
+                assert asked == []
+            allowed = f'[net]\nallow = ["{other.removeprefix("http://")}"]\n'
+            monkeypatch.setenv("http_proxy", proxy)
+            monkeypatch.setenv("no_proxy", "127.0.0.1:" + address.rpartition(":")[2])
+            async with running(tmp_path, settings=allowed + settings) as here:
+                assert "it leads to" not in await tried(here)
+                assert b"GET /meta" in asked[0]
+            assert passed == []
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ async def test_a_name_that_is_public_first_and_private_then_is_asked_where_it_wa
         model = ScriptedProvider(call("web_fetch", {"url": f"http://turns.example:{port}/"}), "Done.")
         async with running(tmp_path, model, settings="") as program:
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
-            monkeypatch.setattr("nanoclaw.net.public._is_public", lambda ip: str(ip) != "10.0.0.1")
+            monkeypatch.setattr("nanoclaw.net.public.is_public", lambda ip: str(ip) != "10.0.0.1")
             found = await asked(program)
         assert "turns.example is at 10.0.0.1, which is private" in found.text
         assert looked == ["turns.example", "turns.example"]

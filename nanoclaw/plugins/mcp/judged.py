@@ -1,0 +1,62 @@
+"""Where the requests to a server may go: to the address that the owner configured, and else to public ones alone. A server
+names addresses for signing in, which this machine asks then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import httpx2
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.net.public import NetError, NotPublic, host_of, public_addresses, shown
+
+
+class JudgedTransport(httpx2.AsyncBaseTransport):
+    """Requests to the configured origin go as usual, through a proxy where the environment has one. Any other host is
+    looked up once, judged, and asked at the very address that was judged."""
+
+    def __init__(self, url: str, allow: Collection[str], refused: Callable[[str], None]) -> None:
+        """`refused` is told in a sentence where a request was not made."""
+        self._own, self._allow, self._refused = httpx2.URL(url), allow, refused
+        self._usual = httpx2.AsyncClient()
+        self._judged = httpx2.AsyncHTTPTransport(trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Raises ConfigError for an address that isn't public."""
+        asked, own = request.url, self._own
+        if asked.host == own.host and ((asked.scheme, asked.port) == (own.scheme, own.port) or _is_upgrade(own, asked)):
+            return await self._usual.send(request, stream=True, follow_redirects=False)
+        try:
+            host = host_of(str(asked))
+            addresses = await public_addresses(host.host, host.port, allow=self._allow)
+        except NetError as error:
+            said = f"it leads to {shown(str(asked))}, and {error}"
+            if isinstance(error, NotPublic) and error.is_private:
+                said = f'{said}. You can open it in config.toml: [net] allow = ["{host_of(str(asked)).named}"]'
+            self._refused(said)  # the SDK may keep an error to itself
+            raise ConfigError(said) from None
+        for address in addresses[:-1]:
+            try:
+                return await self._ask(request, host.host, address)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue
+        return await self._ask(request, host.host, addresses[-1])
+
+    async def _ask(self, request: httpx2.Request, name: str, address: str) -> httpx2.Response:
+        there = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,  # with the Host that was asked for
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": name},
+        )
+        return await self._judged.handle_async_request(there)
+
+    async def aclose(self) -> None:
+        await self._usual.aclose()
+        await self._judged.aclose()
+
+
+def _is_upgrade(own: httpx2.URL, asked: httpx2.URL) -> bool:
+    """True from http to https of the same host, both at their usual ports."""
+    return (own.scheme, own.port, asked.scheme, asked.port) == ("http", None, "https", None)
