@@ -42,8 +42,8 @@ _PRIVATE_4 = tuple(
     )
 )
 _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
-"""All that is given out; fc00::/7 with fd00:ec2::254, fe80::/10, fec0::/10, ff00::/8, 64:ff9b:1::/48, 100::/64, 5f00::/16
-and IPv4-compatible ::/96 are outside of it."""
+"""All that is given out: fc00::/7 with fd00:ec2::254, fe80::/10, fec0::/10, ff00::/8, 64:ff9b:1::/48, 100::/64,
+5f00::/16 and IPv4-compatible ::/96 are outside of it."""
 _PRIVATE_6 = tuple(
     map(
         ipaddress.IPv6Network,

@@ -1,10 +1,11 @@
-"""The checker of addresses: private ones in every spelling are refused, public ones allowed, names judged by numbers."""
+"""The checker of addresses: private ones in every spelling are refused, public ones allowed."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -215,10 +216,8 @@ def test_there_are_enough_of_both() -> None:
 async def test_no_private_address_is_reached_however_it_is_written(resolver: list[str]) -> None:
     reached = []
     for url in PRIVATE:
-        try:
+        with suppress(NotPublic):
             reached.append((url, await judged(url)))
-        except NotPublic:
-            pass
     assert reached == []
 
 
@@ -289,7 +288,7 @@ async def test_a_name_service_that_is_down_is_said_to_be_down(
 ) -> None:
     with pytest.raises(NotReached, match=r"down.test cannot be looked up: the name service \(DNS\) does not answer"):
         await judged("http://down.test/")
-    with pytest.raises(NotReached, match="nowhere.test has no address: Name or service not known"):
+    with pytest.raises(NotReached, match=r"nowhere\.test has no address: Name or service not known"):
         await judged("http://nowhere.test/")
 
     async def mute(*_: object, **more: object) -> list[tuple[object, ...]]:

@@ -1,5 +1,5 @@
-"""Where the requests to a server may go: to the address that the owner configured, and else to public ones alone. A server
-names addresses for signing in, which this machine asks then."""
+"""Requests to a server, kept to the address that the owner configured, and else to public ones: a server names
+addresses for signing in, which this machine asks then."""
 
 from __future__ import annotations
 

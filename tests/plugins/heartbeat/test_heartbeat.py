@@ -275,7 +275,7 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
             assert "outside the workspace" in outside
             assert "stopped after 0 s" in slow
             assert "10.0.0.1, which is private" in private
-            assert "without a name and password" in named
+            assert "a name and password in an address are not sent" in named
             assert "more than 100 deep" in deep
 
 
