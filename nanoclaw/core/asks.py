@@ -59,8 +59,8 @@ class Asker(Protocol):
         """A question that an earlier process asked waits for its answer on."""
         ...
 
-    def reminder(self, question: Question) -> str:
-        """An open question again, for somebody who has not seen it asked; '' for nothing."""
+    def reminder(self, question: Question, place: Address) -> str:
+        """An open question again, for somebody at a place who has not seen it asked; '' for nothing."""
         ...
 
     def over(self, tx: Transaction, question: Question) -> None:
@@ -157,8 +157,8 @@ class Asks:
 
     def reminders(self, place: Address) -> list[str]:
         """The open questions of a place, for a terminal that comes after they were asked."""
-        here = [question for question in self.open() if question.turn and question.place == place]
-        return [told for question in here if self.asker and (told := self.asker.reminder(question))]
+        asked = [question for question in self.open() if question.turn]
+        return [told for question in asked if self.asker and (told := self.asker.reminder(question, place))]
 
     def find(self, number: int) -> Question | None:
         """A question by its number, open or not."""

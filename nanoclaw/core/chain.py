@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from nanoclaw.core.errors import FAULTS, NanoclawError, ProviderError
+from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -49,6 +49,7 @@ HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
     *("on_progress", "after_tool", "before_answer", "on_end", "on_reset", "before_compaction", "conversation_of"),
     "prompt_tools",
+    "restrict_tools",
 )
 _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
@@ -72,10 +73,26 @@ class Chain:
         """All tools, or those that are open to a profile. With `anew` plugins are asked again, as when a context
         begins."""
         if anew or not self._tools:
-            self._tools = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
+            found = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
+            for one in self._of["restrict_tools"]:
+                found = self._restricted(one, found)
+            self._tools = found
         if profile is None:
             return self._tools
         return [tool for tool in self._tools if tool.is_there and tool.is_open(profile)]
+
+    def _restricted(self, one: Plugin, tools: list[Tool]) -> list[Tool]:
+        """The tools as a plugin leaves them open. Raises ConfigError."""
+        try:
+            if (given := one.restrict_tools(tuple(tools))) is None:
+                return tools
+            left = {tool.name: tool.open_to for tool in given}
+        except ConfigError:
+            raise
+        except FAULTS as error:
+            self.fault(one, "restrict_tools", error)
+            left = {}
+        return [tool._replace(open_to=tool.open_to & left.get(tool.name, frozenset())) for tool in tools]
 
     def prompt_tools(self, profile: Profile) -> tuple[ToolSpec, ...]:
         """Specs for the prompt of a new context: of all tools that are open to it, but for what a plugin keeps out."""

@@ -294,6 +294,11 @@ class Plugin:
         """Asked again when a context begins."""
         return ()
 
+    def restrict_tools(self, tools: Sequence[Tool]) -> Iterable[Tool] | None:
+        """Close tools of any plugin to some profiles: the same ones, each with an `open_to` that may be smaller. It is
+        asked with `tools`; where it raises, none is open."""
+        return None
+
     def prompt_tools(self, specs: Sequence[ToolSpec], profile: Profile) -> Iterable[ToolSpec] | None:
         """Choose those that the prompt of a new context has; a model calls the others by `call_tool`."""
         return None

@@ -76,8 +76,8 @@ class Terminal:
     def still_open(self, question: Question) -> None:
         self.open_at_start = question.number
 
-    def reminder(self, question: Question) -> str:
-        return question.ask.question
+    def reminder(self, question: Question, place: Address) -> str:
+        return question.ask.question if place == question.place else ""
 
     def over(self, tx: Transaction, question: Question) -> None:
         tx.send(Outbound(question.place, f"Over: {question.answer}"))

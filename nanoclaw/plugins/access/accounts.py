@@ -143,6 +143,15 @@ class Accounts:
         )
         return bool(self._read(sql, address.channel, address.chat))
 
+    def name_of(self, address: Address) -> str:
+        """The name of the person who writes in a chat alone, '' where it is not known."""
+        sql = (
+            "SELECT name FROM people LEFT JOIN chats USING (channel, sender)"
+            " WHERE channel = ? AND ?2 IN (chats.chat, sender) ORDER BY chats.chat = ?2 DESC LIMIT 1"
+        )
+        found = self._read(sql, address.channel, address.chat)
+        return str(found[0][0]) if found else ""
+
     # --- the code that makes an account the owner's ------------------------------------------------------------------
 
     def new_link(self, tx: Tx, channel: str) -> str:

@@ -132,6 +132,10 @@ class Gatekeeper:
             return "elsewhere" if role == "owner" and inbound.is_mention else "refused"
         return "in" if inbound.is_mention or rules.groups == "all" else "overheard"
 
+    def name_of(self, address: Address) -> str:
+        """The name that the person of a chat goes by, '' for none; to be shown, never to be trusted."""
+        return self.accounts.name_of(address)
+
     def conversation_of(self, address: Address) -> Address | None:
         """The one conversation of the owner's chats; None for an address that has its own."""
         is_shared = self._shared and address.channel != TERMINAL and self.accounts.is_owners(address)

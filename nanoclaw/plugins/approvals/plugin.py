@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from nanoclaw.core.channel import is_stop
-from nanoclaw.core.messages import Inbound
-from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import CheckedCall, Inbound
+from nanoclaw.core.plugin import Ask, Command, Finding, Host, Plugin, Reply, Said, Turn, Tx, Verdict
+from nanoclaw.core.tool import Tool
+from nanoclaw.plugins.approvals import elevated, grants, permissions
+from nanoclaw.plugins.approvals.elevated import Elevated
+from nanoclaw.plugins.approvals.extents import EXTENT_WORDS
+from nanoclaw.plugins.approvals.grants import OwnerGrants
+from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
 from nanoclaw.plugins.approvals.questions import OwnerQuestions
+
+LOOK_SECONDS = 60.0
+"""Pause after which the clock is looked at: time goes on while the machine sleeps."""
 
 
 class Approvals(Plugin):
     name = "approvals"
     needs = ("access",)
+    settings = ToolRules
+    keys: ClassVar[Mapping[str, str]] = {"tools": "tools.*"}
+    migrations = (
+        """
+        CREATE TABLE approvals_copies (             -- messages that ask a question once more, in the terminal
+            outbox INTEGER PRIMARY KEY REFERENCES outbox ON DELETE CASCADE,
+            ask INTEGER NOT NULL REFERENCES asks ON DELETE CASCADE,
+            channel TEXT NOT NULL,
+            chat TEXT NOT NULL
+        ) STRICT;
+        """
+        + grants.TABLE
+        + elevated.TABLE,
+    )
+    marks = ("approvals_copies.channel", "approvals_copies.chat", *grants.MARKS, *elevated.MARKS)
 
-    def __init__(self, host: Host, settings: None) -> None:
-        self._questions = host.get("core").asks.asker = OwnerQuestions(host)
+    def __init__(self, host: Host, settings: ToolRules) -> None:
+        self._host, self._permissions = host, Permissions(settings)
+        self._grants, self._elevated = OwnerGrants(host), Elevated(host)
+        self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
+        self._changed, self._is_checked = asyncio.Event(), False
+        host.get("core").asks.asker = self._questions
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("yes", "allow what was asked: /yes 3", lambda said, tx: self._said(said, tx, "yes")),
+            Command("yes", "allow what was asked: /yes 3, /yes 3 hour", lambda said, tx: self._said(said, tx, "yes")),
             Command("no", "refuse it: /no 3", lambda said, tx: self._said(said, tx, "no")),
             Command(
                 "answer",
                 "answer a question: /answer 3 blue; /answer 3 shows it",
                 lambda said, tx: self._said(said, tx, ""),
             ),
+            Command("grants", "what is not asked about: /grants, /grants revoke 2", self._list, cli=True, private=True),
+            Command("elevated", "no questions for a while: /elevated 30m, /elevated off", self._elevate, private=True),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:
@@ -35,12 +70,89 @@ class Approvals(Plugin):
         if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
         said = self._questions.hear(tx, inbound)
+        tx.after(self._changed.set)
         return Reply(said) if said else None
 
     def _said(self, said: Said, tx: Tx, word: str) -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
-        number, _, rest = said.argument.strip().removeprefix("#").replace(":", " ", 1).partition(" ")
-        is_number = number.isascii() and number.isdigit() and len(number) < 10
-        if is_number and (not rest.strip() if word else self._questions.knows(int(number))):
-            return self._questions.answer(tx, int(number), word or rest.strip())
-        return self._questions.answer_the_one(tx, word or said.argument.strip(), said.address)
+        tx.after(self._changed.set)
+        argument = said.argument.strip().removeprefix("#").replace(":", " ", 1)
+        number, _, rest = argument.partition(" ")
+        if not (is_number := number.isascii() and number.isdigit() and len(number) < 10):
+            rest = argument
+        rest = " ".join(rest.split())
+        is_extent = word == "yes" and rest.casefold() in EXTENT_WORDS
+        if is_number and (not rest or is_extent if word else self._questions.knows(int(number))):
+            return self._questions.answer(tx, int(number), f"{word} {rest}".strip(), said.address)
+        text = f"{word} {rest}" if is_extent else word or said.argument.strip()
+        return self._questions.answer_the_one(tx, text, said.address)
+
+    # --- what needs no yes, or always one ----------------------------------------------------------------------------
+
+    def restrict_tools(self, tools: Sequence[Tool]) -> Iterable[Tool]:
+        if not self._is_checked:
+            self._is_checked = True
+            self._check_names([one.name for one in tools])
+        return self._permissions.without_denied(tools)
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Ask about each call of a tool that is said to ask."""
+        if self._permissions.rule(call.name, turn.profile.name) != "ask":
+            return None
+        return Ask(f"Run `{call.name}`?", exact=json.dumps(dict(call.arguments), ensure_ascii=False, indent=1))
+
+    def _is_allowed(self, call: CheckedCall, turn: Turn, *, lifts_boundary: bool) -> bool:
+        """Tells whether the policy's question about a call is answered by the hour or by the configuration."""
+        is_listed = not lifts_boundary and self._permissions.rule(call.name, turn.profile.name) == "allow"
+        return is_listed or self._elevated.covers(turn)
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Raises ConfigError for a name that no tool has, unless its tool may be of a plugin that is off or of an MCP
+        server, which may not be there yet."""
+        core = self._host.get("core")
+        servers = tuple(f"{name.casefold()}__" for name in core.config.get("mcp", {}))
+        for key, name in self._permissions.unknown(names):
+            said = f"{key}: there is no tool {name!r}; {permissions.near(name, [one.casefold() for one in names])}"
+            if name.startswith(servers):
+                continue
+            if core.config.plugins.off or core.config.without or "*" in name:
+                self._host.log.warning("{}", said)
+                continue
+            raise ConfigError(f"{core.config.file}: {said}")
+
+    # --- grants, elevated --------------------------------------------------------------------------------------------
+
+    def _list(self, said: Said, tx: Tx) -> Reply:
+        return self._grants.command(said.argument, tx)
+
+    def _elevate(self, said: Said, tx: Tx) -> str:
+        tx.after(self._changed.set)
+        return self._elevated.command(said, tx)
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        if not (there := self._grants.all()):
+            return []
+        return [Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")]
+
+    async def run(self) -> None:
+        """Say when something that was allowed for a time has ended."""
+        self._elevated.show_all()
+        while True:
+            self._changed.clear()
+            if not (ends := [one for one in (self._grants.next_end(), self._elevated.next_end()) if one]):
+                await self._changed.wait()
+                continue
+            if (left := (min(ends) - self._host.now()).total_seconds()) <= 0:
+                await self._host.write(self._end)
+                continue
+            try:
+                async with asyncio.timeout(min(left, LOOK_SECONDS)):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    def _end(self, tx: Tx) -> None:
+        self._elevated.ended(tx)
+        for one in self._grants.ended(tx):
+            told = f"the hour for {one.words} is over: I ask again"
+            tx.after(lambda one=one, told=told: self._host.show(one.conversation, Notice(told)))  # type: ignore[misc]

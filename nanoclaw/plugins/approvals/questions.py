@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,9 @@ from nanoclaw.core.messages import Address, Button, CheckedCall, Inbound, Outbou
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.approvals.choices import listed, option_of, until
+from nanoclaw.plugins.approvals.exact import exactly
+from nanoclaw.plugins.approvals.extents import buttons, extents, how, meaning
+from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
@@ -21,8 +25,9 @@ SHORT = 60
 class OwnerQuestions:
     """The core's asker: it keeps the questions, this asks them and hears the answers."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, grants: OwnerGrants, is_allowed: Callable[..., bool]) -> None:
         self._host, self._asks = host, host.get("core").asks
+        self._grants, self._is_allowed = grants, is_allowed
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -35,27 +40,46 @@ class OwnerQuestions:
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
     def ask(self, tx: Tx, question: Any) -> int:
-        """Send the question; its row in the outbox."""
+        """Send the question, a yes/no to a call also to the terminal; its row in the outbox."""
         number, options = question.number, question.ask.options
         if options:
-            buttons = tuple(Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
+            below = tuple(Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
         else:
-            buttons = (Button("Yes", f"/yes {number}"), Button("No", f"/no {number}"))
-        row = tx.send(Outbound(question.place, self._whole(question), buttons=buttons), is_news=False)
+            below = buttons(question)
+        rows = [
+            (tx.send(Outbound(place, self._whole(question, place), buttons=below), is_news=False), place)
+            for place in self._places(question)
+        ]
+        for row, place in rows[1:]:
+            sql = "INSERT INTO approvals_copies (outbox, ask, channel, chat) VALUES (?, ?, ?, ?)"
+            tx.execute(sql, row, number, *place)
         tx.after(lambda: self._tell_the_others(question))
-        return row
+        return rows[0][0]
 
-    def _whole(self, question: Any) -> str:
-        """A question with all that belongs to it."""
-        number, about, options = question.number, question.about, question.ask.options
+    def _places(self, question: Any) -> list[Address]:
+        """Places at which a question is asked: by the owner, and one about a call in an open terminal too."""
+        is_also_there = question.turn and not question.ask.options and question.place != MAIN and self._is_there(MAIN)
+        return [question.place, MAIN] if is_also_there else [question.place]
+
+    def _shown(self, question: Any) -> dict[Address, int]:
+        """By place, the row of the outbox that asked a question there."""
+        sql = "SELECT channel, chat, outbox FROM approvals_copies WHERE ask = ?"
+        copies = {Address(channel, chat): row for channel, chat, row in self._host.read(sql, question.number)}
+        return {question.place: question.outbox, **copies}
+
+    def _whole(self, question: Any, place: Address) -> str:
+        """A question with all that belongs to it, as a place gets it."""
+        about, options = question.about, question.ask.options
         delegate = self._host.get("delegate")
         who = (delegate.named(about) if delegate else "") or f"{about}, not from this chat"
-        origin = "" if question.place == about else f"\n\n(This comes from {who}.)"
-        if options:
-            how = f"{listed(options)}\n\n({self._how(question)})"
-        else:
-            how = f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.)"
-        return f"{question.ask.question}{origin}\n\n{how}"
+        origin = "" if place == about else f"\n\n(This comes from {who}.)"
+        told = f"{listed(options)}\n\n({self._how(question)})" if options else how(question)
+        return self._redacted(f"{question.ask.question}{origin}\n\n{told}")
+
+    def _redacted(self, text: str) -> str:
+        from nanoclaw.redaction import Redactor
+
+        return Redactor(self._host.get("core").secrets)(text)
 
     def _how(self, question: Any) -> str:
         """Say in a line how a question with options is answered, and what comes of it otherwise."""
@@ -65,15 +89,17 @@ class OwnerQuestions:
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
 
     def still_open(self, question: Any) -> None:
-        if told := self.reminder(question):
+        if told := self.reminder(question, question.place):
             self._host.show(question.place, Notice(told))
 
-    def reminder(self, question: Any) -> str:
+    def reminder(self, question: Any, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
-        if self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", question.outbox):
+        row = self._shown(question).get(place, 0)
+        is_for = row or (place == MAIN and not question.ask.options)
+        if not is_for or self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", row):
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
-        is_whole = _named(question) == question.ask.question
+        is_whole = _named(question) == question.ask.question and not question.ask.exact
         whole = "" if is_whole else f", and /answer {question.number} shows all of it"
         waits = f"question {question.number} waits for your answer: “{_named(question)}”{options}"
         return f"{waits}: {_commands(question)}{whole}"
@@ -86,13 +112,20 @@ class OwnerQuestions:
         tx.send(Outbound(question.place, text), is_news=False)
 
     def settled(self, question: Any) -> None:
-        """Take the buttons of a question away that is answered, or over."""
-        rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", question.outbox)
-        if shown := rows[0][0].rpartition(" ")[2] if rows else "":
-            self._host.show(question.place, Settled(shown))
+        """Take the buttons of a question away that is answered, or over, wherever it was asked."""
+        shown = self._shown(question)
+        for place, row in shown.items():
+            rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", row)
+            if identity := rows[0][0].rpartition(" ")[2] if rows else "":
+                self._host.show(place, Settled(identity))
+        if len(shown) > 1:
+            self._host.show(MAIN, Notice(_over(question, is_asked=False)))
 
     def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
-        return False
+        if ask.scope is None:
+            return False
+        is_granted = self._grants.covers(ask.scope, turn.sender, turn.conversation)
+        return is_granted or self._is_allowed(call, turn, lifts_boundary=ask.scope.lifts_boundary)
 
     def _tell_the_others(self, question: Any) -> None:
         number, place, about = question.number, question.place, question.about
@@ -120,49 +153,72 @@ class OwnerQuestions:
     def knows(self, number: int) -> bool:
         return self._asks.find(number) is not None
 
-    def answer(self, tx: Tx, number: int, text: str) -> str:
-        """Note an answer of the owner's in their words; what is said of that."""
+    def answer(self, tx: Tx, number: int, text: str, place: Address) -> str:
+        """Note an answer of the owner's in their words, given at a place; what is said of that."""
         question = self._asks.find(number)
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
         if not text:
-            return "\n\n".join(filter(None, (self._whole(question), question.ask.exact)))
+            return self._with_exact(question, place)
         answer = _meaning(question, text)
         if answer is None:
             return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
-        self._asks.answer(number, answer)
-        if not question.ask.options:
+        if question.ask.options:
+            self._asks.answer(number, answer)
+            return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
+        if not self._may_answer(question, place):
+            return f"Question {number} was asked in {question.place}: answer it there, or in a terminal."
+        self._asks.answer(number, "no" if answer == "no" else "yes")
+        if answer in ("yes", "no"):
             return "Yes: it goes on." if answer == "yes" else "No: it is not done."
-        return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
+        told = self._grants.give(tx, question, always=answer == "always")
+        for other in self._asks.open():
+            if _is_same(question, other):
+                self._asks.answer(other.number, "yes")
+        return f"Yes: it goes on. {told}"
+
+    def _with_exact(self, question: Any, place: Address) -> str:
+        exact = question.ask.exact
+        return "\n\n".join([self._whole(question, place), *((exactly(self._redacted(exact)),) if exact else ())])
+
+    def _may_answer(self, question: Any, place: Address) -> bool:
+        """Tells whether a yes or no may come from there: from where it was asked, from its conversation, or from a
+        terminal of the machine."""
+        home = self._conversation(place)
+        return (
+            place.channel == MAIN.channel
+            or place in (question.place, question.about)
+            or home in (self._conversation(question.place), self._conversation(question.about))
+        )
 
     def answer_the_one(self, tx: Tx, text: str, place: Address) -> str:
         """An answer that names no question: to the only one that it can be meant for, else ask back."""
         reach = [one for one in self._in_reach(place) if _meaning(one, text) is not None]
-        sure = [one for one in reach if one.ask.options or (one.place == place and self._is_last_said(one))]
-        return self.answer(tx, sure[0].number, text) if len(reach) == len(sure) == 1 else self.which(text, place)
+        sure = [one for one in reach if one.ask.options or self._is_last_said(one, place)]
+        return self.answer(tx, sure[0].number, text, place) if len(reach) == len(sure) == 1 else self.which(text, place)
 
     def hear(self, tx: Tx, inbound: Inbound) -> str | None:
         """Words of the owner to the question that they quote, else to the one that is open there: its options also
         when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
         owner's own only when it was the last thing said. None for words that may be meant for something else."""
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
-        here = [one for one in self._asks.open() if one.place == place]
+        here = [one for one in self._asks.open() if place in self._shown(one)]
         heard = [one for one in here if _meaning(one, text) is not None and not inbound.attachments]
         if inbound.patience:  # `nanoclaw -m`, which may be a script's
             heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
-        if quoted and (meant := [one for one in heard if self._is_quoted(one, quoted)]):
-            return self.answer(tx, meant[0].number, text)
+        if quoted and (meant := [one for one in heard if self._is_quoted(one, quoted, place)]):
+            return self.answer(tx, meant[0].number, text, place)
         if inbound.attachments:
             return self._queued(tx, here, inbound)
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
-        last = [] if quoted else [one for one in heard if self._is_last_said(one)]
+        last = [] if quoted else [one for one in heard if self._is_last_said(one, place)]
         named = [] if quoted else [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
         owns = [one for one in named if one.turn and one.about == place]
         if len(here) == 1 and (meant := last or owns):
-            return self.answer(tx, meant[0].number, text)
+            return self.answer(tx, meant[0].number, text, place)
         if len(named) == len(heard) == 1 and (last or owns):
-            return self.answer(tx, named[0].number, text)
+            return self.answer(tx, named[0].number, text, place)
         # where the chat's own turn waits for the answer, nobody else would hear the word
         is_word = yes_or_no(text) is not None and any(one.about == place for one in heard)
         return self.which(text, place) if last or is_word else self._queued(tx, here, inbound)
@@ -190,17 +246,19 @@ class OwnerQuestions:
     def _in_reach(self, place: Address) -> list[Any]:
         """The open questions that were asked there, or about what goes on in its conversation."""
         home = self._conversation(place)
-        return [one for one in self._asks.open() if one.place == place or self._conversation(one.about) == home]
+        return [one for one in self._asks.open() if place in self._shown(one) or self._conversation(one.about) == home]
 
-    def _is_quoted(self, question: Any, quoted: str) -> bool:
-        rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", question.outbox)
+    def _is_quoted(self, question: Any, quoted: str, place: Address) -> bool:
+        rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", self._shown(question).get(place, 0))
         return bool(rows) and quoted in rows[0][0].split()
 
-    def _is_last_said(self, question: Any) -> bool:
-        """Tells whether nothing was sent there since, but for itself again, and no turn begun."""
-        place = question.place
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text != ? LIMIT 1"
-        if self._host.read(sql, place.channel, place.chat, question.outbox, self._whole(question)):
+    def _is_last_said(self, question: Any, place: Address) -> bool:
+        """Tells whether nothing was sent there since it was asked there, but for itself again, and no turn begun."""
+        if not (row := self._shown(question).get(place)):
+            return False
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN (?, ?) LIMIT 1"
+        itself = self._whole(question, place), self._with_exact(question, place)
+        if self._host.read(sql, place.channel, place.chat, row, *itself):
             return False
         sql = (
             "SELECT started FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ? AND chat = ?"
@@ -213,9 +271,14 @@ class OwnerQuestions:
 def _meaning(question: Any, text: str) -> str | None:
     """The answer that some words are to a question, None for none."""
     if not question.ask.options:
-        is_yes = yes_or_no(text)
-        return None if is_yes is None else "yes" if is_yes else "no"
+        return meaning(question, text)
     return option_of(text, question.ask.options) or (text.strip() or None if question.ask.is_free else None)
+
+
+def _is_same(question: Any, other: Any) -> bool:
+    """Tells whether a yes that goes on for a time is one to another open question, too."""
+    scope, about = question.ask.scope.key, (question.sender, question.conversation)
+    return bool(other.ask.scope and other.ask.scope.key == scope and (other.sender, other.conversation) == about)
 
 
 def _named(question: Any) -> str:
@@ -223,7 +286,7 @@ def _named(question: Any) -> str:
 
 
 def _wanted(question: Any) -> str:
-    return " or ".join(question.ask.options) if question.ask.options else "yes or no"
+    return " or ".join(question.ask.options or (one.label.lower() for one in extents(question)))
 
 
 def _commands(question: Any, text: str = "") -> str:
@@ -234,7 +297,7 @@ def _commands(question: Any, text: str = "") -> str:
     return f"/yes {number} or /no {number}" if is_yes is None else f"/{'yes' if is_yes else 'no'} {number}"
 
 
-def _over(question: Any) -> str:
+def _over(question: Any, *, is_asked: bool = True) -> str:
     """Say of a question that is not open any more what it came to."""
     text, by = question.answer
     came_to = f": “{one_line(text, SHORT)}”" if text else ""
@@ -243,4 +306,6 @@ def _over(question: Any) -> str:
         "time": f"its time was over{came_to and f', and “{one_line(text, SHORT)}” was taken'}",
         "nobody": "what it was about has ended",
     }[by]
+    if not is_asked:
+        return f"question {question.number} (“{_named(question)}”) is over: {why}"
     return f"There is no open question {question.number}: {why}. Ask again if it still matters."

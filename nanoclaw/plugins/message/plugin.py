@@ -11,8 +11,9 @@ from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
-from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Scope, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.escapes import one_line
 from nanoclaw.silence_token import spoken
 
 TERMINAL = "terminal"
@@ -22,9 +23,6 @@ MOST_FILES = 10
 WAIT_SECONDS = 15.0
 """The time in which a call waits for the platform to say that it has the message."""
 _LOOK_SECONDS = (0.02, 0.05, 0.1, 0.25, 0.5)
-
-HEAD, TAIL = 2_000, 1_000
-"""Characters of a longer text that are shown to be judged."""
 
 _HERE = ("", "here", "this chat", "me")
 
@@ -101,7 +99,15 @@ class Messages(Plugin):
         self._paths(files)
         if target == self._home(turn.address) or self._is_open(target):
             return None
-        return Ask(f"May I send this to {target}?\n\n{_shown(text, files)}")
+        who = self._named(target)
+        scope = Scope(f"message:{target}", f"messages to {who}", is_place=True)
+        return Ask(f"Send {_in_short(text, files)} to {who}?", exact=_exact(text, files, target), scope=scope)
+
+    def _named(self, target: Address) -> str:
+        """A chat as the owner knows it. How people call themselves is shown, not trusted."""
+        access = self._host.get("access")
+        name = one_line(access.name_of(target), 40) if access else ""
+        return f"{name} ({target})" if name else str(target)
 
     def _target(self, address: Address, to: str, role: str, files: Sequence[str]) -> Address:
         """The chat that is meant. Before anything is looked up guests are refused: they learn of nobody else."""
@@ -218,21 +224,20 @@ def _same_words(one: str, other: str) -> bool:
     return words[0] == words[1] if any(words) else one.strip() == other.strip()
 
 
-def _shown(text: str, files: Sequence[str]) -> str:
-    """As the owner is to judge it."""
-    named = "Files:\n" + exactly("\n".join(files)) if files else ""
-    return "\n\n".join(part for part in (exactly(text) if text else "", named) if part)
+def _in_short(text: str, files: Sequence[str]) -> str:
+    """Name what is to be sent, for a sentence."""
+    line = one_line(text, 200)
+    is_plain = not set("[]<>*_`~|\\") & set(line) and "://" not in line  # else a link could hide in it
+    said = (f"“{line}”" if is_plain else _code(line)) if line else ""
+    sent = one_line(files[0].rpartition("/")[2], 60) if len(files) == 1 else f"{len(files)} files" if files else ""
+    return " and ".join(filter(None, (said, sent)))
 
 
-def exactly(text: str) -> str:
-    """A text for the owner to judge: a code block, so that none of its Markdown is rendered and no link hides. How long
-    it is, and that its middle is left out, is said of one that is too long."""
-    if len(text) <= HEAD + TAIL:
-        return _block(text)
-    left_out = f"({len(text):,} characters in all; {len(text) - HEAD - TAIL:,} of them are not shown here)"
-    return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
+def _code(line: str) -> str:
+    fence = "`" * (1 + max([0, *map(len, re.findall("`+", line))]))
+    pad = " " * ("`" in line)
+    return f"{fence}{pad}{line}{pad}{fence}"
 
 
-def _block(text: str) -> str:
-    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
-    return f"{fence}\n{text}\n{fence}"
+def _exact(text: str, files: Sequence[str], target: Address) -> str:
+    return "\n\n".join(filter(None, (f"to {target}", text, "\n".join(files))))

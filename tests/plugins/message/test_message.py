@@ -18,7 +18,7 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import TOOK_EFFECT
 from nanoclaw.markdown.text import to_telegram
-from nanoclaw.plugins.message.plugin import exactly
+from nanoclaw.plugins.approvals.exact import exactly
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 
@@ -102,9 +102,15 @@ async def test_another_chat_hears_it_once_the_owner_says_yes_and_remembers_it(tm
     async with writing(tmp_path, step, "Told her.", chat=chat) as home:
         await home.say("tell Anna when the party is")
         question = await home.channel.sent.get()
-        assert "May I send this to telegram:555?" in question.text
-        assert "```\nThe party is at 8.\n```" in question.text
-        assert [(label, text) for label, text in question.buttons] == [("Yes", "/yes 1"), ("No", "/no 1")]
+        assert question.text.startswith("Send “The party is at 8.” to telegram:555?")
+        assert [(label, text) for label, text in question.buttons] == [
+            ("Yes", "/yes 1"),
+            ("Yes for an hour", "/yes 1 hour"),
+            ("Yes always", "/yes 1 always"),
+            ("No", "/no 1"),
+            ("Show", "/answer 1"),
+        ]
+        assert "```\nto telegram:555\n\nThe party is at 8.\n```" in await home.ask("/answer 1")
         assert chat.sent.empty()
         assert await home.ask("yes") == "Yes: it goes on."
         assert (await chat.sent.get()).text == "The party is at 8."
