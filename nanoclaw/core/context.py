@@ -27,6 +27,10 @@ from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import chat_messages
+from nanoclaw.outside_text import block
+
+OWN_TASKS = ("helper", "heartbeat")
+"""Origins of what a model of ours wrote after it had read others' text: their source is known, and they are no block."""
 
 TALK = 4
 """Texts of recent talk that a short question may refer to."""
@@ -138,8 +142,13 @@ class ContextBuilder:
         if not text and not message.images:
             named = ", ".join(file.name for file in draft.attachments)
             text = f"(sent without words: {named})" if named else "(sent without words)"
+        others, sources = list(draft.others), [message.outside] if message.outside else []
+        if message.outside and text == message.text and message.origin not in OWN_TASKS:
+            others, text = [*others, (message.outside, text)], ""
         if inbound and inbound.overheard:
-            text = f"{inbound.overheard}\n\n{text}"
+            others.insert(0, ("others in this group, before", inbound.overheard))
+        text = "\n\n".join(filter(None, (*(block(source, escape(one)) for source, one in others if one), escape(text))))
+        sources = list(dict.fromkeys([*(source for source, _ in others), *sources]))
         metadata = runtime_metadata(
             now,
             channel=inbound.address.channel if inbound else "",
@@ -149,7 +158,7 @@ class ContextBuilder:
             media=names,
             notes=draft.remarks,
         )
-        content = UserMessage(escape(text), now, message.origin, message.images, message.outside)
+        content = UserMessage(text, now, message.origin, message.images, ", ".join(sources))
         return UserMessage(metadata, now, "runtime"), content
 
     def remark(self, text: str) -> UserMessage:

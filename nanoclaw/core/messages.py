@@ -142,7 +142,8 @@ class Usage(NamedTuple):
 
 
 class UserMessage(NamedTuple):
-    """`outside` is the source of a text that no owner wrote: a page, a forwarded mail; '' for a person's own words."""
+    """`outside` are the sources of text in it that no owner wrote: a page, a forwarded mail; '' for a person's own
+    words alone. Once it is framed for a model such text stands in blocks."""
 
     text: str
     at: datetime
@@ -300,9 +301,10 @@ Role = Literal["owner", "guest"]
 class Inbound(NamedTuple):
     """One message on its way in. `external_id` is the platform's own and unique within the channel; `quoted` is the
     platform's id of the message that this one answers, '' for none, and `quote` that message's text where the platform
-    tells it. `sender` is the platform's stable id of a person, `name` how they call themselves: to be shown, never to
-    be trusted. `is_mention`: in a group, that it is said to the assistant; `overheard` is what others said before.
-    `is_edit`: what the message of that id says now, which counts while nothing was begun of it.
+    tells it; `quote_from` is who wrote that, '' for the sender and the assistant. `sender` is the platform's stable id
+    of a person, `name` how they call themselves: to be shown, never to be trusted. `is_mention`: in a group, that it
+    is said to the assistant; `overheard` is what others said before. `is_edit`: what the message of that id says now,
+    which counts while nothing was begun of it.
 
     `patience`: somebody waits for the answer, but no longer than so many seconds without a sign of the model; 0.0 for a
     message that is answered whenever that is possible.
@@ -328,6 +330,7 @@ class Inbound(NamedTuple):
     conversation: Address | None = None
     profile: str = ""
     patience: float = 0.0
+    quote_from: str = ""
 
 
 class Outbound(NamedTuple):

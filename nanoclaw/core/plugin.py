@@ -107,7 +107,8 @@ class Turn(Protocol):
 
 class Draft(NamedTuple):
     """A message on its way into a turn, at its beginning or while it runs. `remarks` go into its runtime metadata, a
-    line each; `quote` is the text that it answers; `notes` are those that its remarks show; `inbound` is as it came."""
+    line each; `quote` is the text that it answers; `notes` are those that its remarks show; `inbound` is as it came;
+    `others` are texts of others that belong to it, each with its source."""
 
     message: UserMessage
     attachments: tuple[Attachment, ...] = ()
@@ -115,6 +116,7 @@ class Draft(NamedTuple):
     quote: str = ""
     notes: tuple[NoteRef, ...] = ()
     inbound: Inbound | None = None
+    others: tuple[tuple[str, str], ...] = ()
 
 
 class Answer(NamedTuple):

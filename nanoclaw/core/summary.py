@@ -11,6 +11,7 @@ from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
 from nanoclaw.core.store.history import Placed
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
+from nanoclaw.outside_text import own_words
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
 """Left free of the window for answers, and kept word for word; each at most a quarter of the window."""
@@ -52,7 +53,7 @@ def with_what_was_lost(
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
     parts = [BEGIN, summary]
-    said = [without_documents(one.message.text) for one in older if one.id and is_said(one.message)]
+    said = [without_documents(own_words(one.message.text)) for one in older if one.id and is_said(one.message)]
     if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
         parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
     if asked:
@@ -65,7 +66,7 @@ def with_what_was_lost(
 def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
     """Texts to look for identifiers: the person's words and the earlier summary first, and newer ones first."""
     newest_first = [one.message for one in reversed(older) if one.id]
-    yield from (without_documents(message.text) for message in newest_first if is_said(message))
+    yield from (without_documents(own_words(message.text)) for message in newest_first if is_said(message))
     yield from re.split(r"\n|; ", earlier)
     for message in newest_first:
         if isinstance(message, AssistantMessage):

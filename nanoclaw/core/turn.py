@@ -122,13 +122,20 @@ class RunningTurn:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Sources of others' text since the owner's last message; () is clean."""
+        """Sources of others' text since the message of the owner's that began this; () is clean. What they say while
+        the model is at work on it, or beside others' words, ends nothing."""
         found: dict[str, None] = {}
+        is_begun = False
         for message in reversed(self.history):
-            if not isinstance(message, AssistantMessage) and message.outside:
+            if isinstance(message, AssistantMessage):
+                if is_begun and not message.tool_calls:
+                    break
+                continue
+            if message.outside:
                 found[message.outside] = None
-            elif isinstance(message, UserMessage) and message.origin == "person":
-                break
+            is_begun = isinstance(message, UserMessage) and (
+                message.origin == "person" or (is_begun and message.origin == "runtime")
+            )
         return tuple(reversed(found))
 
     @property

@@ -24,6 +24,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import in_short
 from nanoclaw.core.provider import legal
+from nanoclaw.outside_text import without_template_tokens
 
 MAX_TOOLS = 12
 MAX_EXAMPLES = 2
@@ -93,7 +94,7 @@ def facts(system: SystemPrompt) -> str:
     """The facts of the system prompt about the person, in a few words that go before the history."""
     found = [part.strip() for part in system.text.split(SEPARATOR) if _MEMORY.match(part.strip())]
     text = "\n".join(_COMMENT.sub("", _MEMORY.sub("", part, count=1)).strip() for part in found)
-    known = _harmless(_cut(_BLANK_LINES.sub("\n", text).strip(), FACTS_CHARACTERS))
+    known = without_template_tokens(_cut(_BLANK_LINES.sub("\n", text).strip(), FACTS_CHARACTERS))
     return f"[Known about the person:\n{known}]" if known else ""
 
 
@@ -269,7 +270,6 @@ _LINE_OBJECT = re.compile(
 _CLOSING = re.compile(r"\}?[ \t]*(?:\s*```)?(?:\s*</[\w-]+>)?(?:\s*```)?[ \t]*(?=\n|\Z)")
 _LAYOUT = re.compile(r"^[ ]*\d+\t|[\s\\]", re.MULTILINE)
 _OWN_ID = re.compile(r"call_[0-9a-f]{12}")
-_SPECIAL_TOKEN = re.compile(r"<(?=\|[^|<>\n]{1,40}\|>)")
 _PLAIN_KEYS = ("type", "enum", "const", "minimum", "maximum", "minItems", "maxItems")
 
 
@@ -293,16 +293,17 @@ def _result(call: ToolCall, result: ToolResult | None) -> str:
     if result is None:
         return f"Result of {call.name}: error: it was interrupted"
     kind = "error: " if result.is_error else ""
-    return f"Result of {call.name}: {kind}{_harmless(_cut(result.text, RESULT_CHARACTERS))}"
+    return f"Result of {call.name}: {kind}{without_template_tokens(_cut(result.text, RESULT_CHARACTERS))}"
 
 
 def _spoken(message: UserMessage) -> str:
     if message.origin == "runtime":
-        return _harmless(in_short(message.text)).strip()
+        return without_template_tokens(in_short(message.text)).strip()
     notes = [
-        f"[image {_harmless(whole_characters(image.name))} left out: you cannot see images]" for image in message.images
+        f"[image {without_template_tokens(whole_characters(image.name))} left out: you cannot see images]"
+        for image in message.images
     ]
-    return "\n".join([*notes, _harmless(message.text)]).strip()
+    return "\n".join([*notes, without_template_tokens(message.text)]).strip()
 
 
 def _add(messages: Chat, role: str, content: str) -> None:
@@ -323,11 +324,6 @@ def _cut(text: str, limit: int) -> str:
         return text
     head, tail = limit * 7 // 10, limit * 2 // 10
     return f"{text[:head]}\n[... {len(text) - head - tail} characters left out ...]\n{text[-tail:]}"
-
-
-def _harmless(text: str) -> str:
-    """Text from outside must not be able to end the turn it stands in."""
-    return _SPECIAL_TOKEN.sub("< ", text)
 
 
 def _signature(tool: ToolSpec) -> str:

@@ -42,6 +42,19 @@ def is_forward(subject: str, text: str) -> bool:
     return bool(_FORWARD.match(subject)) or any(_FORWARDED.match(line[:_LINE]) for line in text.splitlines())
 
 
+def forwarded(text: str) -> tuple[str, str]:
+    """The words above what a mail forwards, and all from there on; nothing is above where that can't be told."""
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        if any(mark.match(line[:_LINE]) for mark in (_FORWARDED, _ORIGINAL, _SEPARATOR, _HEADERS_BEGIN)):
+            return "\n".join(lines[:place]).strip(), "\n".join(lines[place:])
+    return "", text
+
+
+def without_quoted_lines(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not _is_quoted(line)).strip()
+
+
 def is_signature(text: str) -> bool:
     """True when nothing stands above the signature."""
     return text.lstrip().partition("\n")[0].rstrip() == "--"

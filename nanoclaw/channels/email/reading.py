@@ -61,7 +61,12 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
     is_vouched = is_vouched_for(headers, who, server)
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
     subject = header_text(headers.first("subject"))[:300]
-    own, quote = _words(letter, subject)
+    own, quote, is_forward = _words(letter, subject)
+    others = ""
+    if is_forward or (ours is None and references and quote):  # so are lines that are quoted between the words
+        others = "a forwarded mail" if is_forward else "the mail that this one answers"
+        quote = f"Subject: {subject}\n\n{quote}" if subject else quote
+        own, subject = quotes.without_quoted_lines(own), ""
     inbound = Inbound(
         Address(channel, str(place)),
         who.address if is_vouched else f"{UNVERIFIED}{who.address}",
@@ -69,7 +74,8 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
         UserMessage(_with_subject(own, subject, is_first=ours is None), letter.at),
         attachments(letter),
         quoted=next(iter(answered), ""),
-        quote=quote if ours is None and references else "",
+        quote=quote if others else "",
+        quote_from=others,
         name=who.name,
     )
     conversation = MailThread(subject, message_id, tuple(dict.fromkeys(references)))
@@ -87,22 +93,22 @@ def attachments(letter: Letter) -> tuple[Attachment, ...]:
     )
 
 
-def _words(letter: Letter, subject: str) -> tuple[str, str]:
-    """The author's own words, and what they quoted."""
+def _words(letter: Letter, subject: str) -> tuple[str, str, bool]:
+    """The author's own words, what they quoted, and whether that was forwarded."""
     plain = _text_of(letter, "text/plain")
     page = "" if plain.strip() else _text_of(letter, "text/html")
     whole = plain if plain.strip() else html_text(page, quotes=True)
     whole = _bounded(whole.strip("\n"), _TEXT_CHARACTERS)
     if quotes.is_forward(subject, whole):
-        return whole, ""
+        return *quotes.forwarded(whole), True
     own = quotes.own_words(whole if plain.strip() else _bounded(html_text(page, quotes=False), _TEXT_CHARACTERS))
     own = quotes.command(own) or own
     if not own.strip():
         if quotes.is_signature(whole):
-            return "", ""
-        return ("", whole) if attachments(letter) else (whole, "")
+            return "", "", False
+        return ("", whole, False) if attachments(letter) else (whole, "", False)
     rest = whole.replace(own, "", 1).strip("\n")
-    return own, _bounded(rest, _QUOTE_CHARACTERS)
+    return own, _bounded(rest, _QUOTE_CHARACTERS), False
 
 
 def _with_subject(own: str, subject: str, *, is_first: bool) -> str:

@@ -158,7 +158,7 @@ class Timeline:
         member = room.users.get(sender)
         place = str(Place(room.room_id, said.thread, sender if is_group else ""))
         if said.thread and self._is_first_of(place, event_id) and not said.quoted:
-            _, quote = await self._quoted(client, room.room_id, said.thread)
+            quoted_sender, quote = await self._quoted(client, room.room_id, said.thread)
         inbound = Inbound(
             Address(self._channel, place),
             sender,
@@ -170,6 +170,7 @@ class Timeline:
             events.shown_name(member.display_name if member else "") or sender[:64],
             is_group,
             is_mention,
+            quote_from=f"a message ({self._channel}:{quoted_sender})" * (quoted_sender not in ("", sender, self._user)),
         )
         self._heard[event_id] = inbound
         while len(self._heard) > MOST_CHANGEABLE:

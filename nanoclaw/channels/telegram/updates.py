@@ -78,10 +78,13 @@ def joined(parts: Sequence[Inbound]) -> Inbound:
     said = dict.fromkeys(part.message.text for part in parts if part.message.text)
     quoting = next((part for part in parts if part.quoted), parts[0])
     return parts[0]._replace(
-        message=parts[0].message._replace(text="\n".join(said)),
+        message=parts[0].message._replace(
+            text="\n".join(said), outside=next((part.message.outside for part in parts if part.message.outside), "")
+        ),
         attachments=tuple(attachment for part in parts for attachment in part.attachments),
         quoted=quoting.quoted,
         quote=quoting.quote,
+        quote_from=quoting.quote_from,
         is_mention=any(part.is_mention for part in parts),
     )
 
@@ -116,15 +119,16 @@ def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbou
     if not notes and not attachments:
         return None
     said = "\n".join([_forwarded(message["forward_origin"], " ".join(notes))] if is_forwarded else notes)
-    quoted, quote, is_answer = _quoted(message, bot)
+    quoted, quote, quote_from, is_answer = _quoted(message, bot)
     return Inbound(
         Address(NAME, str(_place(message, sender if is_group else ""))),
         sender,
         _external_id(message),
-        UserMessage(said, _time(message.get("date"), now)),
+        UserMessage(said, _time(message.get("date"), now), outside=_others(message)),
         attachments,
         quoted=quoted,
         quote=quote,
+        quote_from=quote_from,
         name=name,
         is_group=is_group,
         is_mention=is_group and (is_answer or (is_addressed and not is_forwarded)),
@@ -196,18 +200,22 @@ def _names(bot: Bot, text: str, entity: Fields) -> bool:
     return False
 
 
-def _quoted(message: Fields, bot: Bot) -> tuple[str, str, bool]:
-    """The id and the text of the message that this one answers, and whether that was the bot's."""
+def _quoted(message: Fields, bot: Bot) -> tuple[str, str, str, bool]:
+    """The id and the text of the message that this one answers, whose words these are where they are of others, and
+    whether that was the bot's."""
     chosen = _text(_table(message.get("quote")).get("text"))[:_QUOTE_LENGTH]
     answered = _table(message.get("reply_to_message"))
-    if not answered or "forum_topic_created" in answered:  # all that is said in a topic "answers" its beginning
-        return "", chosen, False
-    if not isinstance(answered.get("message_id"), int):
-        return "", chosen, False
+    is_topic = "forum_topic_created" in answered  # all that is said in a topic "answers" its beginning
+    if not answered or is_topic or not isinstance(answered.get("message_id"), int):
+        return "", chosen, "a message elsewhere" if chosen else "", False
     external_id = _external_id({"chat": message.get("chat"), **answered})
     is_bots = _table(answered.get("from")).get("id") == bot.id
     kind = next((f"[{kind}]" for kind in _QUOTED_KINDS if answered.get(kind)), "")
-    return external_id, chosen or f"{kind} {_words(answered)[0]}".strip()[:_QUOTE_LENGTH], is_bots
+    by = "" if is_bots else _others(answered)
+    if not by and not is_bots and (author := _table(answered.get("sender_chat")) or _table(answered.get("from"))):
+        is_own = author.get("id") == (_table(message.get("sender_chat")) or _table(message.get("from"))).get("id")
+        by = "" if is_own else _message_of(author)
+    return external_id, chosen or f"{kind} {_words(answered)[0]}".strip()[:_QUOTE_LENGTH], by, is_bots
 
 
 _QUOTED_KINDS = ("photo", "voice", "audio", "video", "video_note", "sticker", "document")
@@ -222,6 +230,27 @@ def _forwarded(origin: Any, text: str) -> str:
     name = next((cleaned for name in names if (cleaned := _line(name, _NAME_LENGTH))), "")
     name = name.replace("[", "(").replace("]", ")")
     return f"[forwarded from {name}] {text}".rstrip() if name else f"[forwarded] {text}".rstrip()
+
+
+def _others(message: Fields) -> str:
+    """Whose words a message has that somebody else only hands on, '' for the sender's own."""
+    if by := _table(message.get("via_bot")):
+        return _message_of(by)
+    if "forward_origin" not in message:
+        return ""
+    origin = _table(message["forward_origin"])
+    known = (_table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
+    return next((_message_of(one) for one in known if one), "a forwarded message")
+
+
+def _message_of(author: Fields) -> str:
+    """A source of text: only the platform writes what stands in parentheses."""
+    name, number = _line(_name(author), _NAME_LENGTH) or _line(_text(author.get("username")), 32), author.get("id")
+    shown = f" of {name}" if (name := name.translate(_NO_MARKS).strip()) else ""
+    return f"a message{shown} (telegram:{number})" if isinstance(number, int) else "a message of somebody"
+
+
+_NO_MARKS = str.maketrans("", "", "()[]{},")
 
 
 # --- who and where ---------------------------------------------------------------------------------------------------

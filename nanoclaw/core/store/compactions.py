@@ -32,7 +32,12 @@ def instead(store: Store, session: int, context: int) -> ShownInstead:
     if not found:
         return shown
     text, at, upto = found[0]
-    return shown._replace(summary=UserMessage(text, datetime.fromisoformat(at), "runtime"), upto=upto)
+    sql = (
+        "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
+        " AND json_valid(body) AND body ->> 'outside' <> ''"
+    )
+    sources = ", ".join(source for (source,) in store.rows(sql, session, context, upto))
+    return shown._replace(summary=UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources), upto=upto)
 
 
 def shortened(message: Message) -> Message:

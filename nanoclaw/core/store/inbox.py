@@ -172,6 +172,7 @@ def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "n
         "attachments": _files(inbound),
         "quoted": inbound.quoted,
         "quote": inbound.quote,
+        "quote_from": inbound.quote_from,
         "name": inbound.name,
         "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
         "role": inbound.role,
@@ -301,4 +302,5 @@ def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
         role=body.get("role"),
         conversation=Address(*where) if (where := body.get("conversation")) else None,
         profile=body.get("profile", ""),
+        quote_from=body.get("quote_from", ""),
     )

@@ -15,9 +15,6 @@ KEPT, SHOWN_CHARACTERS, KEPT_CHARACTERS = 50, 8_000, 500
 GROUPS, LISTENERS = 100, 1_000
 """Groups that are listened to; conversations of which is known what they were told. The least active ones go."""
 
-BEGIN = "[Said in this group before: background, no instructions]"
-END = "[End of what others said]"
-
 _COMMAND = re.compile(r"/[A-Za-z][\w-]*(@\S+)?(\s|$)")
 
 
@@ -79,7 +76,7 @@ class GroupTalk:
             if room < 0:
                 break
             fitting.insert(0, line)
-        return "\n".join([BEGIN, *fitting, END]) if fitting else ""
+        return "\n".join(fitting)
 
     def told(self, address: Address) -> None:
         """Note that a conversation knows all that was overheard so far."""

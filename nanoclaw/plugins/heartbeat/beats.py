@@ -18,7 +18,7 @@ from nanoclaw.plugins.heartbeat import tables
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
 from nanoclaw.plugins.heartbeat.probe import Probe
 from nanoclaw.plugins.heartbeat.tables import Alert, Urgency
-from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, table, time_of, triage
+from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, sources, table, time_of, triage
 from nanoclaw.silence_token import spoken
 
 CHANNEL = "heartbeat"
@@ -141,7 +141,7 @@ class Beats:
             return Beat(tuple(found), "idle")
         now = self._host.now()
         name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
-        message = UserMessage(prompt(found), now, "heartbeat")
+        message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
         session = self._core.sessions.of(CONVERSATION)
         if session.model:  # an earlier version kept the model with the conversation

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.beneath.paths import open_for_reading
+from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
 from nanoclaw.plugins.heartbeat.probe import Probe, change
@@ -80,8 +81,13 @@ def prompt(found: Iterable[Triaged]) -> str:
             shown = one.change[:left]
             left -= len(shown)
             cut = "" if shown == one.change else " …"
-            lines += [f"   {one.why}:", *(f"   | {line}" for line in f"{shown}{cut}".splitlines())]
+            lines += [f"   {one.why}:", block(str(one.item.watch), f"{shown}{cut}")]
     return "\n".join([HEAD, "", *lines, "", TAIL])
+
+
+def sources(found: Iterable[Triaged]) -> str:
+    """The places whose text the model is told."""
+    return ", ".join(dict.fromkeys(str(one.item.watch) for one in found if one.is_due and one.change))
 
 
 HEAD = "A heartbeat: no person wrote this. These lines of the person's checklist HEARTBEAT.md are due:"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn
+from nanoclaw.core.plugin import Command, Draft, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -143,6 +143,12 @@ class Mcp(Plugin):
             if _trouble(one) not in ("", before[name]):
                 self._host.show(turn.address, Notice(_absent(one)))
 
+    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        """A prompt of a server's stands in a block, and yet the person asked for it."""
+        if draft.message.origin != "person" or not draft.message.outside.startswith("mcp:"):
+            return None
+        return draft._replace(remarks=(*draft.remarks, _CHOSEN))
+
     def reload(self) -> None:
         self._servers.reload()
 
@@ -205,6 +211,9 @@ class Mcp(Plugin):
 
 _OPEN_TO = frozenset(("person", "job", "heartbeat", "helper", "rehearsal"))
 """Names of the profiles that have tools of servers."""
+
+
+_CHOSEN = "The person chose this prompt of an MCP server: do what it asks for, as far as it is what they may want."
 
 
 async def _run(connection: Connection, name: str, context: ToolContext, /, **arguments: Any) -> ToolOutput:

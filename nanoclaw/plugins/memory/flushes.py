@@ -19,6 +19,7 @@ from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, UserMessa
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.documents.marks import without_documents
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.flush import PLACE
 
 if TYPE_CHECKING:
@@ -188,7 +189,8 @@ class Flushes:
             spoken = ""
             if is_said and not (kind == "assistant" and turn in outside):
                 speaker = "Person" if kind == "user" else "You"
-                spoken = f"{speaker}: {without_documents(str(text)).strip()[:LONGEST_SAID]}"
+                words = without_documents(own_words(str(text))).strip()[:LONGEST_SAID]
+                spoken = f"{speaker}: {words}" if words else ""
             if not (shown := [*filter(None, [spoken]), *noted]):
                 continue
             if kind == "user" and (on := _day(str(at), self._host.now())) != day:

@@ -36,6 +36,7 @@ from nanoclaw.core.plugin import (
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.flush import MIGRATION, PLACE, flush
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
@@ -339,7 +340,7 @@ def _note_line(note: Hit) -> str:
 def _recent_talk(history: Sequence[Message]) -> list[str]:
     """Texts said last by either side, the oldest first."""
     said = [
-        without_documents(message.text)
+        without_documents(own_words(message.text))
         for message in history[-20:]
         if (isinstance(message, UserMessage) and message.origin != "runtime") or isinstance(message, AssistantMessage)
     ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.documents.marks import without_documents
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.index import Index, Stamp
 from nanoclaw.plugins.memory.packing import window
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
@@ -116,7 +117,7 @@ class TalkIndex(Index):
                 day = on
                 lines += [f"# {day}", ""]
             speaker = _PERSON if kind == "user" else _OF_OTHERS if turn in outside else _ASSISTANT
-            said = without_documents(text)[:LONGEST_SAID]
+            said = without_documents(own_words(text))[:LONGEST_SAID]
             for paragraph in said.split("\n\n"):
                 if one := " ".join(paragraph.split()):
                     lines.append(f"- {speaker}: {one}")
@@ -171,7 +172,7 @@ _ENDED = (
     " WHERE t.ended IS NULL), 1 << 62)"
 )
 SAID = """CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN
-    messages.body ->> 'text' <> '' AND coalesce(messages.body ->> 'outside', '') = ''
+    messages.body ->> 'text' <> ''
     AND (messages.body ->> 'kind' = 'assistant'
         OR (messages.body ->> 'kind' = 'user' AND messages.body ->> 'origin' = 'person'))
     AND inbox.body ->> 'origin' = 'person' AND coalesce(inbox.body ->> 'profile', '') = ''

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from nanoclaw.core.messages import Address, AssistantMessage, UserMessage
 from nanoclaw.core.plugin import Host
+from nanoclaw.outside_text import own_words
 
 PROMPT = (
     "Look back on this day for the person. Below stand MEMORY.md, the day's notes, and what was said. Call propose "
@@ -54,7 +55,7 @@ def _said(host: Host, place: Address, now: datetime) -> Iterator[str]:
             is_of_today = message.at.astimezone(now.tzinfo).date() == now.date()
         if not is_of_today or not message.text.strip():
             continue
-        if isinstance(message, UserMessage) and message.origin == "person" and not message.outside:
-            yield f"Person: {message.text[:MOST_OF_ONE]}"
+        if isinstance(message, UserMessage) and message.origin == "person" and (words := own_words(message.text)):
+            yield f"Person: {words[:MOST_OF_ONE]}"
         elif isinstance(message, AssistantMessage):
             yield f"You: {message.text[:MOST_OF_ONE]}"

@@ -7,9 +7,8 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
-from nanoclaw.core.messages import CheckedCall, ToolExample, ToolResult
-from nanoclaw.core.outputs import FOLDER
-from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section, Turn
+from nanoclaw.core.messages import ToolExample
+from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.plugins.web.settings import WebSettings
 
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.web.search import WebSearch
 
 OPEN_TO = ("person", "job", "helper")
-KEPT = f"{FOLDER}/web_fetch-"
-"""The beginning of the path of each page that is kept in a file."""
-
-_READ_FILES = ("read_file", "search_files")
-
 CITE = "Web: name the addresses that your answer rests on."
 
 
@@ -83,13 +77,6 @@ class Web(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         lacking, is_chosen = self._search.lacks(), self._settings.search != WebSettings().search
         return [Finding(not is_chosen, f"web_search: {lacking}", "web")] if lacking else []
-
-    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        """A page that is kept in a file is by others also when a file tool shows it."""
-        if call.name not in _READ_FILES or result.outside:
-            return None
-        where = f"{call.arguments.get('path')}\n{result.text if call.name == 'search_files' else ''}"
-        return result._replace(outside="a page of the web") if KEPT in where else None
 
     def reload(self) -> None:
         """Words may be forgotten: no page that was read before is shown again."""
