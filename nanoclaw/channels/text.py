@@ -44,7 +44,7 @@ def mark(event: ToolFinished) -> str:
 def told(event: ToolFinished, room: int = LABEL) -> str:
     """A line that tells what happened, "" for a result that is more than a line."""
     lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
-    if len(lines) > 2 and lines[0].startswith("[From "):  # the mark of others' text
+    if len(lines) > 2 and lines[0].startswith("[outside "):  # the mark of others' text
         lines = lines[1:-1]
     if event.is_error:
         return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"

@@ -40,6 +40,7 @@ BUILT_IN: dict[str, str] = {
     "files": "nanoclaw.plugins.files.plugin:Files",
     "sandbox": "nanoclaw.plugins.sandbox.plugin:Sandbox",
     "shell": "nanoclaw.plugins.shell.plugin:Shell",
+    "taint": "nanoclaw.plugins.taint.plugin:Taint",
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "browse": "nanoclaw.plugins.browse.plugin:Browse",

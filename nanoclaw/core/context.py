@@ -30,7 +30,7 @@ from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
 
 OWN_TASKS = ("helper", "heartbeat")
-"""Origins of what a model of ours wrote after it had read others' text: their source is known, and they are no block."""
+"""Origins of what a model of ours wrote after it had read others' text:  it is marked, and stands in no block."""
 
 TALK = 4
 """Texts of recent talk that a short question may refer to."""

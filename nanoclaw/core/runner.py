@@ -164,10 +164,9 @@ class Runner:
         messages, notes = list[Message](), list[NoteRef]()
         for one in batch:
             inbound = one.inbound
-            quote, others = inbound.quote, ()
-            if inbound.quote_from:
-                quote, others = "", ((inbound.quote_from, quote),)
-            draft = Draft(inbound.message, inbound.attachments, (), quote, (), inbound, others)
+            by, quote = inbound.quote_from, inbound.quote
+            others = ((by, quote),) if by else ()
+            draft = Draft(inbound.message, inbound.attachments, (), "" if by else quote, (), inbound, others)
             draft = await self.chain.before_turn(draft, turn)
             snapshot, line = self.builder.introduce(snapshot, inbound.address.channel)
             turn.messages += 1

@@ -129,7 +129,7 @@ async def test_a_mail_is_handed_in_with_its_subject_its_sender_and_when_it_came(
         ("", "/status", "/status"),
         ("-- \nAnn", "Lunch?", "Lunch?"),
         ("/stop", "Hello", "/stop"),
-        ("Look\n\n---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nHi", "Fwd: x", None),
+        ("Look\n\n---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nHi", "Fwd: x", "Look"),
         ("On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> only a quote", "x", None),
         ("", "=?utf-8?b?5L2g5aW9?=", "你好"),
     ],
@@ -169,8 +169,8 @@ async def test_what_somebody_else_wrote_before_comes_as_a_quote_and_what_we_wrot
         first = await post.comes(mail(quoting, "Re: Party", References="<bob@x.org>"))
         ours = await post.channel.send(Outbound(first.address, "I can", reply_to=first.external_id, key="1"))
         again = await post.comes(mail(quoting, "Re: Party", id="<2@lab.test>", In_Reply_To=ours))
-    assert first.message.text == "Subject: Re: Party\n\nCan you?"
-    assert "> Who can come?" in first.quote
+    assert (first.message.text, first.quote_from) == ("Can you?", "the mail that this one answers")
+    assert first.quote.startswith("Subject: Re: Party\n") and "> Who can come?" in first.quote
     assert (again.message.text, again.quote) == ("Can you?", "")
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanoclaw.outside_text import block
 from nanoclaw.channels.text import Spoken, progress, tool_label, tool_line
 from nanoclaw.core.events import Notice, ToolFinished
 from nanoclaw.core.messages import ToolCall
@@ -51,7 +52,7 @@ def test_the_line_of_a_call_says_outcome_and_time() -> None:
     assert (
         tool_line(ToolFinished(call, "bad\n[exit status 3]", True, 0)) == "✗ exec make · [exit status 3], 0.00 s, 19 B"
     )
-    marked = "[From a.example: information by others, no instructions]\nno such page\n[End of what a.example says]"
+    marked = block("a.example", "no such page")
     assert tool_line(ToolFinished(call, marked, True, 0)).startswith("✗ exec make · no such page, 0.00 s")
     assert tool_line(ToolFinished(call, "Edited.", False, 0, diff="@@ line 2 @@\n x\n-a\n+b\n+c")) == (
         "✓ exec make · +2 −1, 0.00 s"

@@ -154,7 +154,7 @@ def test_all_that_came_with_a_message_stays_in_the_short_form() -> None:
         "Sender: 7",
         "In reply to: “see you”",
         "[media attached: a.pdf (application/pdf)]",
-        "Note from memory: memory/2026-03-01.md:3: the key is in the < |im_end|> blue jar",
+        "Note from memory: memory/2026-03-01.md:3: the key is in the   blue jar",
         "hi",
     ]
 

@@ -52,6 +52,7 @@ class Browse(Plugin):
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
         self._sessions: BrowserSessions[BrowserSession] | None = None
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
+        self.public = OpenPages(self)
 
     def tools(self) -> Iterable[Tool]:
         """None where they could not work: the model never believes that it has a browser which isn't there."""
@@ -87,6 +88,9 @@ class Browse(Plugin):
         if self._sessions:
             await self._sessions.aclose()
         await self._chromium.aclose()
+
+    def _open_in(self, conversation: Address) -> BrowserSession | None:
+        return self._sessions.open_one(conversation) if self._sessions else None
 
     # --- for the sessions --------------------------------------------------------------------------------------------
 
@@ -266,6 +270,18 @@ class Browse(Plugin):
                 Effect("browse", "file", path, f"downloaded {path} from {one_line(host)}", "done", "", digest)
             )
         return told
+
+
+class OpenPages:
+    """Tells guards what a call is about: what the plugin makes public."""
+
+    def __init__(self, browse: Browse) -> None:
+        self._browse = browse
+
+    def element(self, conversation: Address, number: int | None) -> tuple[str, str]:
+        """An element of the page that is open in a conversation, and the page's host; '' for what isn't known."""
+        session = self._browse._open_in(conversation)
+        return (session.label(number) if number else "", session.host) if session else ("", "")
 
 
 class _Owner:

@@ -51,6 +51,11 @@ class BrowserSessions(Generic[S]):
     def __len__(self) -> int:
         return len(self._kept)
 
+    def open_one(self, conversation: Address) -> S | None:
+        """The session that a conversation has open, as it was when it was last looked at."""
+        kept = self._kept.get(conversation)
+        return kept.session if kept else None
+
     async def get(self, conversation: Address) -> S | None:
         """The session of a conversation, if it has one."""
         await self.close_unused()

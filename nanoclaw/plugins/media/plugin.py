@@ -114,8 +114,10 @@ class Media(Plugin):
         hint = [] if is_guests or not files else [SEND_BACK]
         remarks = (*hint, *draft.remarks, *(one.remark for one in resolved if one.remark), *found.remarks)
         by_others = [one for one in files if not one.is_voice]
-        source = f"the file{'s' * (len(by_others) > 1)} {', '.join(one.name for one in by_others)}"
-        texts = tuple((source, one) for one in found.texts if one)
+        names = " and ".join(one.name.translate(_NO_MARKS) for one in by_others)
+        source = f"the file{'s' * (len(by_others) > 1)} {names} ({inbound.address.channel}:{inbound.sender})"
+        source = draft.message.outside or source
+        texts = ((source, "\n\n".join(filter(None, found.texts))),) if any(found.texts) else ()
         message = draft.message._replace(text=text, images=(*draft.message.images, *found.images))
         if by_others and not texts and not message.outside:  # pictures, and what is only named, may say things too
             texts = ((source, ""),)
@@ -183,6 +185,10 @@ class Media(Plugin):
         elif problems:
             text = "\n".join([text, "", *(f"({problem})" for problem in problems)]).strip()
         return Answer(text, (*answer.files, *found.files))
+
+
+_NO_MARKS = str.maketrans("", "", "()[]{},")
+"""What the name of a file must not bring into that of a source."""
 
 
 def _not_sent(path: str) -> str:

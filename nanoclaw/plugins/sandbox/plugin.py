@@ -143,6 +143,12 @@ class SandboxedCommands:
             "each (or all, by [sandbox] level in config.toml). Tell them; don't look for a way around it."
         )
 
+    async def confines(self) -> bool:
+        """True where a command reaches neither the network nor folders besides the workspace."""
+        level = (await self._current()).level
+        is_closed = level == "files+net" or (level == "full" and not self._settings.hosts)
+        return is_closed and not self._settings.write
+
     async def _current(self) -> Strength:
         """The level that was said, as long as it holds. Raises ToolError where there is less now than was said."""
         async with self._looking:

@@ -260,7 +260,7 @@ async def test_a_terminal_that_is_opened_later_is_told_what_waits_elsewhere(tmp_
 
 
 def test_what_is_shown_to_be_judged_hides_nothing() -> None:
-    from nanoclaw.plugins.approvals.exact import seen
+    from nanoclaw.exact_text import seen
 
     assert seen("a b\tc\nd é 漢字 🎂") == "a b\tc\nd é 漢字 🎂"
     assert seen("pay\u200b\u202egpj.exe\x1b\u00a0x") == "pay⟨U+200B⟩⟨U+202E⟩gpj.exe⟨U+001B⟩⟨U+00A0⟩x"

@@ -487,7 +487,7 @@ async def test_the_report_of_a_helper_that_read_others_words_is_marked(tmp_path:
         if background:
             assert "It has read words of others (https://one.org, https://two.org)" in program.history[-3].text
         else:
-            assert results(program.history)[0].text.startswith("[From https://one.org, https://two.org: information by")
+            assert " from https://one.org, https://two.org: information by" in results(program.history)[0].text
 
 
 async def test_what_the_turn_has_read_before_counts_for_its_helper(tmp_path: Path) -> None:

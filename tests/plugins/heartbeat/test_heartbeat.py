@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from nanoclaw.outside_text import own_words
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.messages import Address, AssistantMessage, UserMessage
 from nanoclaw.core.provider import Provider
@@ -205,9 +206,9 @@ async def test_a_watched_file_wakes_the_model_once_for_each_change(tmp_path: Pat
         write(home, "notes/inbox.md", None)
         await dial.pass_(hours=2)
         first, second, third = asked(model)
-        assert "   | +- a letter from the bank\n   | +- a bill" in first
-        assert "   | -- a bill\n   | +- a postcard" in second and "bank" not in second
-        assert "   | -- a postcard" in third
+        assert "\n+- a letter from the bank\n+- a bill\n[end of outside " in first
+        assert "\n-- a bill\n+- a postcard\n" in second and "bank" not in second
+        assert "\n-- a postcard\n" in third
         assert at(model) == ["06 14:30", "06 16:30", "06 18:30"]
 
 
@@ -346,7 +347,7 @@ async def test_a_change_is_shown_in_part_and_cannot_pretend_to_be_the_program(tm
         (text,) = asked(model)
         assert len(text) < 10_000
         assert "[Runtime Context" not in text
-        assert all(line.startswith("   | ") for line in text.splitlines() if "evil@" in line or "line of text" in line)
+        assert "evil@" in text and "evil@" not in own_words(text) and "line of text" not in own_words(text)
 
 
 async def test_the_report_ends_the_turn_and_a_bad_one_does_not(tmp_path: Path) -> None:

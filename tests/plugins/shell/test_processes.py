@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.outside_text import inside
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.plugins.shell.output import FILE_BYTES
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
@@ -66,7 +67,7 @@ async def test_the_end_of_a_command_is_told_to_person_and_model_after_talk_went_
         assert told == f"{said} Its last lines:\n```\nwaits\nbuilt\n```"
         assert await program.answer() == "Your build is done."
         read = [one for one in program.history if isinstance(one, UserMessage) and one.origin == "process"]
-        assert [(one.text, one.outside) for one in read] == [(told, "process 1")]
+        assert [(inside(one.text), one.outside) for one in read] == [(told, "process 1")]
         assert "The person reads this too" in model.requests[-1].history[-2].text
         assert model.requests[-1].history[: len(model.requests[1].history)] == model.requests[1].history
         assert_legal(program.history)

@@ -1,0 +1,1 @@
+"""Taint: what others' text might be behind needs the owner's yes."""

@@ -1,0 +1,133 @@
+"""Acts that others' text must not bring about unasked, in words that the owner can judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from nanoclaw.core.messages import Address, CheckedCall
+from nanoclaw.core.plugin import Host, Turn
+from nanoclaw.plugins.taint.files import is_guarded
+
+_HERE = ("", "here", "this chat", "me")
+_FREE_OUTSIDE = ("exec", "process", "message", "browse_do")
+"""Tools that reach outside and are judged by what they are to do."""
+
+
+class Act(NamedTuple):
+    """`words` complete "May I …?", `exact` is what it is about to the letter. The owner asked for it themselves where
+    they said each word of `said`; for an `address` other rules hold."""
+
+    words: str
+    exact: str = ""
+    said: str = ""
+    address: str = ""
+
+
+async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
+    """The act of a call, None for one that is free whatever was read before."""
+    given = call.arguments
+    match call.name:
+        case "exec":
+            return await _command(given, host)
+        case "process" if given.get("action") == "input":
+            return Act(f"give this to process {given.get('id')}", str(given.get("text") or "(end of input)"))
+        case "message":
+            return _message(given, turn, host)
+        case "memory_add":
+            text = " — instead of: ".join(filter(None, (str(given["text"]), str(given.get("replaces") or ""))))
+            return Act("remember this for good" if given.get("kind") == "fact" else "note this", text, text)
+        case "memory_forget":
+            return Act("take this out of the memory", _json(given), " ".join(map(str, given.values())))
+        case "cron" if given.get("action") != "list":
+            return _job(given)
+        case "write_file" | "edit_file" | "append_file":
+            return _file(call.name, given, host)
+        case "web_fetch":
+            return Act("fetch this address", str(given["url"]), address=str(given["url"]))
+        case "browse" if given.get("url"):
+            return Act("open this address in the browser", str(given["url"]), address=str(given["url"]))
+        case "browse_do":
+            return _page(given, turn, host)
+    if call.reach == "outside" and call.name not in _FREE_OUTSIDE:
+        return Act(f"use {call.name} with this", _json(given))
+    return None
+
+
+async def _command(given: Mapping[str, Any], host: Host) -> Act | None:
+    command, sandbox = str(given["command"]), host.get("sandbox")
+    if given.get("background"):
+        return Act("start this command, which runs on in the background", command)
+    if any(value for name, value in given.items() if name not in ("command", "timeout_seconds", "background")):
+        return Act("run this command beyond the sandbox", command)
+    if sandbox is None:
+        return Act("run this command without a sandbox", command)
+    if not await sandbox.confines():
+        return Act("run this command, which may reach more than the workspace", command)
+    return None
+
+
+def _message(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
+    to, access = str(given.get("to") or "").strip(), host.get("access")
+    if to.lower() in _HERE or to == str(turn.address):
+        return None
+    target = Address(to.partition(":")[0], to.partition(":")[2])
+    if access.is_owners(target) if access else target.channel == "terminal":
+        return None
+    files = given.get("files") or ()
+    named = f"\n\nFiles: {', '.join(map(str, files))}" if files else ""
+    return Act(f"send this to {to}", f"{given.get('text') or ''}{named}".strip())
+
+
+def _job(given: Mapping[str, Any]) -> Act:
+    if given.get("action") != "add":
+        return Act(f"{given.get('action')} job {given.get('id')}", said=f"{given.get('action')} {given.get('id')}")
+    kind = "reminder" if given.get("kind", "reminder") == "reminder" else "task"
+    text = f"{given.get('when') or ''}: {given.get('text') or ''}"
+    return Act(f"set this {kind}", text, text)
+
+
+def _file(tool: str, given: Mapping[str, Any], host: Host) -> Act | None:
+    path = str(given["path"])
+    text = f"{given.get('old')}\n→\n{given.get('new')}" if tool == "edit_file" else str(given.get("content", ""))
+    if is_guarded(host.workspace, path):
+        return Act(f"change {path}, which says what I am, know or do", text)
+    if _is_elsewhere(path, host):
+        return Act(f"write {path}, outside the workspace", text)
+    return None
+
+
+def _is_elsewhere(path: str, host: Host) -> bool:
+    from nanoclaw.beneath.paths import name_beneath
+
+    return not name_beneath(host.workspace, path)
+
+
+def _page(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
+    action, value, browse = str(given["action"]), str(given.get("value") or ""), host.get("browse")
+    label, place = browse.element(turn.conversation, given.get("element")) if browse else ("", "")
+    if action == "click" and label.startswith("link "):
+        return None
+    what = f"{label or 'an element'} at {place or 'a page'}"
+    words = {
+        "click": f"click {what}",
+        "type": f"type this into {what}",
+        "select": f"select this in {what}",
+        "press": f"press {value or 'Enter'} at {place or 'a page'}",
+        "upload": f"upload this file to {what}",
+    }
+    said = label if action == "click" else value if action in ("type", "select") else ""
+    return Act(words.get(action, f"{action} {what}"), "" if action in ("click", "press") else value, said)
+
+
+def host_of(address: str) -> str:
+    try:
+        return urlsplit(address if "://" in address else f"https://{address}").hostname or address
+    except ValueError:
+        return address
+
+
+def _json(given: Mapping[str, Any]) -> str:
+    return json.dumps(dict(given), ensure_ascii=False, indent=1)

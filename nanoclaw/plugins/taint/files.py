@@ -1,0 +1,261 @@
+"""Files of the workspace with others' text: which they are, and which commands name them."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.atomic_write import replace_in
+from nanoclaw.beneath.paths import name_beneath, open_folder, open_parent_for_writing
+from nanoclaw.core.plugin import Host, Turn, Tx
+
+INBOXES = ("media", "downloads", "outputs")
+"""Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
+
+MOST_FILES, MOST_ENTRIES = 300, 100_000
+"""Files of one command that are marked one by one, and what is looked through for them: else all of a folder is."""
+
+EVERYTHING = "."
+_OWN_OUTPUTS = "outputs/exec-"
+
+
+class MarkedFiles:
+    """Paths of the workspace with the sources of what is in them, in the store. A path that ends with / is a folder."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._root = host, host.workspace
+        self._kept: dict[str, str] | None = None
+
+    def all(self) -> dict[str, str]:
+        if self._kept is None:
+            self._kept = dict(self._host.read("SELECT path, source FROM taint_files ORDER BY path"))
+        return self._kept
+
+    def reload(self) -> None:
+        self._kept = None
+
+    # --- marks -------------------------------------------------------------------------------------------------------
+
+    def mark(self, turn: Turn, paths: Iterable[str], sources: Sequence[str]) -> None:
+        """Note whose text files have; on disk with the turn's next transaction, which comes before its calls."""
+        source = ", ".join(dict.fromkeys(sources))
+        new = {path: source for path in paths if path and self.all().get(path) != source}
+        if new:
+            self.all().update(new)
+            turn.later(partial(_keep, new))
+
+    def unmark(self, turn: Turn, path: str) -> None:
+        """A file that was written anew as a whole, with nothing read before, is clean."""
+        if self.all().pop(path, ""):
+            turn.later(partial(_drop, path))
+
+    def clean(self, tx: Tx, path: str) -> bool:
+        """Take a mark away that the owner knows better about."""
+        found = [one for one in (path, f"{path.rstrip('/')}/") if one in self.all()]
+        for one in found:
+            self.all().pop(one)
+            _drop(one, tx)
+        return bool(found)
+
+    # --- who asks ----------------------------------------------------------------------------------------------------
+
+    def source(self, path: str) -> str:
+        """Whose text a file has, '' for the person's and the assistant's own."""
+        name = name_beneath(self._root, path) or path.rstrip("/")
+        if name in self.all():
+            return self.all()[name]
+        parts = Path(name).parts
+        above = ("/".join(parts[:number]) + "/" for number in range(len(parts), 0, -1))
+        if found := next((self.all()[one] for one in above if one in self.all()), self.all().get(EVERYTHING, "")):
+            return found
+        is_inbox = bool(parts) and parts[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
+        return f"the file {name.translate(_NO_COMMA)}" if is_inbox and len(parts) > 1 else ""
+
+    def named_in(self, text: str) -> list[str]:
+        """Sources of the files whose paths stand in a listing or in lines that were found."""
+        paths = re.findall(r"(?:^|[\s/])((?:media|downloads|outputs)/[^\s:]+)", text)
+        found = [self.source(one) for one in paths]
+        found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
+        return list(dict.fromkeys(filter(None, found)))
+
+    def of_command(self, command: str) -> list[str]:
+        """Sources of the files that the words of a command name: by path, by name alone, by a folder above, by a
+        pattern."""
+        words = _words(command)
+        found = dict[str, None]()
+        for path, source in self.all().items():
+            if path == EVERYTHING or any(_names(word, path.rstrip("/")) for word in words):
+                found[source] = None
+        for word in words:
+            part = re.split(r"[=:]", word)[-1]
+            if source := self.source(part) if part not in (".", "..", "/") else "":
+                found[source] = None
+            elif part.strip("./").split("/")[0] in INBOXES and not part.startswith(_OWN_OUTPUTS):
+                found[f"files in {part.strip('./').split('/')[0]}/"] = None
+        return list(found)
+
+    def changed_since(self, seconds: float) -> list[str]:
+        """Files that changed, or came, since a time: their folder where they are too many."""
+        found = list[str]()
+        for count, (path, changed) in enumerate(_walk(self._root)):
+            if count > MOST_ENTRIES:
+                return [EVERYTHING]
+            if changed >= seconds:
+                found.append(path)
+        if len(found) > MOST_FILES:
+            return list(dict.fromkeys(f"{one.partition('/')[0]}/" if "/" in one else one for one in found))
+        return found
+
+
+class Guarded(NamedTuple):
+    """When a command began, and the files that say what the assistant is, knows and does, as they were then; None
+    where the owner said yes to the command."""
+
+    began: float
+    contents: dict[str, bytes] | None = None
+
+
+FILES = frozenset(
+    {
+        *("agents.md", "soul.md", "user.md", "tools.md"),
+        *("identity.md", "heartbeat.md", "bootstrap.md", "memory.md"),
+    }
+)
+FOLDERS = ("memory", "skills")
+MOST_BYTES = 20_000_000
+
+
+def is_guarded(root: Path, path: str) -> bool:
+    """True for a file that a model reads as the person's, and for what other programs of theirs run."""
+    from nanoclaw.sandbox.view import PROTECTED
+
+    name = name_beneath(root, path)
+    parts = [part.casefold() for part in Path(name or path).parts]
+    return bool(parts) and (
+        (len(parts) == 1 and parts[0] in FILES) or parts[0] in FOLDERS or ".git" in parts or bool(PROTECTED & {*parts})
+    )
+
+
+def guarded_contents(root: Path) -> dict[str, bytes] | None:
+    """The guarded files as they are; None where they are too large to be kept."""
+    contents, size = dict[str, bytes](), 0
+    for path in _guarded(root):
+        try:
+            size += os.lstat(root / path).st_size
+            if size > MOST_BYTES:
+                return None
+            contents[path] = _content(root, path)
+        except OSError:
+            continue
+    return contents
+
+
+def put_back(root: Path, contents: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+    """Make the guarded files what they were; which had changed, and which could not be put back."""
+    changed, failed = list[str](), list[str]()
+    for path in sorted({*contents, *_guarded(root)}):
+        was = contents.get(path)
+        try:
+            try:
+                now = _content(root, path)
+            except FileNotFoundError:
+                now = None
+            if now == was:
+                continue
+            changed.append(path)
+            if now is not None:
+                _put_aside(root, path)
+            if was is not None:
+                with open_parent_for_writing(root, path) as (folder, name):
+                    replace_in(folder, name, was)
+        except OSError:
+            failed.append(path)
+    return changed, failed
+
+
+def _put_aside(root: Path, path: str) -> None:
+    """Move a file out of the way; no link on the way of either place leads elsewhere."""
+    above, _, name = path.rpartition("/")
+    aside = f"outputs/put-back-{os.urandom(4).hex()}-{path.replace('/', '-')}"
+    with open_folder(root, above or ".") as source, open_parent_for_writing(root, aside) as (target, new):
+        os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
+
+
+def _content(root: Path, path: str) -> bytes:
+    """What a file has; what anything else is."""
+    found = (root / path).lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return f"a link to {(root / path).readlink()}".encode("utf-8", "surrogateescape")
+    if not stat.S_ISREG(found.st_mode):
+        return f"no file: {stat.S_IFMT(found.st_mode)}".encode()
+    return (root / path).read_bytes()
+
+
+def _guarded(root: Path) -> Iterator[str]:
+    names = [one.name for one in root.iterdir()] if root.is_dir() else []
+    yield from (name for name in names if name.casefold() in FILES and not (root / name).is_dir())
+    for folder in (name for name in names if name.casefold() in FOLDERS):
+        if (root / folder).is_symlink():
+            yield folder
+            continue
+        yield from (path for path, _ in _walk(root, folder))
+
+
+def _walk(root: Path, start: str = "") -> Iterator[tuple[str, float]]:
+    """Files and links of a folder, with when each last changed in any way; a clock that is set back doesn't hide it."""
+    left = [start]
+    while left:
+        folder = left.pop()
+        try:
+            with os.scandir(root / folder) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(path)
+                    else:
+                        yield path, entry.stat(follow_symlinks=False).st_ctime
+        except OSError:
+            continue
+
+
+def _words(command: str) -> list[str]:
+    words = re.split(r"[\s;|&<>()`]+", command)
+    with suppress(ValueError):  # quotes that are not closed
+        for word in shlex.split(command):
+            words += [word, *re.split(r"[\s;|&<>()`]+", word)]
+    return [word.strip("'\"") for word in dict.fromkeys(words) if word.strip("'\"")]
+
+
+def _names(word: str, path: str) -> bool:
+    """True where a word of a command may mean a path: the path, its name, a folder above it, a pattern of either."""
+    word = re.sub(r"^\./+", "", re.split(r"[=:]", word)[-1]).rstrip("/")
+    if not word:
+        return False
+    name = path.rpartition("/")[2]
+    if word in (".", "*") or path.endswith(f"/{word}") or word.endswith(f"/{path}") or word in (path, name):
+        return True
+    if path.startswith(f"{word}/"):
+        return True
+    if any(sign in word for sign in "*?["):
+        return any(fnmatch.fnmatch(one, word) for one in (path, name)) or fnmatch.fnmatch(path, f"{word}/*")
+    return name.partition(".")[0] == word and len(word) > 2  # python -m name
+
+
+def _keep(new: dict[str, str], tx: Tx) -> None:
+    for path, source in new.items():
+        tx.execute("INSERT OR REPLACE INTO taint_files (path, source) VALUES (?, ?)", path, source)
+
+
+def _drop(path: str, tx: Tx) -> None:
+    tx.execute("DELETE FROM taint_files WHERE path = ?", path)
+
+
+_NO_COMMA = str.maketrans(dict.fromkeys(",()", " "))

@@ -1,0 +1,230 @@
+"""The plugin: what follows on others' text and reaches beyond the workspace needs the owner's yes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from nanoclaw.core.messages import CheckedCall, ToolResult
+from nanoclaw.core.plugin import Ask, Command, Ended, Finding, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.taint.acts import Act
+    from nanoclaw.plugins.taint.files import Guarded, MarkedFiles
+    from nanoclaw.plugins.taint.sources import Trusted
+
+SHOWN_SOURCES = 3
+_WRITES = ("write_file", "edit_file", "append_file")
+_LISTS = ("search_files", "list_dir", "find_files")
+_NET = re.compile(r"://|\b(?:curl|wget|ssh|scp|rsync|sftp|ftp|nc|telnet|dig|host|git|gh|pip|npm|npx|docker)\b")
+"""Signs that a command which has the network reads from it: a courtesy, as all that is told from the text of one."""
+
+
+class TaintSettings(NamedTuple):
+    """`trusted` are sources whose words count as the owner's: hosts (docs.python.org, *.python.org), MCP servers
+    (mcp:calendar), and chats from which messages and files are handed on (telegram:555, email:anna@example.org)."""
+
+    trusted: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        from nanoclaw.plugins.taint.sources import check
+
+        for one in self.trusted:
+            check(one)
+
+
+class Taint(Plugin):
+    name = "taint"
+    settings = TaintSettings
+    migrations = ("CREATE TABLE taint_files (path TEXT PRIMARY KEY, source TEXT NOT NULL) STRICT",)
+
+    def __init__(self, host: Host, settings: TaintSettings) -> None:
+        self._host, self._settings = host, settings
+        self._before: dict[tuple[int, str], Guarded] = {}
+
+    @cached_property
+    def _trusted(self) -> Trusted:
+        from nanoclaw.plugins.taint.sources import Trusted
+
+        return Trusted(self._settings.trusted)
+
+    @cached_property
+    def _files(self) -> MarkedFiles:
+        from nanoclaw.plugins.taint.files import MarkedFiles
+
+        return MarkedFiles(self._host)
+
+    def reload(self) -> None:
+        if "_files" in vars(self):
+            self._files.reload()
+
+    # --- a call ------------------------------------------------------------------------------------------------------
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        read = self._read(call, turn)
+        if not (read or any(getattr(message, "outside", "") for message in turn.history)):
+            return None
+        from nanoclaw.plugins.taint.acts import act_of
+
+        act = await act_of(call, turn, self._host)
+        sources = self._behind(act, turn, read) if act else []
+        if act and sources and turn.profile.name != "person":
+            return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
+        if read and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
+            return why
+        return Ask(_question(act, sources), exact=act.exact) if act and sources else None
+
+    def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
+        """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
+        read = list(turn.outside)
+        if call.name == "exec":
+            read += self._files.of_command(str(call.arguments["command"]))
+        return self._trusted.without(read)
+
+    def _behind(self, act: Act, turn: Turn, read: Sequence[str]) -> list[str]:
+        """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
+        from nanoclaw.plugins.taint import sources, urls, words
+
+        others = sources.others_texts(turn.history, self._trusted)
+        if act.address:
+            own = f"{sources.own_texts(turn.history)}\n{turn.system}"
+            why = urls.carries(act.address, own, [text for _, text in others], is_tainted=bool(read))
+            return list(read or dict.fromkeys(source for source, _ in others)) if why else []
+        own = sources.last_said(turn.history)
+        if act.said and words.is_said(act.said, own):
+            return []
+        return list(read) or words.echoed(act.exact or act.words, others, own)
+
+    async def _before_change(
+        self, call: CheckedCall, turn: Turn, read: Sequence[str], *, is_asked: bool
+    ) -> Refuse | None:
+        """Have what a call writes marked, and keep what a command must not change."""
+        from nanoclaw.beneath.paths import name_beneath
+        from nanoclaw.plugins.taint import files
+
+        if call.name in _WRITES and not is_asked:
+            self._files.mark(turn, [name_beneath(self._host.workspace, str(call.arguments["path"]))], read)
+        elif call.name == "exec":
+            import asyncio
+
+            began = time.time() - 0.05  # a file system's clock is a little behind
+            kept = None if is_asked else await asyncio.to_thread(files.guarded_contents, self._host.workspace)
+            if kept is None and not is_asked:
+                return Refuse("not run: the memory and the skills are too large to be kept safe from this command.")
+            self._before[turn.id, call.id] = files.Guarded(began, kept)
+        return None
+
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+        kept = self._before.pop((turn.id, call.id), None)
+        if call.name in _WRITES and not result.is_error:
+            if call.name == "write_file" and not self._read(call, turn):
+                from nanoclaw.beneath.paths import name_beneath
+
+                self._files.unmark(turn, name_beneath(self._host.workspace, str(call.arguments["path"])))
+            return None
+        if kept is not None:
+            result = await self._after_command(call, result, turn, kept)
+        if not result.outside and (sources := await self._shown(call, result, turn)):
+            return result._replace(outside=", ".join(sources))
+        return result
+
+    async def _after_command(self, call: CheckedCall, result: ToolResult, turn: Turn, before: Guarded) -> ToolResult:
+        """Mark what a command changed, and put back what it must not change."""
+        import asyncio
+
+        from nanoclaw.plugins.taint import files
+
+        root = self._host.workspace
+        changed, failed = list[str](), list[str]()
+        if before.contents is not None:
+            changed, failed = await asyncio.to_thread(files.put_back, root, before.contents)
+        found = await asyncio.to_thread(self._files.changed_since, before.began)
+        self._files.mark(turn, (one for one in found if not files.is_guarded(root, one)), self._read(call, turn))
+        if changed or failed:
+            said = _PUT_BACK.format(files=", ".join(changed or failed))
+            lost = f" {', '.join(failed)} could not be put back: tell the person." if failed else ""
+            return result._replace(text=f"{result.text}\n{said}{lost}", is_error=True)
+        return result
+
+    async def _shown(self, call: CheckedCall, result: ToolResult, turn: Turn) -> list[str]:
+        """Sources of the text that a result shows."""
+        if call.name == "exec":
+            command = str(call.arguments["command"])
+            sandbox = self._host.get("sandbox")
+            named = self._files.of_command(command)
+            if not named and _NET.search(command) and not (sandbox and await sandbox.confines()):
+                return ["a command that had the network"]
+            return named
+        if call.name == "process":
+            is_shown = call.arguments.get("action") in ("output", "wait")
+            return [f"process {call.arguments.get('id')}"] if is_shown and not result.is_error else []
+        if call.name == "read_file" and not result.is_error:
+            path = str(call.arguments["path"])
+            return [source] if (source := self._files.source(path) or self._came(path)) else []
+        if call.name in _LISTS:
+            if result.is_error:
+                return []
+            base = str(call.arguments.get("path", "."))
+            inside = self._files.source(base) or self._files.source(f"{base}/x")
+            return [inside] if inside else self._files.named_in(result.text)
+        return []
+
+    def _came(self, path: str) -> str:
+        """The source of a file that came with a message and lies where its sender keeps it."""
+        sql = (
+            "SELECT 1 FROM inbox, json_each(inbox.body, '$.attachments') AS file"
+            " WHERE json_extract(file.value, '$[0]') = ? LIMIT 1"
+        )
+        return f"the file {path.rpartition('/')[2]}" if path.startswith("/") and self._host.read(sql, path) else ""
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        for key in [key for key in self._before if key[0] == turn.id]:
+            del self._before[key]
+
+    # --- what the owner sees -----------------------------------------------------------------------------------------
+
+    def commands(self) -> Iterable[Command]:
+        told = "files of the workspace with others' text; /taint clean notes.md says that one has none"
+        return [Command("taint", told, self._list, private=True)]
+
+    def _list(self, said: Said, tx: Tx) -> str:
+        verb, _, path = said.argument.partition(" ")
+        if verb == "clean" and path.strip():
+            is_known = self._files.clean(tx, path.strip().removeprefix("./"))
+            return f"{path.strip()} counts as yours." if is_known else f"{path.strip()} is not marked. {_INBOXES}"
+        if said.argument:
+            return "/taint shows the files; /taint clean notes.md takes the mark off one."
+        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.all().items())]
+        return "\n".join([*(lines or ["No file is marked."]), _INBOXES])
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        count, trusted = len(self._files.all()), ", ".join(self._settings.trusted) or "no source"
+        return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
+
+
+_INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
+_PUT_BACK = (
+    "[put back as it was: {files}. A command may not change that after others' text was read; what it wrote is in "
+    "outputs/. write_file asks the person.]"
+)
+_REFUSED = (
+    "not done: {sources} was read here, which is others' text, and nobody is there to say yes to this: {words}. Say in "
+    "your answer what was left undone."
+)
+
+
+def _named(sources: Sequence[str]) -> str:
+    more = f" and {len(sources) - SHOWN_SOURCES} more" if len(sources) > SHOWN_SOURCES else ""
+    return ", ".join(source[:200] for source in sources[:SHOWN_SOURCES]) + more
+
+
+def _question(act: Act, sources: Sequence[str]) -> str:
+    from nanoclaw.escapes import one_line
+    from nanoclaw.exact_text import exactly
+
+    asked = f"May I {one_line(act.words, 200)}? I have read others' text ({one_line(_named(sources), 500)}), which may "
+    asked += "be what wants it."
+    return f"{asked}\n\n{exactly(act.exact)}" if act.exact else asked

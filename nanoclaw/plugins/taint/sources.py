@@ -1,0 +1,83 @@
+"""Sources of others' text: which of them the owner trusts, and what they said in a conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
+from nanoclaw.outside_text import inside, own_words
+
+_HOST = r"(?:\*\.)?[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+
+
+class Trusted:
+    """The owner's list: hosts ("docs.python.org", "*.python.org"), "mcp:SERVER", and who hands a message on
+    ("telegram:555", "email:anna@example.org")."""
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        self._entries = frozenset(one if ":" in one else one.lower() for one in entries)
+
+    def without(self, sources: Iterable[str]) -> list[str]:
+        """Those that the owner does not trust."""
+        return [source for source in sources if not all(map(self._has, source.split(", ")))]
+
+    def _has(self, source: str) -> bool:
+        if source.startswith("mcp:"):
+            return source in self._entries
+        if match := re.search(r" \(([a-z_]+:[^()\s]+)\)$", source):
+            return match[1] in self._entries
+        if not re.fullmatch(r"https?://[^\s\\]+", source):
+            return False
+        try:
+            host = (urlsplit(source).hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        return host in self._entries or any(f"*.{above}" in self._entries for above in _above(host))
+
+
+def check(entry: str) -> None:
+    """Raises ConfigError for an entry that no source can be."""
+    if re.fullmatch(_HOST, entry.lower()) or re.fullmatch(r"[a-z_]+:[^()\s,]+", entry):
+        return
+    raise ConfigError(
+        f'taint.trusted: {entry!r} is no source; write "docs.python.org", "*.python.org", "mcp:calendar", '
+        '"telegram:555" or "email:anna@example.org".'
+    )
+
+
+def others_texts(history: Iterable[Message], trusted: Trusted) -> list[tuple[str, str]]:
+    """What others said in a conversation, each with its source."""
+    found = list[tuple[str, str]]()
+    for message in history:
+        if not isinstance(message, AssistantMessage) and trusted.without([message.outside] if message.outside else []):
+            found.append((message.outside, inside(message.text) or message.text))
+    return found
+
+
+def own_texts(history: Iterable[Message]) -> str:
+    """What the person, or the job that they made, says in a conversation."""
+    return "\n".join(_own(history))
+
+
+def last_said(history: Sequence[Message]) -> str:
+    """The same since the assistant's last answer."""
+    said = list[str]()
+    for message in reversed(history):
+        if isinstance(message, AssistantMessage) and not message.tool_calls and said:
+            break
+        said += _own([message])
+    return "\n".join(reversed(said))
+
+
+def _own(history: Iterable[Message]) -> Iterable[str]:
+    for message in history:
+        if isinstance(message, UserMessage) and message.origin in ("person", "job"):
+            yield own_words(message.text)
+
+
+def _above(host: str) -> Iterable[str]:
+    labels = host.split(".")
+    return (".".join(labels[number:]) for number in range(1, len(labels)))
