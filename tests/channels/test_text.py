@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.outside_text import block
 from nanoclaw.channels.text import Spoken, progress, tool_label, tool_line
 from nanoclaw.core.events import Notice, ToolFinished
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line, printable
+from nanoclaw.outside_text import block
 
 
 @given(st.text())

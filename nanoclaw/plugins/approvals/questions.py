@@ -10,8 +10,8 @@ from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.messages import Address, Button, CheckedCall, Inbound, Outbound
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.approvals.choices import listed, option_of, until
 from nanoclaw.exact_text import exactly
+from nanoclaw.plugins.approvals.choices import listed, option_of, until
 from nanoclaw.plugins.approvals.extents import buttons, extents, how, meaning
 from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.yes_no import yes_or_no

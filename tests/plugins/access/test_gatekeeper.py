@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.outside_text import inside, own_words
 from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.channel import Place
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
@@ -23,6 +22,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.tool import tool
+from nanoclaw.outside_text import inside, own_words
 from nanoclaw.plugins.access.accounts import shown
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, results, running, tools_plugin

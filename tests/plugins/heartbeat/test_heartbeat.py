@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 import pytest
 
-from nanoclaw.outside_text import own_words
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.messages import Address, AssistantMessage, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import tool
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.heartbeat.beats import CONVERSATION, HOME, Beats
 from nanoclaw.plugins.heartbeat.hours import times_of
 from nanoclaw.plugins.heartbeat.plugin import Heartbeat

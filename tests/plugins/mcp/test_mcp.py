@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.outside_text import inside
 from nanoclaw import cli
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.outside_text import inside
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.net.web_server import reply, serving
 from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, results, running

@@ -17,8 +17,8 @@ from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResu
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import TOOK_EFFECT
-from nanoclaw.markdown.text import to_telegram
 from nanoclaw.exact_text import exactly
+from nanoclaw.markdown.text import to_telegram
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 

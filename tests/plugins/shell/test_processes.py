@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.outside_text import inside
 from nanoclaw.core.messages import UserMessage
+from nanoclaw.outside_text import inside
 from nanoclaw.plugins.shell.output import FILE_BYTES
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.program import FakeChannel, Program, assert_legal, results, running
