@@ -188,7 +188,7 @@ class Media(Plugin):
 
 
 _NO_MARKS = str.maketrans("", "", "()[]{},")
-"""What the name of a file must not bring into that of a source."""
+"""Signs of a file's name that would pass for the program's in that of a source."""
 
 
 def _not_sent(path: str) -> str:

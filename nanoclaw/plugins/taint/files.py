@@ -190,7 +190,7 @@ def _put_aside(root: Path, path: str) -> None:
 
 
 def _content(root: Path, path: str) -> bytes:
-    """What a file has; what anything else is."""
+    """Content of a file; words about anything else."""
     found = (root / path).lstat()
     if stat.S_ISLNK(found.st_mode):
         return f"a link to {(root / path).readlink()}".encode("utf-8", "surrogateescape")

@@ -159,8 +159,10 @@ class Taint(Plugin):
                 return ["a command that had the network"]
             return named
         if call.name == "process":
-            is_shown = call.arguments.get("action") in ("output", "wait")
-            return [f"process {call.arguments.get('id')}"] if is_shown and not result.is_error else []
+            sandbox = self._host.get("sandbox")
+            is_shown = call.arguments.get("action") in ("output", "wait") and not result.is_error
+            is_bare = is_shown and not (sandbox and await sandbox.confines())
+            return [f"process {call.arguments.get('id')}"] if is_bare else []
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             return [source] if (source := self._files.source(path) or self._came(path)) else []

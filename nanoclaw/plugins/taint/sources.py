@@ -49,7 +49,7 @@ def check(entry: str) -> None:
 
 
 def others_texts(history: Iterable[Message], trusted: Trusted) -> list[tuple[str, str]]:
-    """What others said in a conversation, each with its source."""
+    """Texts of others in a conversation, each with its source."""
     found = list[tuple[str, str]]()
     for message in history:
         if not isinstance(message, AssistantMessage) and trusted.without([message.outside] if message.outside else []):
@@ -58,7 +58,7 @@ def others_texts(history: Iterable[Message], trusted: Trusted) -> list[tuple[str
 
 
 def own_texts(history: Iterable[Message]) -> str:
-    """What the person, or the job that they made, says in a conversation."""
+    """Words of the person, or of the job that they made, in a conversation."""
     return "\n".join(_own(history))
 
 

@@ -30,6 +30,7 @@ from tests.net.web_server import reply, serving
 from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, results, running
 
 SERVER = Path(__file__).with_name("server.py")
+running = partial(running, without=("taint",))  # one call of a server after the other, unasked
 ALL = "[tool_search]\ntokens = 0\n"
 """All tools are in the prompt."""
 
@@ -101,7 +102,9 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         "t", more='env = { GREETING = "hello ${NANOCLAW_TEST_TOKEN}" }\ndeny = ["fai?ure"]\nreads = ["add"]'
     )
     channel = Watching()
-    async with running(tmp_path, model, settings=ALL + settings, channel=channel, environment=environment) as here:
+    async with running(
+        tmp_path, model, settings=ALL + settings, channel=channel, environment=environment, without=["taint"]
+    ) as here:
         await here.public("mcp").connections()["t"].ready()  # on a busy machine longer than a context waits
         assert await here.ask("go") == "I see."
         offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow"]
@@ -324,7 +327,9 @@ async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_gue
     model = ScriptedProvider(call("many__tool_299"), "I see.")
     server, address = over_http("--many")
     try:
-        async with running(tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n') as here:
+        async with running(
+            tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n', without=["taint"]
+        ) as here:
             await here.public("mcp").connections()["many"].ready()
             assert await here.ask("go") == "I see."
             assert "ok" in results(here.history)[-1].text
@@ -463,7 +468,10 @@ async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_r
             )
             assert not kept.exists()
         browsing: list[asyncio.Task[object]] = []
-        async with running(tmp_path, settings=settings) as here, httpx.AsyncClient(follow_redirects=True) as browser:
+        async with (
+            running(tmp_path, settings=settings) as here,
+            httpx.AsyncClient(follow_redirects=True) as browser,
+        ):
             one = here.public("mcp").connections()["o"]
             one.open_login = lambda address: browsing.append(asyncio.ensure_future(browser.get(address)))
             await one.ready()
@@ -543,7 +551,9 @@ off = true
 url = "https://host/mcp"
 headers = { Authorization = "Bearer header-secret", X-Other = "${MY_KEY}" }
 """
-    async with running(tmp_path, settings=settings, environment={"MY_KEY": "referenced-secret"}) as here:
+    async with running(
+        tmp_path, settings=settings, environment={"MY_KEY": "referenced-secret"}, without=["taint"]
+    ) as here:
         secrets = here.app.secrets
         for kind in ("argument", "option", "address", "query", "variable", "header", "referenced"):
             assert f"{kind}-secret" in secrets
@@ -556,7 +566,9 @@ async def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
     async with running(tmp_path, model, settings=settings) as here:
         await here.ask("hello")
         assert "NEVER_SET is not set: put NEVER_SET=… into secrets.env" in model.requests[0].system.text
-    async with running(tmp_path, ScriptedProvider(), settings=settings) as here:  # as `nanoclaw status` looks
+    async with running(
+        tmp_path, ScriptedProvider(), settings=settings, without=["taint"]
+    ) as here:  # as `nanoclaw status` looks
         (plugin,) = (one for one in here.app.plugins if one.name == "mcp")
         (found,) = await plugin.check(deep=False)
         assert not found.is_well
