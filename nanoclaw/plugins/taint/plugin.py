@@ -170,7 +170,7 @@ class Taint(Plugin):
             if result.is_error:
                 return []
             base = str(call.arguments.get("path", "."))
-            inside = self._files.source(base) or self._files.source(f"{base}/x")
+            inside = self._files.source(base) or self._files.source(f"{base}/x") or self._came(base)
             return [inside] if inside else self._files.named_in(result.text)
         return []
 
