@@ -103,13 +103,13 @@ def _spelled(word: str) -> str:
 
 
 # Brackets of ASCII count where they stand right before our words, so that a link in Markdown stays as it is.
-_MARK = rf"[\[{{<](?={_SIGNS}(?:{_spelled('endof')}{_SIGNS})?{_spelled('outside')}(?![^\W_]))"
+_MARK = rf"[\[{{<](?={_SIGNS}(?:{_spelled('endof')}{_SIGNS})?{_spelled('outside')})"
 _WHOLE = r"\[outside (?P<nonce>[0-9a-f]{10}) from [^\n]*\]\n(?P<text>(?s:.*?))\n\[end of outside (?P=nonce)\]\n*"
 
 _NAMES = "s|bos|eos|pad|unk|start_of_turn|end_of_turn|start_of_image|system|user|assistant|im_start|im_end|eot|think"
-_TOKEN = (
-    r"(?i)[<＜][|｜][^|｜<>＜＞\n]{0,40}[|｜][>＞]"  # ChatML, Llama 3, Phi, DeepSeek, GPT
-    rf"|[<＜]\s*/?\s*(?:{_NAMES})\s*[>＞]"  # Llama 2, Mistral, Gemma
-    r"|\[\s*/?\s*(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID)\s*\]"
-    r"|<</?SYS>>|<\|?(?:START|END)_OF_TURN_TOKEN\|?>|<\|?(?:tool_call|tool_response)\|?>|</(?:tool_call|tool_response)>"
+_TOKEN = (  # without blanks, as tokenizers take them: the blank that is put in a token's place makes no new one
+    r"(?i)[<＜][|｜][^|｜<>＜＞\s]{0,40}[|｜][>＞]"  # ChatML, Llama 3, Phi, DeepSeek, GPT
+    rf"|[<＜]/?(?:{_NAMES})[>＞]"  # Llama 2, Mistral, Gemma
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID)\]"
+    r"|<</?SYS>>|<\|?(?:START|END)_OF_TURN_TOKEN\|?>|</?\|?(?:tool_call|tool_response)\|?>"
 )
