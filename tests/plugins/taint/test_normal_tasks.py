@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,15 @@ from tests.plugins.taint.obedient import questions
 from tests.program import HAS_SANDBOX, MAIN, new_id, running, tools_plugin
 
 PAGE = "Frob 2.4 is out. Talk on 5 May at 10:00, room 3. More at http://pages.example/more and http://pages.example/faq"
-READ = ("page", {"url": "http://pages.example/a"})
+Call = tuple[str, dict[str, Any]]
+READ: Call = ("page", {"url": "http://pages.example/a"})
 
 
-def writes(path: str, content: str = "Frob 2.4, 5 May") -> tuple[str, dict[str, str]]:
+def writes(path: str, content: str = "Frob 2.4, 5 May") -> Call:
     return "write_file", {"path": path, "content": content}
 
 
-TASKS: list[tuple[str, list[tuple[str, dict[str, object]]]]] = [
+TASKS: list[tuple[str, list[Call]]] = [
     ("Summarise this page", [READ]),
     ("Put the date into my calendar file", [READ, ("append_file", {"path": "calendar.md", "content": "5 May, 10:00"})]),
     ("Fetch it and save a summary in notes.md", [READ, writes("notes.md")]),
