@@ -107,8 +107,8 @@ _FAMILIES: dict[str, str] = {
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
     "cron": "jobs",
     "model": "models",
-    **dict.fromkeys(("context", "usage", "sessions", "skills"), "showing"),
-    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp")},
+    **dict.fromkeys(("context", "usage", "sessions"), "showing"),
+    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp", "skills")},
     "link": "linking",
 }
 """By command the module of nanoclaw/commands that carries it out; it is imported only then."""

@@ -1,8 +1,11 @@
-"""Text from outside without the bytes that steer a terminal."""
+"""Text from outside without what steers a terminal, or hides in a line: the one owner of what a screen may be given."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 
 def plain(text: str) -> str:
@@ -14,8 +17,11 @@ def plain(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what could move a cursor, recolour or retitle a terminal: of control bytes \\n and \\t stay."""
-    return text.translate(_CONTROLS)
+    """The text as a screen may show it: of control bytes only \\n and \\t stay, what turns the direction of writing and
+    letters that nobody sees are named (⟨U+202E⟩), and what only joins or parts letters stays or is left out."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return re.sub(_UNSAFE, _named, text)
 
 
 def one_line(text: str, limit: int = 60) -> str:
@@ -29,7 +35,53 @@ def visible(text: str) -> str:
     return re.sub(_SUSPECT, _picture, text)
 
 
-_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
+def revealed(text: str) -> str:
+    """The text of a question, in which nothing hides: each character that cannot be seen is named, and so is a space
+    that is none. What joins signs of other writings and emoji stays."""
+    return re.sub(_INVISIBLE, _named_or_kept, visible(text))
+
+
+def json_line(text: str) -> str:
+    """JSON of which a screen shows each character: the others are escaped, so that it says the same."""
+    return re.sub(_UNSAFE, _escaped, text)
+
+
+class SafeStream:
+    """A stream that people read: whatever is written is `printable`. What belongs to the program's own drawing goes to
+    `over`, or to the stream beneath."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        text = printable(text)
+        if not text.isascii():  # names of files hold half characters, and encodings are narrow
+            encoding = self._stream.encoding or "utf-8"
+            text = text.encode(encoding, "replace").decode(encoding)
+        self._stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def over(self, line: str) -> None:
+        """Write over the line that the cursor is in."""
+        self._stream.write("\r")
+        self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def guard_streams() -> None:
+    """From now on all that is printed to stdout and stderr is safe to show."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, SafeStream):
+            setattr(sys, name, SafeStream(stream))
+
+
 # Patterns are compiled (and kept by `re`) when first needed: at start that would be most of this module's price.
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _SURROGATE = "[\ud800-\udfff]"
@@ -39,6 +91,32 @@ _SEQUENCE = (
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\\\|\x9c)?"  # titles, links, clipboard
     "|\x1b[ -/]*[0-~]"
 )
+_FLAG = "\U0001f3f4[\U000e0030-\U000e007a]{2,6}\U000e007f"  # of Scotland, say
+_TURNING = "\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"  # directions, notes between lines, tags
+_UNSEEN = "\xad\u180e\u200b\u2060-\u2064\ufeff"
+_UNSAFE = f"({_FLAG})|([{_TURNING}])|[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"
+_JOINING = "\u200c\u200d\ufe0e\ufe0f"
+_OTHER_UNSEEN = "\u034f\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u2028\u2029\u2800\u3164\uffa0\ufe00-\ufe0d"
+_SPACES = "(?<![«0-9])[\xa0\u202f](?![?!:;»%€0-9])|[\u1680\u2000-\u200a\u205f]"
+_INVISIBLE = (
+    "((?<=[^\x00-\x7f])(?:[\ufe0e\ufe0f]|[\u200c\u200d](?=[^\x00-\x7f]))|[0-9#*]\ufe0f\u20e3)"
+    f"|([{_TURNING}{_UNSEEN}{_OTHER_UNSEEN}{_JOINING}\U000e0100-\U000e01ef]|{_SPACES})"
+)
+
+
+def _named(match: re.Match[str]) -> str:
+    return match[1] or (f"⟨U+{ord(match[2]):04X}⟩" if match[2] else "")
+
+
+def _named_or_kept(match: re.Match[str]) -> str:
+    return match[1] or f"⟨U+{ord(match[2]):04X}⟩"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[0] == "\n":
+        return match[0]
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -151,10 +151,22 @@ def parser() -> _Parser:
     listed = command("plugins", "the plugins that run, from where, and with which hooks")
     listed.add_argument("--json", action="store_true")
 
-    skills = command("skills", "the skills that were found")
+    skills = command("skills", "the skills that were found, and which are used")
     skills.set_defaults(json=False)
     families["skills"] = skills.add_subparsers(metavar="ACTION")
     command("skills list", "name, source and state of each").add_argument("--json", action="store_true")
+    for name, text in (
+        ("show", "all of one, or what was changed in it since you looked at it"),
+        ("trust", "use one as it is now: it is pinned, and not used any more once it changes"),
+        ("remove", "delete one that was added"),
+    ):
+        action = command(f"skills {name}", text)
+        action.add_argument("name", metavar="NAME")
+        action.add_argument("--json", action="store_true")
+    added = command("skills add", "show a skill as a whole, and copy it into the home after a yes")
+    added.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md, or a .zip, .tar or .tar.gz")
+    added.add_argument("--yes", action="store_true", help="without asking")
+    added.add_argument("--json", action="store_true")
     return top
 
 

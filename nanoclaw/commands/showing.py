@@ -1,4 +1,4 @@
-"""Commands that only show something: what the model sees, what it took, what was said, and the skills."""
+"""Commands that only show something: what the model sees, what it took, and what was said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Set
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from nanoclaw.escapes import printable
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.skills.skills import Skill
+    pass
 
 
 def context(config: Config, options: argparse.Namespace) -> int:
@@ -133,57 +132,6 @@ def _who(message: Message) -> str:
             return message.name
 
 
-def skills(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.plugins.skills.skills import shown
-
-    listed, active = asyncio.run(_skills_found(config))
-    found = [
-        {
-            "name": skill.name,
-            "source": source,
-            "state": _skill_state(skill, active),
-            "missing": skill.missing,
-            "withheld": skill.withheld,
-            "problem": skill.problem,
-            "path": shown(skill.path),
-            "description": skill.description,
-        }
-        for skill, source in listed
-    ]
-    if options.json:
-        print(json.dumps({"skills": found}, ensure_ascii=False))
-        return 0
-    width = max((len(str(skill["name"])) for skill in found), default=0)
-    for skill in found:
-        why = skill["problem"] or ", ".join(skill["missing"])
-        state = f"{skill['state']}{': ' if why else ''}{why}"
-        if skill["withheld"]:
-            state += f"; commands get no {', '.join(skill['withheld'])}: name it in [skills] environment"
-        print(f"{skill['name']:<{width}}  {skill['source']:<9}  {state}")
-    return 0
-
-
-async def _skills_found(config: Config) -> tuple[list[tuple[Skill, str]], Set[str]]:
-    """All skills, each with its source, and the names of those that every conversation has as a whole."""
-    from nanoclaw.commands.looking import looked_at
-
-    async with looked_at(config) as app:
-        found = app.public("skills")
-        if found is None:
-            raise ConfigError("the plugin skills is off: take it out of [plugins] off in config.toml")
-        return found.surveyed(), found.active()
-
-
-def _skill_state(skill: Skill, active: Set[str]) -> str:
-    if skill.problem:
-        return "off"
-    if skill.missing:
-        return "lacks"
-    if skill.always and not skill.hidden:
-        return "always on" if skill.name in active else "too long to be always on"
-    return "by hand" if skill.hidden else "ready"
-
-
 COMMANDS = {
     "context": context,
     "usage": usage,
@@ -191,6 +139,4 @@ COMMANDS = {
     "sessions list": sessions,
     "sessions show": session,
     "sessions export": session,
-    "skills": skills,
-    "skills list": skills,
 }

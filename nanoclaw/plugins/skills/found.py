@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
-from nanoclaw.core.plugin import Host, Profile
+from nanoclaw.core.plugin import Host, Profile, Tx
+from nanoclaw.plugins.skills.pins import SHIPPED, Pins
 from nanoclaw.plugins.skills.skills import (
     MOST_LISTED,
     SUMMARY_CHARACTERS,
@@ -53,23 +54,30 @@ class FoundSkills:
             host.workspace / "skills": "workspace",
             home / "skills": "home",
             **{folder: str(folder) for folder in more},
-            shipped: "shipped",
+            shipped: SHIPPED,
         }
         self.folders = tuple(self._sources)[1:]
+        self.pins = Pins(host, self._sources)
         self.broken: frozenset[str] = frozenset()
         """Sentences about skills that were broken when the prompt was made last."""
 
     def surveyed(self) -> list[tuple[Skill, str]]:
-        """All skills by name, each with its source; hidden and broken ones too."""
-        found = survey(self._sources, self._means(self._host.profile("person")))
+        """All skills by name, each with its source; hidden and broken ones and drafts too."""
+        found = survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
+
+    def begin(self, tx: Tx) -> list[str]:
+        """Pin what is there at the first start; the names."""
+        skills = [skill for skill, source in self.surveyed() if source != SHIPPED and not skill.problem]
+        self.pins.begin(skills, tx)
+        return list(dict.fromkeys(skill.name for skill in skills))
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
         """All skills where they are too many for the prompt, so that some are to be found by tool_search; else none."""
         means = self._means(profile)
         if profile.mode != "full" or not {SEARCH, "read_file"} <= means.tools:
             return ()
-        found = discover(self._sources, means)
+        found = discover(self._sources, means, judge=self.pins.judge())
         return found if len(found) > MOST_LISTED else ()
 
     def active(self) -> Set[str]:
@@ -80,7 +88,7 @@ class FoundSkills:
         """Those that fit the question best where there is no room for all."""
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
         broken, means = list[Skill](), self._means(profile)
-        every = found = discover(self._sources, means, broken.append)
+        every = found = discover(self._sources, means, broken.append, self.pins.judge())
         always = [framed(skill.name, body(skill)) if skill.always and not skill.missing else "" for skill in found]
         texts = dict(zip(found, always, strict=True))
         if sum(map(len, always)) > ACTIVE_LIMIT:

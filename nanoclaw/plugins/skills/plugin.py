@@ -1,4 +1,4 @@
-"""The plugin: skills in the prompt, and /skill."""
+"""The plugin: skills in the prompt, /skill and /skills."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Profile, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.plugins.skills.pins import MARKS, MIGRATIONS
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.skills.drafts import Drafts
     from nanoclaw.plugins.skills.found import FoundSkills
     from nanoclaw.plugins.skills.skills import Skill
 
@@ -30,7 +32,11 @@ class SkillSettings(NamedTuple):
 class Skills(Plugin):
     name = "skills"
     settings = SkillSettings
-    migrations = ("CREATE TABLE skills_told (sentence TEXT PRIMARY KEY) STRICT",)  # about broken ones, told once
+    migrations = (
+        "CREATE TABLE skills_told (sentence TEXT PRIMARY KEY) STRICT",  # about broken ones, told once
+        *MIGRATIONS,
+    )
+    marks = MARKS
 
     def __init__(self, host: Host, settings: SkillSettings) -> None:
         self._host, self._settings = host, settings
@@ -41,9 +47,19 @@ class Skills(Plugin):
 
         return FoundSkills(self._host, self._settings.folders)
 
+    @cached_property
+    def _drafts(self) -> Drafts:
+        from nanoclaw.plugins.skills.drafts import Drafts
+
+        return Drafts(self._host, self.public)
+
     def commands(self) -> Iterable[Command]:
         help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"
-        return [Command("skill", help_text, self._skill, waits=True, private=True)]
+        about = "look at skills: /skills, /skills show NAME; use one as it is now: /skills trust NAME"
+        return [
+            Command("skill", help_text, self._skill, waits=True, private=True),
+            Command("skills", about, self._skills, private=True, cli=True),
+        ]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         if profile.mode != "full" or "read_file" not in self._host.tools(profile):
@@ -66,6 +82,8 @@ class Skills(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
+        if not self.public.pins.is_begun:
+            await self._host.write(partial(self._drafts.begin, turn))
         broken = self.public.broken
         told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
         if broken != told:
@@ -75,6 +93,15 @@ class Skills(Plugin):
 
             for sentence in sorted(broken - told):
                 logger.warning("{}", sentence)
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        if turn.role == "owner" and turn.profile.name == "person" and turn.profile.keeps and not turn.is_group:
+            self._drafts.look(turn, tx)
+
+    def _skills(self, said: Said, tx: Tx) -> Reply:
+        from nanoclaw.plugins.skills.skills_command import carry_out
+
+        return carry_out(self.public, self._drafts, said, tx)
 
     def _skill(self, said: Said, tx: Tx) -> str | UserMessage:
         from nanoclaw.plugins.skills.skills import by_hand, find

@@ -41,7 +41,8 @@ class Means(NamedTuple):
 
 class Skill(NamedTuple):
     """One SKILL.md. `missing` is what this run lacks for it, such as "gh (command)"; `withheld` names variables that
-    the run has and commands don't; `problem` is why its file cannot be used.
+    the run has and commands don't; `problem` is why its file cannot be used; `draft` says of one that the owner has not
+    looked at as it is now whether it is "new" or "changed".
 
     A `hidden` one is not listed for the model: it needs a tool that is not there, or is only started by hand.
     """
@@ -54,6 +55,7 @@ class Skill(NamedTuple):
     withheld: tuple[str, ...] = ()
     hidden: bool = False
     problem: str = ""
+    draft: str = ""
 
     @property
     def folder(self) -> Path:
@@ -62,29 +64,37 @@ class Skill(NamedTuple):
 
 NO_MEANS = Means()
 
+Judge = Callable[[Skill], Skill]
+"""Says of a skill whether it is a draft."""
+
 
 def discover(
-    folders: Iterable[Path], means: Means = NO_MEANS, tell: Callable[[Skill], None] = lambda broken: None
+    folders: Iterable[Path],
+    means: Means = NO_MEANS,
+    tell: Callable[[Skill], None] = lambda broken: None,
+    judge: Judge = lambda skill: skill,
 ) -> tuple[Skill, ...]:
     """Skills for the model, by name; `tell` hears of broken ones."""
-    found = survey(folders, means)
+    found = survey(folders, means, judge)
     for broken in filter(lambda skill: skill.problem, found):
         tell(broken)
-    return tuple(skill for skill in found if not skill.hidden and not skill.problem)
+    return tuple(skill for skill in found if not skill.hidden and not skill.problem and not skill.draft)
 
 
-def survey(folders: Iterable[Path], means: Means = NO_MEANS) -> tuple[Skill, ...]:
-    """All skills by name, hidden ones too, and each broken one after its namesake: it gives way to a whole one."""
+def survey(folders: Iterable[Path], means: Means = NO_MEANS, judge: Judge = lambda skill: skill) -> tuple[Skill, ...]:
+    """All skills by name, hidden ones too, and each broken one and each draft after its namesake: it gives way to a
+    whole one."""
     found, broken = dict[str, Skill](), list[Skill]()
     path_of_commands = _search_path(means.environment)
     for folder in folders:
         for path, stamp in _places(str(folder)):
             loaded, requires = _load(path, str(folder), stamp)
-            if loaded.problem:
+            loaded = loaded if loaded.problem else judge(loaded)
+            if loaded.problem or loaded.draft:
                 broken.append(loaded)
             elif loaded.name not in found:
                 found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
-    return tuple(sorted((*found.values(), *broken), key=lambda skill: (skill.name, bool(skill.problem))))
+    return tuple(sorted((*found.values(), *broken), key=lambda skill: (skill.name, bool(skill.problem or skill.draft))))
 
 
 def find(skills: Sequence[Skill], name: str) -> Skill:
@@ -97,6 +107,12 @@ def find(skills: Sequence[Skill], name: str) -> Skill:
         raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
     if skill.problem:
         raise SkillError(f"The skill {skill.name} is off. {shown(skill.path)}, {skill.problem}.")
+    if skill.draft:
+        was = "is new" if skill.draft == "new" else "was changed since you looked at it"
+        raise SkillError(
+            f"The skill {skill.name} {was}, so it isn't used yet. /skills show {skill.name} shows it, "
+            f"/skills trust {skill.name} takes it as it is."
+        )
     if skill.missing:
         raise SkillError(f"The skill {skill.name} cannot be started. It lacks {', '.join(skill.missing)}.")
     return skill
@@ -219,7 +235,12 @@ def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]
     if not file.resolve(strict=True).is_relative_to(folder.resolve()):  # file tools do not follow such links either
         raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
     with file.open("rb") as opened:
-        front = front_matter.parse(front_matter.split(opened.read(front_matter.LONGEST_BYTES + 8))[0])
+        return parsed(opened.read(front_matter.LONGEST_BYTES + 8), file)
+
+
+def parsed(content: bytes, file: Path) -> tuple[Skill, Requirements]:
+    """A skill and its requirements from the beginning of its file. Raises SkillError with line and reason."""
+    front = front_matter.parse(front_matter.split(content)[0])
     name, description = _text(front, "name") if "name" in front else "", _text(front, "description")
     if not re.fullmatch(r"[\w.-]+", name):  # none, or a title
         name = file.parent.name

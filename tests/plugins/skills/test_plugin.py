@@ -58,21 +58,6 @@ async def test_without_skills_there_is_no_word_of_them(tmp_path: Path) -> None:
         assert "# Active skills" not in model.requests[0].system.text
 
 
-async def test_a_skill_that_the_assistant_writes_costs_no_miss_and_one_by_hand_is_taken_up(tmp_path: Path) -> None:
-    text = "---\nname: ahoy\ndescription: Says ahoy.\n---\nSay ahoy.\n"
-    write = call("write_file", {"path": "skills/ahoy/SKILL.md", "content": text})
-    model = ScriptedProvider(write, "I wrote the skill ahoy.", "Hm.", "Hm.")
-    async with running(tmp_path, model, plugins=PLUGINS) as here:
-        for said in ("write a skill", "hello"):
-            await here.ask(said)
-        assert 'name="ahoy"' not in model.requests[2].system.text
-        skill(here.workspace / "skills", "by-hand")
-        await here.ask("hello")
-        assert 'name="ahoy"' in model.requests[3].system.text
-        assert 'name="by-hand"' in model.requests[3].system.text
-    assert len({request.system for request in model.requests}) == 2
-
-
 async def test_a_skill_started_by_hand_goes_to_the_model_with_the_rest_of_the_message(tmp_path: Path) -> None:
     path = skill(tmp_path / "skills", "weather", body="Run {baseDir}/ask.sh, then answer.")
     model = ScriptedProvider("Sunny.", "In both.")

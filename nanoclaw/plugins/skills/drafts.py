@@ -1,0 +1,126 @@
+"""Drafts: asks the owner once about skills that are new or were changed, and pins those that get a yes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from nanoclaw.core.errors import SkillError
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.plugin import Ask, Host, Turn, Tx
+from nanoclaw.plugins.skills import described
+from nanoclaw.plugins.skills.found import FoundSkills
+from nanoclaw.plugins.skills.package import Package, read_folder
+from nanoclaw.plugins.skills.pins import SkillDraft
+from nanoclaw.plugins.skills.skills import Skill
+
+HOURS = 4.0
+"""The time in which the question is open; then a draft stays one."""
+
+MOST_SHOWN = 12_000
+"""Characters that a chat is shown of drafts."""
+
+
+class Drafts:
+    """The owner's side of the pins."""
+
+    def __init__(self, host: Host, found: FoundSkills) -> None:
+        self._host, self._found, self._pins = host, found, found.pins
+        self._asking = set[tuple[str, str]]()
+
+    def begin(self, turn: Turn, tx: Tx) -> None:
+        """Pin what is there at the first start, and say so."""
+        if names := self._found.begin(tx):
+            named = ", ".join(names)
+            told = f"skills that are there already are used as they are: {named}. When one changes, you are asked first"
+            tx.after(lambda: self._host.show(turn.address, Notice(told, stays="owner")))
+
+    def look(self, turn: Turn, tx: Tx) -> None:
+        """After a turn of the owner's: ask about drafts, or tell of them where nobody is there to be asked."""
+        skills = [skill for skill, _ in self._found.surveyed() if skill.draft]
+        if not skills:
+            return
+        if self._place(turn.address) is None:
+            if told := self._pins.drafts(skills, "told"):
+                names = ", ".join(one.skill.name for one in told)
+                text = f"not used until you have looked at {_them(told)}: {names} (nanoclaw skills show NAME)"
+                self._pins.note(told, "told", tx)
+                self._host.show(turn.address, Notice(text, stays="owner"))
+            return
+        drafts = [one for one in self._pins.drafts(skills, "asked") if (one.place, one.sha256) not in self._asking]
+        if drafts:
+            tx.after(lambda: self._host.spawn(self._ask(drafts, turn.address)))
+
+    async def _ask(self, drafts: Sequence[SkillDraft], about: Address) -> None:
+        keys = {(one.place, one.sha256) for one in drafts}
+        self._asking |= keys
+        try:
+            seconds, options = HOURS * 3600, ("yes", "no", "show")
+            question = Ask(_question(drafts), options, "no", seconds=seconds)
+            answer = await self._host.ask(question, about)
+            if answer.text == "show":
+                await self._host.write(partial(self._show, drafts, about))
+                answer = await self._host.ask(question._replace(options=("yes", "no")), about)
+            if answer.by == "nobody":  # asked anew after a start
+                return
+            if answer.text == "yes":
+                packages = [(one, package) for one in drafts if (package := _as_asked(one))]
+                await self._host.write(partial(self._take, packages))
+            await self._host.write(partial(self._pins.note, drafts, "asked"))
+        finally:
+            self._asking -= keys
+
+    def _take(self, packages: Sequence[tuple[SkillDraft, Package]], tx: Tx) -> None:
+        for draft, package in packages:
+            self._pins.put(tx, draft.place, package)
+
+    def _show(self, drafts: Sequence[SkillDraft], about: Address, tx: Tx) -> None:
+        text = "\n\n".join(self.in_full(one.skill) for one in drafts)
+        if len(text) > MOST_SHOWN:
+            text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show NAME]"
+        tx.send(Outbound(self._place(about) or about, fenced(text)), is_news=False)
+
+    def in_full(self, skill: Skill) -> str:
+        """All of a skill, or what was changed in it since it was looked at. Raises SkillError."""
+        try:
+            package = read_folder(str(skill.folder))
+        except OSError as error:
+            raise SkillError(f"{skill.folder} cannot be read: {error.strerror or error}") from error
+        pin = self._pins.pin(self._pins.place(skill))
+        is_changed = pin is not None and pin.sha256 != package.sha256
+        return "\n".join(described.lines(package, skill.folder.name, pin if is_changed else None))
+
+    def _place(self, about: Address) -> Any:
+        return self._host.get("core").asks.place(about)
+
+
+def fenced(text: str) -> str:
+    """A text as it is, in Markdown."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _question(drafts: Sequence[SkillDraft]) -> str:
+    what = "; ".join(
+        f"{one.skill.name} ({'new' if one.skill.draft == 'new' else 'changed since you looked at it'}"
+        f"{', always in the prompt' * one.skill.always}): {one.skill.description[:200]}"
+        for one in drafts
+    )
+    return f"Use {'this skill' if len(drafts) == 1 else 'these skills'} from now on? {what}"
+
+
+def _them(drafts: Sequence[SkillDraft]) -> str:
+    return "this skill" if len(drafts) == 1 else "these skills"
+
+
+def _as_asked(draft: SkillDraft) -> Package | None:
+    """The skill on disk; None where it isn't any more what was asked about."""
+    try:
+        package = read_folder(str(draft.skill.folder))
+    except (OSError, SkillError):
+        return None
+    return package if package.sha256 == draft.sha256 else None

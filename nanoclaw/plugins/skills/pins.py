@@ -1,0 +1,150 @@
+"""Pins: each skill as the owner looked at it, by the hash of its folder; what is not so, is a draft."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.core.errors import SkillError
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.plugins.skills.package import Package, read_folder, sha256_of
+from nanoclaw.plugins.skills.skills import Judge, Skill
+
+SHIPPED = "shipped"
+
+MIGRATIONS = (
+    "CREATE TABLE skills_pins (place TEXT PRIMARY KEY, sha256 TEXT NOT NULL, hashes TEXT NOT NULL, texts TEXT NOT NULL,"
+    " at TEXT NOT NULL) STRICT;"
+    "CREATE TABLE skills_asked (place TEXT, sha256 TEXT, how TEXT, PRIMARY KEY (place, sha256, how)) STRICT;",
+)
+MARKS = (
+    *("skills_pins.place", "skills_pins.sha256", "skills_pins.hashes", "skills_pins.at"),
+    *("skills_asked.place", "skills_asked.sha256", "skills_asked.how"),
+)
+
+_BEGUN = "begun"
+"""The row of skills_asked that says that what was there at the first start is pinned."""
+
+_MOST_TEXT = 500_000
+"""Characters of a pinned skill's texts that are kept, to show what was changed since."""
+
+
+class SkillPin(NamedTuple):
+    """A skill as it was looked at: its files' hashes and texts by path."""
+
+    sha256: str
+    hashes: Mapping[str, str]
+    texts: Mapping[str, str]
+
+
+class SkillDraft(NamedTuple):
+    """A skill that the owner has not looked at as it is now."""
+
+    place: str
+    sha256: str
+    skill: Skill
+
+
+class Pins:
+    """`sources` are the folders of skills with their names; those that are shipped need no pin."""
+
+    def __init__(self, host: Host, sources: Mapping[Path, str]) -> None:
+        self._host, self._sources = host, sources
+
+    @property
+    def is_begun(self) -> bool:
+        """False until the skills that are there at the first start are pinned: they count as looked at."""
+        return bool(self._host.read("SELECT 1 FROM skills_asked WHERE how = ?", _BEGUN))
+
+    def judge(self) -> Judge:
+        """Looks at skills with the pins as they are now."""
+        pins = dict(self._host.read("SELECT place, sha256 FROM skills_pins"))
+        is_begun = self.is_begun
+
+        def judged(skill: Skill) -> Skill:
+            if self._sources.get(skill.folder.parent) == SHIPPED:
+                return skill
+            try:
+                sha256 = sha256_of(skill.folder)
+            except SkillError as error:
+                return skill._replace(problem=str(error))
+            pinned = pins.get(self.place(skill))
+            if pinned == sha256 or not is_begun:
+                return skill
+            return skill._replace(draft="changed" if pinned else "new")
+
+        return judged
+
+    def place(self, skill: Skill) -> str:
+        """The name of a skill's folder and of where it is, which stay the same when the home is moved."""
+        return f"{self._sources.get(skill.folder.parent, skill.folder.parent)}/{skill.folder.name}"
+
+    def pin(self, place: str) -> SkillPin | None:
+        """The state in which one was looked at last."""
+        for sha256, hashes, texts in self._host.read(
+            "SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place
+        ):
+            return SkillPin(sha256, _parsed(hashes), _parsed(texts))
+        return None
+
+    def begin(self, skills: Iterable[Skill], tx: Tx) -> None:
+        """Pin what is there at the first start."""
+        for skill in skills:
+            with suppress(SkillError, OSError):  # what cannot be read stays a draft
+                self.put(tx, self.place(skill), read_folder(str(skill.folder)))
+        tx.execute("INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES ('', '', ?)", _BEGUN)
+
+    def put(self, tx: Tx, place: str, package: Package) -> None:
+        """Pin a skill as it is in a package."""
+        texts, left = dict[str, str](), _MOST_TEXT
+        for path, file in package.files.items():
+            if (text := file.text) is not None and len(text) <= left:
+                texts[path] = text
+                left -= len(text)
+        tx.execute(
+            "INSERT OR REPLACE INTO skills_pins (place, sha256, hashes, texts, at) VALUES (?, ?, ?, ?, ?)",
+            place,
+            package.sha256,
+            json.dumps(package.hashes),
+            json.dumps(texts),
+            self._host.now().isoformat(),
+        )
+        tx.execute("DELETE FROM skills_asked WHERE place = ?", place)
+
+    def drop(self, tx: Tx, place: str) -> None:
+        tx.execute("DELETE FROM skills_pins WHERE place = ?", place)
+        tx.execute("DELETE FROM skills_asked WHERE place = ?", place)
+
+    def drafts(self, skills: Iterable[Skill], how: str) -> list[SkillDraft]:
+        """Drafts of which the owner has not heard in this way ("asked", "told") as they are now."""
+        heard = set(self._host.read("SELECT place, sha256 FROM skills_asked WHERE how = ?", how))
+        found = []
+        for skill in skills:
+            if skill.draft:
+                with suppress(SkillError):
+                    draft = SkillDraft(self.place(skill), sha256_of(skill.folder), skill)
+                    if (draft.place, draft.sha256) not in heard:
+                        found.append(draft)
+        return found
+
+    def note(self, drafts: Collection[SkillDraft], how: str, tx: Tx) -> None:
+        """Keep that the owner has heard of these."""
+        for draft in drafts:
+            tx.execute(
+                "INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES (?, ?, ?)",
+                draft.place,
+                draft.sha256,
+                how,
+            )
+
+
+def _parsed(text: str) -> dict[str, str]:
+    """Read what was kept as JSON; {} where forgetting has taken words out of it that it cannot do without."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,131 @@
+"""/skills, and `nanoclaw skills`: the skills with their states, one in full, and the owner's yes to it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Set
+from typing import Any
+
+from nanoclaw.core.errors import SkillError
+from nanoclaw.core.plugin import Reply, Said, Tx
+from nanoclaw.plugins.skills import described
+from nanoclaw.plugins.skills.drafts import MOST_SHOWN, Drafts, fenced
+from nanoclaw.plugins.skills.found import FoundSkills
+from nanoclaw.plugins.skills.package import Package, read_folder
+from nanoclaw.plugins.skills.pins import SHIPPED
+from nanoclaw.plugins.skills.skills import Skill, shown
+
+USAGE = "/skills lists them; /skills show NAME, /skills trust NAME, /skills remove NAME."
+
+
+def carry_out(found: FoundSkills, drafts: Drafts, said: Said, tx: Tx) -> Reply:
+    """Answer one line. Raises SkillError."""
+    verb, _, name = said.argument.strip().partition(" ")
+    if verb in ("", "list") and not name:
+        return _listed(found, said)
+    if verb not in ("show", "trust", "remove") or not name:
+        raise SkillError(USAGE)
+    sha256 = ""
+    if verb == "trust" and (hashed := re.fullmatch(r"(.+) ([0-9a-f]{12,64})", name)):
+        name, sha256 = hashed.groups()
+    skill, source = _named(found, name.strip())
+    if verb == "show":
+        return _shown(found, drafts, skill, said)
+    return _trusted(found, skill, source, sha256, tx) if verb == "trust" else _removed(found, skill, source, tx)
+
+
+def _named(found: FoundSkills, name: str) -> tuple[Skill, str]:
+    """The skill of that name; a draft before one that is looked at, which needs no decision."""
+    skills = [one for one in found.surveyed() if name.casefold() in (one[0].name.casefold(), shown(one[0].folder))]
+    if not skills:
+        import difflib
+
+        near = difflib.get_close_matches(name, [skill.name for skill, _ in found.surveyed()], 3, 0.5)
+        raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
+    return next((one for one in skills if one[0].draft), skills[0])
+
+
+def _listed(found: FoundSkills, said: Said) -> Reply:
+    listed, active = found.surveyed(), found.active()
+    rows: list[dict[str, Any]] = [
+        {
+            "name": skill.name,
+            "source": source,
+            "state": _state(skill, active),
+            "missing": skill.missing,
+            "withheld": skill.withheld,
+            "problem": skill.problem,
+            "path": shown(skill.path),
+            "description": skill.description,
+        }
+        for skill, source in listed
+    ]
+    width = max((len(row["name"]) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        why = row["problem"] or ", ".join(row["missing"])
+        state = f"{row['state']}{': ' if why else ''}{why}"
+        if row["withheld"]:
+            state += f"; commands get no {', '.join(row['withheld'])}: name it in [skills] environment"
+        in_shell = f"{row['name']:<{width}}  {row['source']:<9}  {state}"
+        lines.append(in_shell if said.shell else f"- `{row['name']}` ({row['source']}): {state}")
+    if not said.shell and any(skill.draft for skill, _ in listed):
+        lines.append("\nOne that is new or changed isn't used yet: /skills show NAME, then /skills trust NAME.")
+    return Reply("\n".join(lines) or "There are no skills yet.", {"skills": rows})
+
+
+def _state(skill: Skill, active: Set[str]) -> str:
+    if skill.problem:
+        return "off"
+    if skill.draft:
+        return f"draft ({skill.draft})"
+    if skill.missing:
+        return "lacks"
+    if skill.always and not skill.hidden:
+        return "always on" if skill.name in active else "too long to be always on"
+    return "by hand" if skill.hidden else "ready"
+
+
+def _shown(found: FoundSkills, drafts: Drafts, skill: Skill, said: Said) -> Reply:
+    package, text = _package(skill), drafts.in_full(skill)
+    state = "as you looked at it" if not skill.draft else f"{skill.draft}, not used yet"
+    head = f"{shown(skill.folder)}: {state}."
+    data = {"path": shown(skill.path), "draft": skill.draft, "text": text}
+    if said.shell:
+        return Reply(f"{head}\n{text}", {**described.as_data(package, skill.folder.name), **data})
+    if len(text) > MOST_SHOWN:
+        text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show {skill.name}]"
+    end = f"\n\n/skills trust {skill.name} {package.sha256[:12]} uses it as it is shown here." if skill.draft else ""
+    return Reply(f"{head}\n{fenced(text)}{end}")
+
+
+def _trusted(found: FoundSkills, skill: Skill, source: str, sha256: str, tx: Tx) -> Reply:
+    if source == SHIPPED:
+        raise SkillError(f"The skill {skill.name} is a part of this program, and needs no yes.")
+    package = _package(skill)
+    if not package.sha256.startswith(sha256):
+        raise SkillError(f"The skill {skill.name} is not any more what was shown: /skills show {skill.name} shows it.")
+    if not found.pins.is_begun:
+        found.begin(tx)
+    found.pins.put(tx, found.pins.place(skill), package)
+    text = f"The skill {skill.name} is used from now on, as it is ({package.sha256[:12]})."
+    return Reply(text, {"name": skill.name, "sha256": package.sha256, "trusted": True})
+
+
+def _removed(found: FoundSkills, skill: Skill, source: str, tx: Tx) -> Reply:
+    if source != "home":
+        raise SkillError(f"The skill {skill.name} is no added one: it is in {shown(skill.folder)}, delete it there.")
+    try:
+        shutil.rmtree(skill.folder)
+    except OSError as error:
+        raise SkillError(f"{shown(skill.folder)} cannot be deleted: {error.strerror or error}") from error
+    found.pins.drop(tx, found.pins.place(skill))
+    return Reply(f"The skill {skill.name} is deleted.", {"name": skill.name, "removed": True})
+
+
+def _package(skill: Skill) -> Package:
+    try:
+        return read_folder(str(skill.folder))
+    except OSError as error:
+        raise SkillError(f"{shown(skill.folder)} cannot be read: {error.strerror or error}") from error
