@@ -25,10 +25,9 @@ CREATE TABLE approvals_elevated (
 MARKS = ("approvals_elevated.conversation", "approvals_elevated.channel", "approvals_elevated.chat")
 
 OPENS = (
-    "What would ask for your yes here is done without asking: messages to others, calls of MCP servers, forms of "
-    "pages, changes outside the workspace, commands beyond the sandbox. Still asked: what others' text led to, the "
-    "card of a plan, tools under [tools] ask. Still refused: tools under [tools] deny. Tasks, guests and other chats "
-    "get none of it."
+    "What would ask for your yes here, and offer one for an hour, is done without asking: such as messages to others. "
+    "Still asked: what offers no hour, such as what others' text led to, the card of a plan, tools under [tools] ask. "
+    "Still refused: tools under [tools] deny. Tasks, guests and other chats get none of it."
 )
 STATUS = "elevated"
 
@@ -52,7 +51,8 @@ class Elevated:
         """/elevated, /elevated 30m, /elevated off. Raises NanoclawError."""
         word, now, ends = said.argument.strip().casefold(), self._host.now(), self.until(said.conversation)
         if word == "off":
-            self._end(tx, said.conversation, said.address)
+            if ends:
+                self._end(tx, said.conversation, said.address)
             return "Elevated is off: I ask again." if ends else "Elevated is not on here."
         if not word and ends:
             return f"Elevated until {until(ends, now)}; /elevated off ends it.\n\n{OPENS}"
