@@ -94,7 +94,7 @@ def _of_plugin(argv: Sequence[str]) -> int:
     return carry_out(config, words[0], " ".join(words[1:]), as_json=as_json)
 
 
-SAID_IN_CHATS = ("todo", "helpers")
+SAID_IN_CHATS = ("todo", "helpers", "grants")
 """Commands of our own plugins that are the same here as in a chat."""
 
 

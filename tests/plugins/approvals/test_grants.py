@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,6 +17,7 @@ from nanoclaw.core.messages import Address, CheckedCall
 from nanoclaw.core.plugin import Ask, Plugin, Scope, Turn, Verdict
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.journeys.command import Home
 from tests.plugins.approvals.test_approvals import GUEST, Numbering, link
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
 from tests.virtual_time import virtual_time
@@ -285,3 +287,9 @@ async def test_a_yes_to_one_call_is_none_to_another_that_looks_the_same(tmp_path
 async def until(is_so: Any) -> None:
     while not is_so():  # noqa: ASYNC110
         await asyncio.sleep(1)
+
+
+def test_grants_are_listed_and_revoked_in_a_shell(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert json.loads(home.run("grants", "--json").out) == {"grants": []}
+    assert "There is no grant 9" in home.run("grants", "revoke", "9", check=1).err
