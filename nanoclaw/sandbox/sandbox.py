@@ -9,9 +9,10 @@ import platform
 import resource
 import shutil
 import socket
+import stat
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Literal, NamedTuple
 from nanoclaw import scratch_folders
 from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
+from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
+from nanoclaw.sandbox.put_back import Copies
 from nanoclaw.sandbox.view import Grants, Visible
 
 Level = Literal["none", "files", "files+net", "full"]
@@ -34,6 +37,8 @@ RELAY_PORT = 3128
 _RELAY_SOCKET = "/run/nanoclaw-relay"
 _SMALL_BYTES = 64_000_000
 _DESCRIPTORS = 4096
+MOUNTED = 100
+"""Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
 
 _LAUNCH = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.launch import main; main()"
@@ -64,13 +69,15 @@ class Strength(NamedTuple):
 
 class Enclosed(NamedTuple):
     """A command in its sandbox, ready to be started with `descriptors`, which are then closed. `report` is read from:
-    see `launch`. `folder` is removed at the end, if there is one."""
+    see `launch`. `folder` is removed at the end, if there is one. When all of it has ended `put_back` is called: it
+    undoes what the command must not change, and says that in a few words."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
     descriptors: tuple[int, ...]
     report: int
     folder: str = ""
+    put_back: Callable[[], str] = str
 
     def close(self) -> None:
         for one in (*self.descriptors, self.report):
@@ -93,10 +100,16 @@ USUAL = Allowance()
 
 
 class Encloser:
-    """Encloses commands at one level, which is what `strength` says."""
+    """Encloses commands at one level, which is what `strength` says. `known` are the places with something to protect
+    that an earlier one has found; `aside` is a folder for what is taken away where something is put back."""
 
-    def __init__(self, grants: Grants, strength: Strength) -> None:
+    def __init__(
+        self, grants: Grants, strength: Strength, known: Iterable[str] = (), aside: Path | None = None
+    ) -> None:
         self._grants, self.strength = grants, strength
+        self._search = Search(grants.writable, known, makes=strength.level == "full")
+        self._copies = Copies(grants.writable, aside)
+        self.has_searched_all = True
         self._seen = view.places(grants)
         self._links = view.links(grants, self._seen)
         is_full = strength.level == "full"
@@ -115,9 +128,18 @@ class Encloser:
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
             raise SandboxError(f"{shown} has the program's keys and is to be written: choose another folder for that")
         kept = {name: value for name, value in environment.items() if name not in _LEADS_OUT}
+        try:
+            protected, self.has_searched_all = self._search.find()
+        except TooManyError as error:
+            raise SandboxError(str(error)) from None
         if self.level == "full":
-            return self._by_bwrap(command, kept, limits, relay)
-        return self._by_landlock(command, kept, limits)
+            return self._by_bwrap(command, kept, limits, relay, protected)
+        return self._by_landlock(command, kept, limits, protected)
+
+    @property
+    def known(self) -> list[str]:
+        """Places with something to protect, for a later one."""
+        return self._search.known
 
     @cached_property
     def _rules(self) -> list[tuple[str, int]]:
@@ -125,16 +147,31 @@ class Encloser:
 
     # --- bubblewrap --------------------------------------------------------------------------------------------------
 
-    def _by_bwrap(self, command: Sequence[str], environment: dict[str, str], limits: Allowance, relay: str) -> Enclosed:
+    def _by_bwrap(
+        self,
+        command: Sequence[str],
+        environment: dict[str, str],
+        limits: Allowance,
+        relay: str,
+        protected: Sequence[Protected],
+    ) -> Enclosed:
         grants, given = self._grants, list[int]()
         options = [self.strength.bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
         options += ["--dir", "/run", *self._places(limits)]
+        others = list[Protected]()
         try:
-            for one in view.protected(grants.writable):
-                given.append(one.descriptor)
-                how = "--bind" if one.is_around else "--ro-bind"
-                options += [how, f"/proc/self/fd/{one.descriptor}", str(one.path)]
+            for one in protected:
+                if one.kind == "todo" or len(given) >= MOUNTED:
+                    others.append(one)
+                elif (descriptor := opened(self._top_of(one.path), one.path)) >= 0:
+                    given.append(descriptor)
+                    if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+                        others.append(one)
+                    else:
+                        how = "--bind" if one.kind == "around" else "--ro-bind"
+                        options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
+            put_back = self._copies.take(others).put_back
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -160,7 +197,12 @@ class Encloser:
                 os.close(descriptor)
             raise
         options += ["--chdir", str(grants.workspace), "--", *_launch(told, given[-2]), *command]
-        return Enclosed(tuple(options), environment | {"HOME": str(grants.home)}, tuple(given), report)
+        return Enclosed(
+            tuple(options), environment | {"HOME": str(grants.home)}, tuple(given), report, put_back=put_back
+        )
+
+    def _top_of(self, path: Path) -> Path:
+        return next(one for one in self._grants.writable if path.is_relative_to(one))
 
     def _places(self, limits: Allowance) -> list[str]:
         """Options for all that a command sees."""
@@ -185,8 +227,10 @@ class Encloser:
 
     # --- Landlock ----------------------------------------------------------------------------------------------------
 
-    def _by_landlock(self, command: Sequence[str], environment: dict[str, str], limits: Allowance) -> Enclosed:
-        rules = self._rules
+    def _by_landlock(
+        self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
+    ) -> Enclosed:
+        rules, snapshot = self._rules, self._copies.take(protected)
         folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()
@@ -198,7 +242,7 @@ class Encloser:
         given = _file_with(_dumped(task))
         report, told = os.pipe()
         kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
-        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder)
+        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, snapshot.put_back)
 
 
 def _dumped(task: Task) -> bytes:

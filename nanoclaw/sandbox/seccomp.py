@@ -39,6 +39,13 @@ _CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198
 _OF_OTHERS = {(141, 140): 1, (302, 261): 0, (251, 30): 1}
 """setpriority, prlimit64, ioprio_set, each with the argument that says whose: 0 is the caller itself."""
 
+_CHMOD = {"chmod": (90, -1, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2)}
+_MKNOD = {"mknod": (133, -1, 1), "mknodat": (259, 33, 2), "creat": (85, -1, 1)}
+_OPEN = {"open": (2, -1, 1), "openat": (257, 56, 2)}
+"""Each with its argument that has a mode; of the last ones its flags, behind which the mode is."""
+_OPENAT2 = 437  # its mode cannot be looked at; libraries fall back to openat
+_SETS_ID, _CREATES = 0o6000, 0o100 | 0o20000000
+
 _NEWEST = 470
 """Later ones aren't known here, and are said not to exist."""
 
@@ -63,10 +70,16 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     unknown, refused = _error(errno.ENOSYS), _error(errno.EPERM)
     steps = [_load(_ARCHITECTURE), _jump(_EQUAL, _ARCHITECTURES[machine], 1, 0), _return(_KILL), _load(_NUMBER)]
     steps += _if(_EQUAL, _CLONE3, unknown)  # its flags cannot be looked at; libraries fall back to clone
+    steps += _if(_EQUAL, _OPENAT2, unknown)
     steps += [one for number in denied for one in _if(_EQUAL, number, refused)]
     steps += _if(_MORE, _NEWEST, unknown)  # and the numbers of x32, another way to the same calls
     steps += _about(_CLONE[is_arm], 0, _if(_ANY_BIT, _NEW_NAMESPACES, refused))
     steps += _about(_IOCTL[is_arm], 1, [step for code in _TYPED_FOR_OTHERS for step in _if(_EQUAL, code, refused)])
+    for call in (_CHMOD | _MKNOD).values():  # no program that others run with this user's rights
+        steps += _about(call[is_arm], call[2], _if(_ANY_BIT, _SETS_ID, refused))
+    for call in _OPEN.values():
+        mode = [_load(_ARGUMENTS + 8 * (call[2] + 1)), *_if(_ANY_BIT, _SETS_ID, refused)]
+        steps += _about(call[is_arm], call[2], [_jump(_ANY_BIT, _CREATES, 0, len(mode)), *mode])
     families = [_jump(_EQUAL, one, len(_FAMILIES) - place, 0) for place, one in enumerate(_FAMILIES)]
     steps += _about(_SOCKET[is_arm], 0, [*families, _return(_error(errno.EAFNOSUPPORT))])
     for numbers, argument in _OF_OTHERS.items() if not alone else ():
@@ -75,7 +88,10 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
 
 
 def _about(call: int, argument: int, steps: list[bytes]) -> list[bytes]:
-    """Steps that look at an argument of one call; the number is loaded again after them."""
+    """Steps that look at an argument of one call, none of one that isn't there; the number is loaded again after
+    them."""
+    if call < 0:
+        return []
     inside = [_load(_ARGUMENTS + 8 * argument), *steps, _load(_NUMBER)]
     return [_jump(_EQUAL, call, 0, len(inside)), *inside]
 

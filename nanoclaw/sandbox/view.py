@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -70,31 +67,6 @@ _TOOLS = (
     *(".local/pipx", ".local/share/mise", ".local/share/fnm", "go/bin", "miniconda3", "anaconda3", "miniforge3"),
 )
 """Folders of a person's home that have programs and no secrets."""
-
-PROTECTED = frozenset(
-    {
-        *(".envrc", ".direnv", ".vscode", ".idea", ".mcp.json", ".gitconfig"),
-        *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv"),
-    }
-)
-"""In each writable folder: what a program of the person runs later, outside of the sandbox."""
-
-OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "modules", "info/attributes")
-"""The same in a `.git`."""
-
-LOOKED_THROUGH, DEEP = 1_000, 4
-"""Folders that are looked through for what is protected, and how deep."""
-
-_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", ".venv", "venv"})
-
-
-class Protected(NamedTuple):
-    """Something that must stay as it is, or, where it is a folder `around` such, where it is. No link has led the
-    descriptor elsewhere."""
-
-    path: Path
-    descriptor: int
-    is_around: bool
 
 
 def places(grants: Grants) -> list[Visible]:
@@ -179,86 +151,3 @@ def git_identity(home: Path) -> bytes:
                 elif section == "user" and (found := re.match(r"\s*(name|email)\s*=\s*(.*)", line)):
                     lines.append(f"\t{found[1]} = {found[2]}")
     return ("\n".join([*lines, ""]) if lines[1:] else "").encode()
-
-
-def protected(folders: Iterable[Path]) -> list[Protected]:
-    """Find what is to be protected in some folders, outer ones first; the caller closes the descriptors."""
-    found: dict[Path, Protected] = {}
-    for folder in folders:
-        with suppress(OSError):
-            top = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                for parts, is_around in _to_protect(top):
-                    path, descriptor = Path(folder, *parts), _opened(top, parts)
-                    if descriptor >= 0 and (path in found or stat.S_ISLNK(os.fstat(descriptor).st_mode)):
-                        os.close(descriptor)
-                    elif descriptor >= 0:
-                        found[path] = Protected(path, descriptor, is_around)
-            finally:
-                os.close(top)
-    return list(found.values())
-
-
-def _to_protect(top: int) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Paths below a folder, each with True where it is only around what must stay as it is."""
-    waiting, looked = deque[tuple[str, ...]]([()]), 0
-    while waiting and (looked := looked + 1) <= LOOKED_THROUGH:
-        parts = waiting.popleft()
-        folders = _entries(top, parts)
-        for name in PROTECTED & folders.keys():
-            yield (*parts, name), False
-        if ".git" in folders:
-            for many in range(1, len(parts) + 1):  # else it could be put elsewhere, and another one in its place
-                yield parts[:many], True
-            yield from _of_repository(top, (*parts, ".git")) if folders[".git"] else [((*parts, ".git"), False)]
-        if len(parts) < DEEP:
-            inner = (one for one, is_folder in folders.items() if is_folder and one[:1] != "." and one not in _SKIPPED)
-            waiting.extend((*parts, one) for one in islice(inner, LOOKED_THROUGH))
-
-
-def _of_repository(top: int, git: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """The same of a `.git`, in which what is missing, and would count, is made."""
-    yield git, True
-    opened = _opened(top, git)
-    with suppress(OSError):
-        os.mkdir("hooks", dir_fd=opened)
-    with suppress(OSError):  # names the folder of the configuration: here, as without it
-        made = os.open("commondir", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=opened)
-        os.write(made, b".\n")
-        os.close(made)
-    os.close(opened)
-    for name in OF_REPOSITORIES:
-        yield (*git, *name.split("/")), False
-    for name, is_folder in islice(_entries(top, (*git, "worktrees")).items(), LOOKED_THROUGH):
-        if is_folder:
-            yield (*git, "worktrees"), True
-            yield (*git, "worktrees", name), True
-            yield (*git, "worktrees", name, "commondir"), False
-            yield (*git, "worktrees", name, "config.worktree"), False
-
-
-def _entries(top: int, parts: tuple[str, ...]) -> dict[str, bool]:
-    """Names in a folder, True for folders."""
-    if (opened := _opened(top, parts)) < 0:
-        return {}
-    try:
-        with os.scandir(f"/proc/self/fd/{opened}") as entries:
-            return {one.name: one.is_dir(follow_symlinks=False) for one in entries}
-    except OSError:
-        return {}
-    finally:
-        os.close(opened)
-
-
-def _opened(top: int, parts: Iterable[str]) -> int:
-    """A descriptor of what is there, to which no link has led; -1 where nothing is."""
-    at = os.dup(top)
-    for name in parts:
-        try:
-            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-        except OSError:
-            return -1
-        finally:
-            os.close(at)
-        at = inner
-    return at

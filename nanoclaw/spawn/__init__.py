@@ -36,7 +36,8 @@ FLOOD_BYTES = 64_000_000
 
 
 class Exit(NamedTuple):
-    """The end of a process; `status` is negative for a signal. `left_behind` counts processes that had to be killed."""
+    """The end of a process; `status` is negative for a signal. `left_behind` counts processes that had to be killed.
+    `remark` is its keeper's."""
 
     why: Why
     status: int
@@ -44,6 +45,7 @@ class Exit(NamedTuple):
     tail: bytes
     dropped: int
     left_behind: int
+    remark: str = ""
 
 
 class Bounds(NamedTuple):
@@ -58,23 +60,24 @@ class Bounds(NamedTuple):
 class Keeper(NamedTuple):
     """Of a child that only keeps the command within a sandbox, and is owned by the process from then on. `descriptors`
     are for it. On `report` it tells "+" when the command has begun, then its wait status and how many processes it
-    left; "!" and a sentence where it could not begin. `folder` is removed at the end, if there is one."""
+    left; "!" and a sentence where it could not begin. `folder` is removed at the end, if there is one. `put_back` is
+    called when all have ended, and has a remark about what it did."""
 
     descriptors: tuple[int, ...]
     report: int
     folder: str = ""
+    put_back: Callable[[], str] = str
 
-    def end(self) -> bytes:
-        """Return what it told; close and remove what it had."""
+    def end(self) -> tuple[bytes, str]:
+        """Return what it told, and the remark; close and remove what it had."""
         os.set_blocking(self.report, False)
-        try:
-            return os.read(self.report, 4096)
-        except OSError:  # it still runs
-            return b""
-        finally:
-            os.close(self.report)
-            if self.folder:
-                shutil.rmtree(self.folder, ignore_errors=True)
+        told = b""
+        with contextlib.suppress(OSError):  # it still runs
+            told = os.read(self.report, 4096)
+        os.close(self.report)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return told, self.put_back()
 
 
 def _nothing(data: bytes) -> None: ...
@@ -154,7 +157,7 @@ class Process:
 
     async def run(self, timeout_seconds: float | None = None) -> Exit:
         """The end of it; whatever happens, cancellation too, the whole family is gone then."""
-        output, told = self._output, b""
+        output, told, remark = self._output, b"", ""
         try:
             why = await self._wait(timeout_seconds)
             left_behind = await self._family.end(0 if why in ("processes", "memory") else _GRACE_SECONDS)
@@ -167,10 +170,11 @@ class Process:
             _guard("-", self._marker)
             self.end_input()
             output.close()
-            told = self._keeper.end() if self._keeper else b""
+            if self._keeper:
+                told, remark = self._keeper.end()
         dropped = max(0, output.total - len(output.head) - len(output.tail))
         status = -signal.SIGKILL if self._child.returncode is None else self._child.returncode
-        ended = Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind)
+        ended = Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind, remark)
         return _as_told(ended, told) if self._keeper and why == "exited" else ended
 
     def stop(self) -> None:

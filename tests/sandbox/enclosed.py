@@ -64,7 +64,7 @@ async def run(
         environment=made.environment,
         timeout_seconds=seconds,
         bounds=BOUNDS,
-        keeper=Keeper(made.descriptors, made.report, made.folder),
+        keeper=Keeper(made.descriptors, made.report, made.folder, made.put_back),
     )
 
 

@@ -111,7 +111,7 @@ class SandboxedCommands:
         self._host, self._settings = host, settings
         self._strength: Strength | None = None
         self._encloser: Encloser | None = None
-        self._looking = asyncio.Lock()
+        self._looking, self._enclosing = asyncio.Lock(), asyncio.Lock()
         self._proxy: JudgingProxy | None = None
         self._folder = ""
 
@@ -234,14 +234,44 @@ class SandboxedCommands:
         if self._encloser is None:
             await asyncio.to_thread(_remove_left_over)
         try:
-            if self._encloser is None or self._encloser.strength != strength:
-                self._encloser = Encloser(self._grants(), strength)
-            made = self._encloser.enclose(command, environment, limits, relay)
+            async with self._enclosing:
+                if self._encloser is None or self._encloser.strength != strength:
+                    aside = self._host.home / "put-back"
+                    self._encloser = Encloser(self._grants(), strength, self._known_places(), aside)
+                made = await asyncio.to_thread(self._encloser.enclose, command, environment, limits, relay)
+                self._keep_places(self._encloser.known)
         except SandboxError as error:
             raise ToolError(f"not run: {error}.") from None
         except OSError as error:
             raise ToolError(f"not run: the sandbox could not be made: {error.strerror}.") from None
-        return made.arguments, made.environment, Keeper(made.descriptors, made.report, made.folder)
+        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
+        return made.arguments, made.environment, keeper
+
+    def _known_places(self) -> list[str]:
+        """Places with something to protect that were found before, the first ones first."""
+        if self._places is None:
+            try:
+                read = json.loads(self._places_file.read_bytes())
+            except (OSError, ValueError):
+                read = []
+            self._places = [one for one in read if isinstance(one, str)] if isinstance(read, list) else []
+        return self._places
+
+    def _keep_places(self, places: list[str]) -> None:
+        if places != self._places:
+            from nanoclaw.atomic_write import write_atomically
+
+            self._places = places
+            try:
+                write_atomically(self._places_file, json.dumps(places).encode())
+            except OSError as error:  # until the next start it is known
+                self._host.log.warning("the places that are protected are not kept: {}", error)
+
+    _places: list[str] | None = None
+
+    @property
+    def _places_file(self) -> Path:
+        return self._host.home / "places.json"
 
     def note(self, failure: bytes) -> str:
         """About the sandbox, for the result of a command: more where the output of one that failed sounds like it."""
@@ -250,10 +280,14 @@ class SandboxedCommands:
             return "no sandbox"
         hosts = ", ".join(self._settings.hosts)
         net = f"of the network only {hosts}" if hosts else "no network"
+        if self._encloser and not self._encloser.has_searched_all:
+            level_said = f"sandbox {level}; too many folders: a repository that no command saw yet may be unprotected"
+        else:
+            level_said = f"sandbox {level}"
         if not _is_of_it(failure):
-            return f"sandbox {level}"
+            return level_said
         kept = "; .git/config and hooks are the person's to change" if level == "full" and b".git/" in failure else ""
-        return f"sandbox {level}: {_FAILED[level].format(net=net)}{kept}"
+        return f"{level_said}: {_FAILED[level].format(net=net)}{kept}"
 
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants

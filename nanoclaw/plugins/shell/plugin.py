@@ -134,9 +134,8 @@ class Shell(Plugin):
         finally:
             spool.close()
         failed = ended.why != "exited" or ended.status != 0
-        outcome = _outcome(
-            ended, seconds, self._settings, self.public.about_sandbox(ended.head + ended.tail if failed else b"")
-        )
+        sandbox = self.public.about_sandbox(ended.head + ended.tail if failed else b"")
+        outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept), outcome)))
         return ToolOutput(text, is_error=failed)
 

@@ -239,6 +239,7 @@ class Processes:
             one.output.close()
         was_stopped = ended.why == "stopped"
         outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, self._settings)
+        outcome = "; ".join(filter(None, (outcome, ended.remark)))
         while True:
             try:
                 await self._host.write(partial(self._end, one, outcome, begins_turn=not was_stopped))

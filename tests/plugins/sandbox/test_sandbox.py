@@ -49,7 +49,7 @@ async def one(tmp_path: Path, command: str, settings: str = "") -> str:
     model = ScriptedProvider(call("exec", {"command": command}), "Hm.")
     async with running(tmp_path, model, settings=settings) as program:
         await program.ask("Go")
-        return results(program.history)[0].text
+        return results(program.history)[-1].text
 
 
 @at_any
@@ -193,6 +193,25 @@ async def test_a_repository_that_must_stay_as_it_is_says_whose_it_is_to_change(t
         await program.ask("Go")
         told = results(program.history)[1].text
     assert told.endswith("; .git/config and hooks are the person's to change]")
+
+
+@at_any
+async def test_hooks_stay_as_they_are_over_a_restart_however_many_folders_come(
+    tmp_path: Path, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.sandbox.protect.LOOKED_THROUGH", 30)
+    hook = tmp_path / "workspace" / "app" / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("mine\n")
+    assert (await one(tmp_path, "mkdir d{1..60}")) == f"[exit status 0; sandbox {level}]"
+    told = await one(tmp_path, "echo theirs > app/.git/hooks/pre-commit; true")
+    assert hook.read_text() == "mine\n"
+    few = "; too many folders: a repository that no command saw yet may be unprotected"
+    assert f"[exit status 0; sandbox {level}{few}" in told
+    back = "" if level == "full" else "; put back: app/.git/hooks/pre-commit"
+    assert told.endswith(f"{few}{back}]")
+    kept = [path.read_text() for path in (tmp_path / "plugins" / "sandbox").glob("put-back/*")]
+    assert kept == ([] if level == "full" else ["theirs\n"])
 
 
 @at_any

@@ -1,0 +1,281 @@
+"""Finds, in folders that commands change, what programs of the person run later: hooks and configuration of
+repositories, settings of editors and shells."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+NAMES = frozenset(
+    {
+        *(".envrc", ".direnv", ".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"),
+        *(".mcp.json", ".claude", ".cursor", ".windsurf", ".husky", ".githooks", ".gitconfig"),
+        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
+        *(".zshrc", ".zshenv", ".zprofile", ".zlogin"),
+    }
+)
+"""In each folder: what a program of the person runs later, outside of the sandbox."""
+
+OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
+"""The same in the folder of a repository."""
+
+LOOKED_THROUGH, DEEP = 3_000, 5
+"""Folders that are looked through for places not known before, and how deep."""
+
+MOST_PLACES, MOST_PATHS = 500, 3_000
+"""Places with something to protect, and what there is to protect in all of them."""
+
+_MOST_ENTRIES = 10_000
+_MODULES_DEEP = 4
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", "site-packages", ".venv", "venv", ".cache", ".tox"})
+_SETTLED_NS = 100_000_000
+"""Age of a change from which a later one is sure to have another time."""
+
+
+Kind = Literal["kept", "around", "todo"]
+"""It must stay as it is; it is a folder around such, which must stay where it is; it is a list of what git does next,
+in which no command must be put."""
+
+
+class Protected(NamedTuple):
+    path: Path
+    kind: Kind
+
+
+class ProtectedPaths(NamedTuple):
+    """`is_whole` is False where there were more folders than are looked through."""
+
+    protected: list[Protected]
+    is_whole: bool
+
+
+class TooManyError(Exception):
+    """There is more to protect than can be; its text is a sentence."""
+
+
+class _Look(NamedTuple):
+    """Contents of a folder, as far as they count. `git` is a repository's folder or file in it, or, where it is a bare
+    repository, the folder itself."""
+
+    change: tuple[int, int]
+    folders: tuple[str, ...]
+    names: tuple[str, ...]
+    git: Literal["", "folder", "file", "bare"]
+    is_whole: bool
+
+
+class Search:
+    """Finds what to protect below some folders. Places that were found stay known, in that order: later ones don't
+    push them out. `makes`: in repositories what is missing, and would count, is made."""
+
+    def __init__(self, folders: Iterable[Path], known: Iterable[str] = (), *, makes: bool) -> None:
+        self._tops = list(map(str, folders))
+        below = tuple(f"{top}/" for top in self._tops)
+        self._known = dict.fromkeys(one for one in known if one in self._tops or one.startswith(below))
+        self._makes = makes
+        self._looks: dict[str, _Look] = {}
+
+    @property
+    def known(self) -> list[str]:
+        """Places with something to protect, in the order in which they were found."""
+        return list(self._known)
+
+    def find(self) -> ProtectedPaths:
+        """Raises TooManyError, and OSError where it could not look."""
+        is_whole = self._look_through()
+        if len(self._known) > MOST_PLACES:
+            self._known = {one: None for one in self._known if os.path.lexists(one)}
+        if len(self._known) > MOST_PLACES:
+            raise TooManyError(_too_many(self._known))
+        found: dict[str, Kind] = {}
+        for place in self._known:
+            for path, kind in self._to_protect(place):
+                found[path] = "kept" if "kept" in (kind, found.get(path)) else kind
+                if len(found) > MOST_PATHS:
+                    raise TooManyError(_too_many([place]))
+        return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
+
+    def _look_through(self) -> bool:
+        """Find new places; False where not all folders were looked through."""
+        waiting = deque((top, 0) for top in self._tops)
+        looked, looks, is_whole = 0, dict[str, _Look](), True
+        for place in self._known:
+            if look := self._look(place):
+                looks[place] = look
+        while waiting:
+            if (looked := looked + 1) > LOOKED_THROUGH:
+                is_whole = False
+                break
+            path, depth = waiting.popleft()
+            look = looks.get(path) or self._look(path)
+            if look is None:
+                continue
+            looks[path] = look
+            is_whole = is_whole and look.is_whole
+            if look.git or look.names:
+                self._known.setdefault(path)
+            if look.git != "bare" and depth < DEEP:
+                waiting.extend((f"{path}/{name}", depth + 1) for name in look.folders)
+        self._looks = looks
+        return is_whole
+
+    def _look(self, path: str) -> _Look | None:
+        """Look into a folder, again only when it has changed; None where there is none."""
+        try:
+            at = os.stat(path, follow_symlinks=False)
+            change = (at.st_ino, at.st_ctime_ns)
+            if (known := self._looks.get(path)) and known.change == change:
+                return known
+            with os.scandir(path) as entries:
+                seen = {one.name: one.is_dir(follow_symlinks=False) for one in islice(entries, _MOST_ENTRIES + 1)}
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return None
+        is_whole = len(seen) <= _MOST_ENTRIES
+        if not is_whole:
+            for name in (*NAMES, ".git"):
+                with suppress(FileNotFoundError):
+                    seen[name] = os.path.isdir(f"{path}/{name}") and os.lstat(f"{path}/{name}") is not None
+        git: Literal["", "folder", "file", "bare"] = ""
+        if ".git" in seen:
+            git = "folder" if seen[".git"] else "file"
+        elif _is_repository(seen):
+            git = "bare"
+        folders = tuple(name for name, is_folder in seen.items() if is_folder and name not in _SKIPPED | NAMES)
+        settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
+        return _Look(change if settled else (0, 0), folders, tuple(NAMES & seen.keys()), git, is_whole)
+
+    # --- what counts in a place --------------------------------------------------------------------------------------
+
+    def _to_protect(self, place: str) -> Iterator[tuple[str, Kind]]:
+        """Paths, outer ones first."""
+        look = self._looks.get(place)
+        top = next(one for one in self._tops if place == one or place.startswith(f"{one}/"))
+        if look and look.git:  # else its folder could be put elsewhere, and another one in its place
+            between = Path(place).relative_to(top).parts
+            for many in range(1, len(between) + 1):
+                yield str(Path(top, *between[:many])), "around"
+        for name in look.names if look else ():
+            yield f"{place}/{name}", "kept"
+        if look and look.git == "file":
+            yield f"{place}/.git", "kept"
+        elif look and look.git == "bare":
+            yield from self._of_repository(place, place, top)
+        else:  # also of one that is gone, maybe only for now
+            yield from self._of_repository(f"{place}/.git", place, top)
+
+    def _of_repository(self, git: str, place: str, top: str, depth: int = 0) -> Iterator[tuple[str, Kind]]:
+        yield git, "around"
+        config = _text(f"{git}/config")
+        if self._makes and os.path.isdir(git) and not os.path.islink(git):
+            _make(git, has_worktree_config="worktreeconfig" in config.lower())
+        for path in [f"{git}/{name}" for name in OF_REPOSITORIES]:
+            yield path, "kept"
+            if os.path.islink(path) and (real := os.path.realpath(path)).startswith(f"{top}/"):
+                yield real, "kept"
+        yield f"{git}/rebase-merge/git-rebase-todo", "todo"
+        for name, key in _NAMED.findall(config):
+            path = os.path.normpath(os.path.join(place if name.lower() == "hookspath" else git, _unquoted(key)))
+            if path.startswith(f"{top}/") and not path.startswith(f"{git}/"):
+                yield path, "kept"
+        for name in _folders(f"{git}/worktrees"):
+            yield f"{git}/worktrees", "around"
+            yield f"{git}/worktrees/{name}", "around"
+            yield f"{git}/worktrees/{name}/commondir", "kept"
+            yield f"{git}/worktrees/{name}/config.worktree", "kept"
+        yield from self._of_modules(f"{git}/modules", place, top, depth)
+
+    def _of_modules(self, folder: str, place: str, top: str, depth: int) -> Iterator[tuple[str, Kind]]:
+        """The same of submodules, whose repositories lie in that of the outer one; their names may have slashes."""
+        if depth >= _MODULES_DEEP:
+            yield folder, "kept"
+            return
+        for name in _folders(folder):
+            yield folder, "around"
+            inner = f"{folder}/{name}"
+            if any(os.path.lexists(f"{inner}/{part}") for part in ("HEAD", "config", "hooks")):
+                yield from self._of_repository(inner, place, top, depth + 1)
+            else:
+                yield from self._of_modules(inner, place, top, depth + 1)
+
+
+_NAMED = re.compile(r"^[ \t]*(hookspath|path)[ \t]*=[ \t]*(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+"""Keys of a configuration of git whose values it runs, or reads as part of itself."""
+
+
+def _unquoted(value: str) -> str:
+    return value.strip('"').replace("\0", "")
+
+
+def _is_repository(names: Iterable[str]) -> bool:
+    return {"HEAD", "objects", "refs"} <= set(names)
+
+
+def _make(git: str, *, has_worktree_config: bool) -> None:
+    """Make what git would heed as soon as it was there."""
+    with suppress(FileExistsError):
+        os.mkdir(f"{git}/hooks")
+    texts = {"commondir": b".\n"}  # names the folder of the configuration: here, as without it
+    if has_worktree_config:
+        texts["config.worktree"] = b""
+    for name, text in texts.items():
+        with suppress(FileExistsError):
+            made = os.open(f"{git}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            os.write(made, text)
+            os.close(made)
+
+
+def _folders(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [one.name for one in islice(entries, MOST_PATHS) if one.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return ""
+    except OSError:
+        if os.path.islink(path):
+            return ""
+        raise
+    with open(opened, "rb") as file:
+        try:
+            return file.read(200_000).decode("utf-8", "replace")
+        except IsADirectoryError:
+            return ""
+
+
+def _too_many(places: Iterable[str]) -> str:
+    named = list(places)
+    where = os.path.dirname(named[-1]) if len(named) > 1 else named[0]
+    return (
+        f"there are more repositories and settings of editors than can be kept as they are, many of them in {where}: "
+        "remove or move some"
+    )
+
+
+def opened(top: Path, path: Path) -> int:
+    """A descriptor of what is there, to which no link has led, so that a mount is where it was meant; -1 where nothing
+    is, or a link on the way. Raises OSError where it could not be opened."""
+    at = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    parts: Sequence[str] = path.relative_to(top).parts
+    for number, name in enumerate(parts, 1):
+        try:
+            more = 0 if number == len(parts) else os.O_DIRECTORY
+            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | more, dir_fd=at)
+        except (FileNotFoundError, NotADirectoryError):
+            return -1
+        finally:
+            os.close(at)
+        at = inner
+    return at

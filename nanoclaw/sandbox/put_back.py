@@ -1,0 +1,349 @@
+"""Keeps copies of files that a command must not change, and puts back afterwards what it did change: for what can't be
+kept from it while it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.sandbox.protect import LOOKED_THROUGH, Protected
+
+MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
+"""Of all copies together; of what is more it is only noticed that it changed."""
+
+NAMED = 4
+"""Files that are named in a result."""
+
+_MOST_ASIDE, _MOST_NEW = 50, 100
+_SETTLED_NS = 100_000_000
+
+
+class _Kept(NamedTuple):
+    """A file, link or folder as it was. `change` is the same as long as nobody changed it; of a file that is too large
+    `content` is None. It is `settled` when a later change is sure to be told by `change`."""
+
+    change: tuple[int, int, int]
+    mode: int
+    content: bytes | None
+    settled: bool
+
+
+_Tree = dict[str, _Kept]
+"""By path: something protected and all below it, outer ones first."""
+
+
+class Copies:
+    """Copies of protected files below some folders, read again only when they have changed. What is taken away when
+    something is put back goes to `aside`, a folder that no command sees."""
+
+    def __init__(self, tops: Iterable[Path], aside: Path | None = None) -> None:
+        self.tops, self.aside = tuple(tops), aside
+        self._known: _Tree = {}
+        self._last: dict[str, _Tree] = {}
+        self._bytes = 0
+
+    def take(self, protected: Iterable[Protected]) -> Snapshot:
+        """Raises OSError where one could not be read."""
+        trees, absent, todos = dict[str, _Tree](), list[str](), dict[str, frozenset[str]]()
+        known, self._bytes = _Tree(), 0
+        around = dict[str, int]()
+        for path, kind in protected:
+            name = str(path)
+            if kind == "todo":
+                todos[name] = frozenset(_commands(_read(name)))
+            elif kind == "around" and (at := _stat(name)) and stat.S_ISDIR(at.st_mode):
+                around[name] = at.st_ino
+            elif kind == "kept":
+                tree: _Tree = {}
+                self._copy(name, tree, known)
+                if tree:
+                    trees[name] = tree
+                elif os.path.isdir(path.parent):
+                    absent.append(name)
+                elif name in self._last:  # its folder is gone, and may come again
+                    trees[name] = self._last[name]
+        self._known, self._last = known, trees
+        return Snapshot(self, around, trees, absent, todos)
+
+    def _copy(self, path: str, tree: _Tree, known: _Tree) -> None:
+        if (at := _stat(path)) is None:
+            return
+        if (found := self._known.get(path)) is None or not found.settled or found.change != _change(at):
+            has_room = (
+                len(known) < MOST_FILES and at.st_size <= MOST_FILE_BYTES and self._bytes + at.st_size <= MOST_BYTES
+            )
+            found = _kept(path, at, reads=has_room)
+        self._bytes += len(found.content or b"")
+        tree[path] = known[path] = found
+        if stat.S_ISDIR(found.mode):
+            for name in _names(path, MOST_FILES):
+                self._copy(f"{path}/{name}", tree, known)
+
+
+class Snapshot:
+    """The state of protected files at one moment."""
+
+    def __init__(
+        self,
+        copies: Copies,
+        around: dict[str, int],
+        trees: dict[str, _Tree],
+        absent: list[str],
+        todos: dict[str, frozenset[str]],
+    ) -> None:
+        self._copies, self._around, self._trees, self._absent, self._todos = copies, around, trees, absent, todos
+        self._done = list[str]()
+        self._failed = list[str]()
+
+    def put_back(self) -> str:
+        """Put back what was changed; a few words about that, '' for nothing. Raises nothing."""
+        for path, inode in self._around.items():
+            with self._told(path):
+                self._put_folder_back(path, inode)
+        for path in self._absent:
+            if os.path.lexists(path):
+                with self._told(path):
+                    self._remove(path)
+                    self._done.append(path)
+        for top, tree in self._trees.items():
+            if os.path.lexists(os.path.dirname(top)):
+                self._put_tree_back(top, tree)  # else all of it was removed: nothing is left that could be run
+        for path, had in self._todos.items():
+            with self._told(path):
+                if new := set(_commands(_read(path))) - had:
+                    self._comment(path, new)
+                    self._done.append(path)
+        told = (("put back", self._done), ("changed, and could not be put back", self._failed))
+        return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
+
+    def _put_folder_back(self, path: str, inode: int) -> None:
+        """Undo that a folder was put elsewhere, or that a link or another repository stands in its place; one that is
+        only gone stays so."""
+        at = _stat(path)
+        is_other = at is not None and (not stat.S_ISDIR(at.st_mode) or path.endswith("/.git"))
+        if (at and (at.st_ino == inode or not is_other)) or not os.path.lexists(os.path.dirname(path)):
+            return
+        before = next((one for one in self._moved() if _inode(one) == inode and self._is_it(one, path)), "")
+        if not before and not (at and not stat.S_ISDIR(at.st_mode)):
+            return
+        with self._folder_of(path) as (folder, name):
+            self._keep_aside(folder, name)
+            if before:
+                with self._folder_of(before) as (source, its_name):
+                    os.rename(its_name, name, src_dir_fd=source, dst_dir_fd=folder)
+        self._done.append(path)
+
+    def _moved(self) -> Iterator[str]:
+        """Folders that stand where none of those did that are looked for, outer ones first."""
+        waiting, looked = deque(map(str, self._copies.tops)), 0
+        while waiting and (looked := looked + 1) <= LOOKED_THROUGH:
+            path = waiting.popleft()
+            if path not in self._around and looked > len(self._copies.tops):
+                yield path
+            with suppress(OSError), os.scandir(path) as entries:
+                waiting.extend(one.path for one in entries if one.is_dir(follow_symlinks=False))
+
+    def _is_it(self, other: str, path: str) -> bool:
+        """True where something that was in the folder is in the other one, as numbers of files come again."""
+        inside = {one: tree[one].change[0] for one, tree in self._trees.items() if one in tree} | self._around
+        inside = {one: number for one, number in inside.items() if os.path.dirname(one) == path}
+        return any(_inode(other + one.removeprefix(path)) == number for one, number in inside.items())
+
+    def _put_tree_back(self, top: str, tree: _Tree) -> None:
+        is_flooded = False
+        for path, was in tree.items():
+            at = _stat(path)
+            if not is_flooded and stat.S_ISDIR(was.mode) and at and stat.S_ISDIR(at.st_mode):
+                new = [name for name in _names(path, len(tree) + _MOST_NEW) if f"{path}/{name}" not in tree]
+                is_flooded = len(new) >= _MOST_NEW
+                for name in new if not is_flooded else ():
+                    with self._told(f"{path}/{name}"):
+                        self._remove(f"{path}/{name}")
+                        self._done.append(f"{path}/{name}")
+        if is_flooded:
+            with self._told(top):
+                self._remove(top)
+                self._done.append(top)
+        for path, was in tree.items():
+            if not _is_same(was, path):
+                with self._told(path):
+                    self._restore(path, was)
+                    self._done.append(path)
+
+    @contextmanager
+    def _told(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self._failed.append(path)
+
+    def _named(self, paths: list[str]) -> str:
+        tops = tuple(f"{one}/" for one in self._copies.tops)
+        names = [next((one.removeprefix(top) for top in tops if one.startswith(top)), one) for one in paths]
+        return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+    def _restore(self, path: str, was: _Kept) -> None:
+        if was.content is None:
+            raise OSError("too large to be kept")
+        if (at := _stat(path)) and stat.S_IFMT(at.st_mode) != stat.S_IFMT(was.mode):
+            self._remove(path)
+        with self._folder_of(path, makes=True) as (folder, name):
+            if stat.S_ISDIR(was.mode):
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=folder)
+            elif not _is_same(was._replace(mode=at.st_mode) if at else was, path):
+                self._keep_aside(folder, name)
+                draft = f".{name}.{os.urandom(4).hex()}"
+                if stat.S_ISLNK(was.mode):
+                    os.symlink(was.content, draft, dir_fd=folder)
+                elif stat.S_ISREG(was.mode):
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+                        file.write(was.content)
+                else:
+                    return
+                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            if not stat.S_ISLNK(was.mode):
+                there = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    os.fchmod(there, stat.S_IMODE(was.mode))
+                finally:
+                    os.close(there)
+
+    def _remove(self, path: str) -> None:
+        with self._folder_of(path) as (folder, name):
+            self._keep_aside(folder, name)
+
+    def _comment(self, path: str, new: set[str]) -> None:
+        """Take commands out of a list of what git does next."""
+        lines = _read(path).decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        text = "".join(f"# {line}" if line.strip() in new else line for line in lines)
+        with self._folder_of(path) as (folder, name):
+            draft = f".{name}.{os.urandom(4).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(draft, flags, 0o644, dir_fd=folder), "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    @contextmanager
+    def _folder_of(self, path: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder of a path, and its name there. Links on the way go: no link leads it elsewhere."""
+        top = next(one for one in self._copies.tops if path.startswith(f"{one}/"))
+        parts = Path(path).relative_to(top).parts
+        at = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in parts[:-1]:
+                inner = _opened_folder(at, name)
+                if inner < 0 and makes:
+                    with suppress(FileNotFoundError):
+                        self._keep_aside(at, name)
+                    os.mkdir(name, dir_fd=at)
+                    inner = _opened_folder(at, name)
+                if inner < 0:
+                    raise OSError("its folder is gone")
+                os.close(at)
+                at = inner
+            yield at, parts[-1]
+        finally:
+            os.close(at)
+
+    def _keep_aside(self, folder: int, name: str) -> None:
+        """Put something away, for the person to look at."""
+        aside = self._copies.aside
+        try:
+            at = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if aside:
+                aside.mkdir(parents=True, exist_ok=True)
+                kept = sorted(aside.iterdir())
+                for one in kept[: max(0, len(kept) - _MOST_ASIDE + 1)]:
+                    shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+                os.rename(name, aside / f"{time.time_ns()}-{name}", src_dir_fd=folder)
+                return
+        except FileNotFoundError:
+            return
+        except OSError:
+            pass  # on another disk
+        if stat.S_ISDIR(at.st_mode):
+            shutil.rmtree(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def _opened_folder(at: int, name: str) -> int:
+    """A descriptor of a folder in another one; -1 where there is none, or a link."""
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    except OSError:
+        return -1
+
+
+def _is_same(was: _Kept, path: str) -> bool:
+    at = _stat(path)
+    if at is None or at.st_mode != was.mode:
+        return False
+    if stat.S_ISDIR(was.mode) or _change(at) == was.change:
+        return True
+    return was.content is not None and _kept(path, at, reads=at.st_size == len(was.content)).content == was.content
+
+
+def _kept(path: str, at: os.stat_result, *, reads: bool) -> _Kept:
+    content: bytes | None = b""
+    if stat.S_ISLNK(at.st_mode):
+        content = os.fsencode(os.readlink(path))
+    elif stat.S_ISREG(at.st_mode):
+        content = _read(path) if reads else None
+    return _Kept(_change(at), at.st_mode, content, time.time_ns() - at.st_ctime_ns > _SETTLED_NS)
+
+
+def _change(at: os.stat_result) -> tuple[int, int, int]:
+    return at.st_ino, at.st_ctime_ns, at.st_size
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _inode(path: str) -> int:
+    at = _stat(path)
+    return at.st_ino if at else 0
+
+
+def _names(path: str, most: int) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(one.name for one in islice(entries, most))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+_COMMAND = re.compile(rb"^[ \t]*((?:exec|x)[ \t].*?)[ \t\r]*$", re.MULTILINE)
+
+
+def _commands(todo: bytes) -> list[str]:
+    return [one.decode("utf-8", "surrogateescape") for one in _COMMAND.findall(todo)]
+
+
+def _read(path: str) -> bytes:
+    """The content of a file, b'' where there is none; never that of one that a link leads to."""
+    try:
+        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return b""
+    except OSError:
+        if os.path.islink(path):
+            return b""
+        raise
+    with open(at, "rb") as file:
+        return file.read(MOST_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""

@@ -1,0 +1,250 @@
+"""What programs of the person run later stays as it is: it can't be changed, or is put back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shlex
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.sandbox import protect, sandbox
+from nanoclaw.sandbox.sandbox import Encloser
+from nanoclaw.sandbox.view import Grants
+from nanoclaw.spawn import Exit
+from tests.sandbox.enclosed import run, strengths
+
+at_each_level = pytest.mark.parametrize("level", [one for one in strengths() if one != "none"])
+at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has no bubblewrap that works")
+at_landlock = pytest.mark.skipif("files+net" not in strengths(), reason="this machine has no Landlock")
+
+
+class Place:
+    """A workspace, and what runs commands in it."""
+
+    def __init__(self, root: Path, level: str) -> None:
+        self.workspace, self.level = root / "home" / "workspace", level
+        self.workspace.mkdir(parents=True)
+        self.grants = Grants(self.workspace, (self.workspace.parent,), root / "home", os.environ["PATH"])
+        self.aside = root / "aside"
+        self.restart()
+
+    def restart(self, known: Iterable[str] = ()) -> None:
+        self.encloser = Encloser(self.grants, strengths()[self.level], known, self.aside)
+
+    def run(self, command: str) -> Exit:
+        return asyncio.run(run(self.encloser, self.grants, command))
+
+    def git(self, *arguments: str) -> None:
+        author = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "protocol.file.allow=always")
+        subprocess.run(("git", *author, *arguments), cwd=self.workspace, check=True, capture_output=True)
+
+    def state(self, *names: str) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for name in names:
+            top = self.workspace / name
+            for path in [top, *sorted(top.rglob("*"))] if top.is_dir() and not top.is_symlink() else [top]:
+                there = os.path.lexists(path)
+                is_file = path.is_file() and not path.is_symlink()
+                found[str(path)] = there and (path.lstat().st_mode, path.read_bytes() if is_file else b"")
+        return found
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends soon, and few mounts."""
+    monkeypatch.setattr(protect, "LOOKED_THROUGH", 30)
+    monkeypatch.setattr(sandbox, "MOUNTED", 20)
+
+
+@at_each_level
+def test_a_known_repository_stays_protected_however_many_folders_come(tmp_path: Path, level: str, few: None) -> None:
+    place = Place(tmp_path, level)
+    (place.workspace / "app").mkdir()
+    place.git("init", "-q", "app")
+    place.run("true")
+    before = place.state("app/.git/hooks", "app/.git/config")
+    place.run("mkdir d{1..100}")
+    place.run("echo 1 > app/.git/hooks/post-checkout; echo 1 >> app/.git/config")
+    assert place.state("app/.git/hooks", "app/.git/config") == before
+    assert not place.encloser.has_searched_all
+    place.restart(place.encloser.known)
+    place.run("echo 1 > app/.git/hooks/post-checkout; echo 1 >> app/.git/config")
+    assert place.state("app/.git/hooks", "app/.git/config") == before
+
+
+@at_each_level
+def test_repositories_made_to_use_up_the_mounts_push_none_out(tmp_path: Path, level: str, few: None) -> None:
+    place = Place(tmp_path, level)
+    place.run("for i in {1..20}; do mkdir -p a$i/.git/hooks; done")
+    place.run("true")
+    place.git("init", "-q", "zz")
+    before = place.state("zz/.git/hooks", "zz/.git/config")
+    ended = place.run("echo 1 > zz/.git/hooks/post-checkout; echo 1 >> zz/.git/config; rm -f zz/.git/description")
+    assert place.state("zz/.git/hooks", "zz/.git/config") == before
+    assert ended.remark == "put back: zz/.git/hooks/post-checkout, zz/.git/config"
+
+
+@at_each_level
+def test_where_not_all_can_be_protected_nothing_is_run(
+    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, level)
+    for number in range(8):
+        (place.workspace / f"a{number}" / ".git").mkdir(parents=True)
+    monkeypatch.setattr(protect, "MOST_PLACES", 5)
+    with pytest.raises(sandbox.SandboxError, match=f"more repositories .*many of them in {place.workspace}: remove"):
+        place.run("touch done")
+    assert not (place.workspace / "done").exists()
+
+
+@at_full
+def test_without_descriptors_nothing_is_run(tmp_path: Path) -> None:
+    place = Place(tmp_path, "full")
+    for number in range(30):
+        (place.workspace / f"a{number}" / ".git").mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open("/dev/null", os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 12, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            place.encloser.enclose(("/bin/true",), {})
+        assert os.open("/dev/null", os.O_RDONLY) == free, "none is left open"
+    finally:
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+KEPT = (
+    "store.git/hooks",
+    "store.git/config",
+    "top/.git/modules/libs/part/hooks",
+    "top/.git/modules/libs/part/config",
+    "top/libs/part/.git",
+    "top/.git/config",
+    "top/scripts/hooks",
+    "top/.git/more.config",
+    "top/shared.config",
+    "linked/.git/hooks",
+    "linked/kept",
+    ".husky",
+    ".claude",
+    ".envrc",
+    ".vscode",
+)
+ATTACKS = (
+    "echo x > store.git/hooks/post-receive; echo x >> store.git/config; mv store.git s; mkdir store.git",
+    "for i in top/.git/modules/libs/part; do echo x > $i/hooks/pre-commit; echo x >> $i/config; done",
+    "rm -f top/.git/modules/libs/part/config; mv top/.git/modules m2; mkdir -p top/.git/modules/libs/part/hooks",
+    "echo 'gitdir: /x' > top/libs/part/.git; rm -f top/libs/part/.git; mkdir top/libs/part/.git",
+    "echo x > top/scripts/hooks/pre-commit; rm -rf top/scripts; mkdir -p top/scripts/hooks; touch top/scripts/hooks/y",
+    "echo '[core] fsmonitor=x' >> top/shared.config; rm -f top/shared.config; ln -s /x top/shared.config",
+    "rm -f linked/.git/hooks; mkdir linked/.git/hooks; echo x > linked/.git/hooks/pre-commit; echo x > linked/kept/y",
+    "echo x > .husky/pre-commit; chmod 777 .husky/pre-commit; rm -rf .husky; ln -s /tmp .husky",
+    "echo x > .claude/settings.json; touch .claude/new; rm -rf .vscode; touch .vscode; mv .envrc e; ln -s e .envrc",
+    "mv top/.git g; ln -s ../g top/.git; echo x > g/hooks/pre-commit; echo x >> g/config",
+    "cp -r top/.git g3; rm -rf top/.git; mv g3 top/.git; echo x >> top/.git/config; touch top/.git/config.worktree",
+)
+
+
+@at_each_level
+def test_repositories_of_all_kinds_and_what_their_configuration_names_stay_as_they_are(
+    tmp_path: Path, level: str
+) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "--bare", "store.git")
+    place.git("init", "-q", "part")
+    place.git("-C", "part", "commit", "-q", "--allow-empty", "-m", "1")
+    place.git("init", "-q", "top")
+    place.git("-C", "top", "submodule", "--quiet", "add", "../part", "libs/part")
+    place.git("-C", "top", "config", "core.hooksPath", "scripts/hooks")
+    place.git("-C", "top", "config", "include.path", "../shared.config")
+    place.git("init", "-q", "linked")
+    subprocess.run(("rm", "-rf", "linked/.git/hooks"), cwd=place.workspace, check=True)
+    for name in ("top/scripts/hooks/pre-commit", "linked/kept/pre-push", ".husky/pre-commit", ".claude/settings.json"):
+        (place.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.workspace / name).write_text("mine\n")
+    for name in ("top/shared.config", ".envrc"):
+        (place.workspace / name).write_text("# mine\n")
+    (place.workspace / ".vscode").mkdir()
+    (place.workspace / "linked" / ".git" / "hooks").symlink_to("../kept")
+    place.run("true")
+    before = place.state(*KEPT)
+    for attack in ATTACKS:
+        ended = place.run(attack)
+        assert place.state(*KEPT) == before, f"{attack}: {ended}"
+        assert level == "full" or ended.remark.startswith("put back: "), attack
+    assert list(place.aside.iterdir())  # what was taken away is the person's to look at
+
+
+@at_each_level
+def test_a_list_of_what_git_does_next_gets_no_commands(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "app")
+    todo = place.workspace / "app" / ".git" / "rebase-merge" / "git-rebase-todo"
+    todo.parent.mkdir()
+    todo.write_text("pick 1\nexec make test\n")
+    ended = place.run(f"printf 'exec touch /x\\npick 2\\n' >> {todo}")
+    assert todo.read_text() == "pick 1\nexec make test\n# exec touch /x\npick 2\n"
+    assert ended.remark == "put back: app/.git/rebase-merge/git-rebase-todo"
+
+
+@at_each_level
+def test_work_on_repositories_goes_on(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "-b", "main", "part")
+    place.git("-C", "part", "commit", "-q", "--allow-empty", "-m", "1")
+    place.git("clone", "-q", "part", "top")
+    place.git("-C", "top", "submodule", "--quiet", "add", "../part", "sub")
+    author = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
+    for command in (
+        "cd top && echo 1 > a && git add a && git commit -qm 1 && git branch b && git switch -q b && git tag t",
+        "cd top/sub && echo 1 > a && git add a && git commit -qm 2 && git log --oneline | wc -l | grep 2",
+        "cd top && git worktree add -q ../tree && cd ../tree && echo 2 > b && git add b && git commit -qm 3",
+        "cd top && git stash -q; git fetch -q origin && git merge -q origin/main && git gc -q && git worktree list",
+        "git clone -q part copy && cd copy && git config user.name B && git commit -q --allow-empty -m 4",
+        "git init -q fresh && cd fresh && git -c protocol.file.allow=always submodule --quiet add ../part x",
+        "cd top && git submodule status && git submodule foreach git status && git rebase -q main",
+        "cd copy && git push -q ../top HEAD:refs/heads/c && cd .. && git clone -q --bare part bare.git",
+    ):
+        ended = place.run(f"{author}{command}")
+        assert (ended.status, ended.remark) == (0, ""), (command, ended)
+
+
+@at_landlock
+def test_a_repository_that_was_removed_stays_so_and_one_that_comes_again_is_as_it_was(tmp_path: Path) -> None:
+    place = Place(tmp_path, "files+net")
+    place.git("init", "-q", "app")
+    place.git("init", "-q", "other")
+    place.run("true")
+    before = place.state("other/.git/hooks", "other/.git/config")
+    ended = place.run("rm -rf app; mkdir -p m; tar cf g.tar -C other .git; rm -rf other/.git")
+    assert not (place.workspace / "app").exists() and ended.remark == ""
+    ended = place.run("tar xf g.tar -C other; echo x > other/.git/hooks/pre-commit")
+    assert place.state("other/.git/hooks", "other/.git/config") == before
+    assert ended.remark == "put back: other/.git/hooks/pre-commit"
+    ended = place.run("mkdir -p m/n; mv other m/n/g; echo x > m/n/g/.git/hooks/pre-commit")
+    assert place.state("other/.git/hooks", "other/.git/config") == before
+    assert ended.remark == "put back: other, other/.git/hooks/pre-commit"
+
+
+@at_each_level
+def test_a_command_cannot_speak_for_its_keeper(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    speak = "for f in /proc/{1,$PPID}/fd/*; do echo -n '!Nothing was done' > $f; done 2>/dev/null"
+    ended = place.run(f"{speak}; for n in 3 4 5 6 7 8 9; do echo '!x' > /proc/1/fd/$n; done; kill -INT 1; exit 3")
+    assert (ended.why, ended.status) == ("exited", 3)
+
+
+@at_each_level
+def test_no_file_is_made_that_others_run_with_the_rights_of_its_owner(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    open_it = "import os; os.umask(0); os.open('b', os.O_CREAT | os.O_WRONLY, 0o4755)"
+    place.run(f"cp /bin/true a; chmod u+s a; chmod 2755 a; chmod 755 a; python3 -c {shlex.quote(open_it)}; echo 1 > c")
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in place.workspace.iterdir()}
+    assert modes == {"a": 0o755, "c": 0o644}
