@@ -97,6 +97,7 @@ class App:
             config.context.file_characters,
             config.context.total_characters,
             [name for name, wanted in config.context.sections.items() if not wanted],
+            config.guests.persona,
         )
         self.builder = ContextBuilder(
             config.workspace_path, self.template, self.clock, self.chain, self.channels, limits

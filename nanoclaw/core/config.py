@@ -68,6 +68,12 @@ class Net(NamedTuple):
     allow: tuple[str, ...] = ()
 
 
+class Guests(NamedTuple):
+    """`persona`: guests and groups are answered in the character of SOUL.md and IDENTITY.md."""
+
+    persona: bool = False
+
+
 class Plugins(NamedTuple):
     """`enabled` are somebody else's that run, `off` built-in ones that do not."""
 
@@ -88,6 +94,7 @@ class Config(NamedTuple):
     limits: TurnLimits = TurnLimits()
     session: SessionSettings = SessionSettings()
     net: Net = Net()
+    guests: Guests = Guests()
     plugins: Plugins = Plugins()
     table: Mapping[str, Any] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
@@ -363,5 +370,6 @@ _TYPES: dict[str, Any] = {
     "limits": TurnLimits,
     "session": SessionSettings,
     "net": Net,
+    "guests": Guests,
     "plugins": Plugins,
 }

@@ -37,11 +37,13 @@ TALK = 4
 
 
 class PromptLimits(NamedTuple):
-    """Characters of one bootstrap file and of all; `off` are ids of sections to leave out."""
+    """Characters of one bootstrap file and of all; `off` are ids of sections to leave out. `persona`: guests
+    are answered in the person's words on its character."""
 
     file_characters: int = bootstrap.FILE_LIMIT
     total_characters: int = bootstrap.TOTAL_LIMIT
     off: Collection[str] = ()
+    persona: bool = False
 
 
 class ContextBuilder:
@@ -120,7 +122,7 @@ class ContextBuilder:
         files = bootstrap.read(
             self._workspace,
             self._template,
-            sections.FILES[mode],
+            sections.PERSONA if mode == "guest" and self._limits.persona else sections.FILES[mode],
             file_limit=self._limits.file_characters,
             total_limit=self._limits.total_characters,
         )

@@ -117,4 +117,5 @@ def _diagnostics(mode: Mode, snapshot: PromptSnapshot) -> Iterable[str]:
     yield from snapshot.diagnostics
     there = {section.id for section in snapshot.sections if section.text}
     yield from (f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there)
-    yield from (f"file_filtered_by_mode {name}" for name in FILES["full"] if name not in FILES[mode])
+    read = " ".join(section.source for section in snapshot.sections)
+    yield from (f"file_filtered_by_mode {name}" for name in FILES["full"] if name not in FILES[mode] and name not in read)

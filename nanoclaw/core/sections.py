@@ -27,10 +27,13 @@ IDS_OF: dict[Mode, tuple[str, ...]] = {
 FILES: dict[Mode, tuple[str, ...]] = {
     "full": ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md"),
     "minimal": ("AGENTS.md", "TOOLS.md"),
-    "guest": ("SOUL.md", "IDENTITY.md"),
+    "guest": (),
     "none": (),
 }
 """The bootstrap files of each mode."""
+
+PERSONA = ("SOUL.md", "IDENTITY.md")
+"""Those that guests may be answered in the character of, too."""
 
 
 def identity(root: Path, mode: Mode, has_tools: bool) -> Section:

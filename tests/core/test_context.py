@@ -287,7 +287,7 @@ def test_full_has_every_section_minimal_no_soul_no_memory_and_none_one_line(tmp_
     full, minimal, guest = (builder.build_system_prompt(mode) for mode in modes)
     assert all(f"I am {name}." in full for name in names)
     assert [name for name in names if f"I am {name}." in minimal] == ["AGENTS.md", "TOOLS.md", "pins"]
-    assert [name for name in names if f"I am {name}." in guest] == ["SOUL.md", "capabilities"]
+    assert [name for name in names if f"I am {name}." in guest] == ["capabilities"]
     assert str(tmp_path) not in guest
     assert builder.build_system_prompt("none") == "You are nanoclaw, a personal assistant."
 

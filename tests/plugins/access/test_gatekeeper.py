@@ -312,11 +312,22 @@ async def test_a_guests_turn_knows_nothing_of_the_owner(tmp_path: Path) -> None:
     for request in guests:
         assert "SECRET" not in seen(request)
         assert str(tmp_path) not in seen(request)
-        assert "Kind and brief." in request.system.text
+        assert "Kind and brief." not in request.system.text
         assert {spec.name for spec in request.tools} == {"cron", "message"}
     assert guests[1].system == guests[0].system
     assert guests[1].history[: len(guests[0].history)] == guests[0].history
     assert "Sender: 2, who goes by the name “Gus”" in seen(guests[0])
+
+
+async def test_guests_are_answered_in_the_owners_character_where_the_owner_says_so(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        private(chat)
+        (chat.home.workspace / "IDENTITY.md").write_text("You are called Fips.")
+        await chat.ask(GUEST, "who are you?")
+
+    model = await story(tmp_path, play, "Fips", settings="[guests]\npersona = true\n")
+    assert all(words in model.requests[0].system.text for words in ("Kind and brief.", "You are called Fips."))
+    assert "SECRET" not in seen(model.requests[0])
 
 
 async def test_a_guests_model_cannot_use_a_tool_that_it_was_not_given(tmp_path: Path) -> None:
