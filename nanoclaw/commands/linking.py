@@ -33,7 +33,7 @@ from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.installation import start_command
-from nanoclaw.plugins.access.accounts import Accounts, LinkCode, shown
+from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
@@ -224,15 +224,9 @@ class _Watch:
     """A new code on this terminal, and what becomes of it."""
 
     def __init__(self, source: App | _Beside, channel: str, where: str) -> None:
-        """Raises StoreError while the channel takes no codes."""
         accounts, self._write = Accounts(_Reads(source)), source.transactions.write_now
-        before = accounts.link(channel)
-        if before and before.locked_until:
-            raise StoreError(
-                f"too many wrong codes came over {channel}: none is taken until {_time(before.locked_until)}."
-            )
         code = self._write(lambda tx: accounts.new_link(tx, channel))
-        self._accounts, self._channel, self._wrong = accounts, channel, before.wrong if before else 0
+        self._accounts, self._channel, self._told = accounts, channel, 0
         self._end: LinkCode | None = None
         link = accounts.link(channel)
         assert link
@@ -248,11 +242,13 @@ class _Watch:
         self._write(lambda tx: self._accounts.withdraw(tx, self._channel))
 
     def look(self) -> LinkCode | None:
-        """The result; None while the code is open. Wrong codes are told of as they come."""
+        """The result; None while the code is open. Of wrong codes the first is told, and then each time that they are
+        twice as many."""
         link = self._accounts.link(self._channel)
-        if link and link.wrong > self._wrong:
-            _say(f"a wrong code came over {self._channel} ({link.wrong} of 5)")
-        self._wrong = link.wrong if link else 0
+        if link and link.wrong > self._told * 2 - bool(self._told):
+            came = "a wrong code" if link.wrong == 1 else f"{link.wrong} wrong codes"
+            _say(f"{came} came over {self._channel}; whoever writes {TRIES} is not heard for an hour, yours holds on")
+            self._told = link.wrong
         self._end = link if link is None or link.state != "open" else None
         return self._end
 
@@ -265,7 +261,6 @@ class _Watch:
             "exposed": "the code was written where others could read it, so nobody was linked: try again",
             "used": "another nanoclaw link took the code back",
             "expired": "nobody wrote the code within an hour: try again",
-            "locked": "too many wrong codes came: nobody was linked, and none is taken for an hour",
         }
         if link and link.sender.startswith(UNVERIFIED):
             _say(

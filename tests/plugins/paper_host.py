@@ -23,7 +23,7 @@ class PaperTx:
     def execute(self, sql: str, *values: object) -> list[Any]:
         return self._host.read(sql, *values)
 
-    def send(self, outbound: Outbound, remark: str = "") -> int:
+    def send(self, outbound: Outbound, remark: str = "", *, is_news: bool = True) -> int:
         self._host.sent.append(outbound)
         return len(self._host.sent)
 

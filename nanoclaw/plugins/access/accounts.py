@@ -16,16 +16,24 @@ ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 
 VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
 TRIES = 5
-"""Wrong codes on a channel until no code is looked at any more, for as long as it is LOCKED."""
+"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Those of others
+change nothing: of 32^8 codes thousands of senders find none within the hour."""
+TRIERS = 1_000
+"""Senders of wrong codes who are remembered; the oldest go."""
+HINT_BITS = 10
+"""Bits of a code that are looked at before it is compared, which is slow on purpose: 1 of 1,024 wrong ones gets there."""
 LOOKS = 20
 """As many codes are compared with one that is over while as long passes."""
 
 ASKING = timedelta(days=1)
 """The time in which the owner may let a stranger in who was told a code."""
-ASKS_AN_HOUR = 10
-"""Strangers of a channel who are told a code in an hour; the same one once in that time."""
+TOLD_AN_HOUR = 300
+"""Strangers of a channel who are told a code in an hour, each once. The owner can let in the others, too."""
+ASKERS = 1_000
+"""Strangers of a channel who are remembered. Then the oldest ones go of the server that most of them are from: whoever
+has a server, and with it any number of accounts, crowds out nobody but their own."""
 
-LinkState = Literal["open", "used", "exposed", "expired", "locked"]
+LinkState = Literal["open", "used", "exposed", "expired"]
 Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
 """The result of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
 the right one, said where others read it, or by nobody knows whom. none: no code is to be typed there, or was of late.
@@ -41,12 +49,11 @@ class LinkedAccount(NamedTuple):
 
 
 class LinkCode(NamedTuple):
-    """State of a channel's code; `wrong` counts the wrong ones of late, `sender` is the account that it has linked."""
+    """State of a channel's code; `wrong` counts the wrong ones that came, `sender` is the account that it has linked."""
 
     state: LinkState
     until: datetime
     wrong: int = 0
-    locked_until: datetime | None = None
     sender: str = ""
     name: str = ""
 
@@ -116,7 +123,7 @@ class Accounts:
 
     def remove(self, tx: Tx, channel: str, sender: str) -> bool:
         """End what an account may do; False where nobody is linked by that id."""
-        for table in ("chats", "asking"):
+        for table in ("chats", "asking", "access_tries"):
             tx.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", channel, sender)
         return bool(tx.execute("DELETE FROM people WHERE channel = ? AND sender = ? RETURNING id", channel, sender))
 
@@ -158,10 +165,10 @@ class Accounts:
         """A new code in place of the one before, to be shown to the owner."""
         code, salt = new_code(), secrets.token_hex(16)
         sql = (
-            "INSERT INTO links (channel, salt, sha256, until) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " salt = ?2, sha256 = ?3, until = ?4, state = 'open', sender = '', name = ''"
+            "INSERT INTO links (channel, salt, sha256, until, hint) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " salt = ?2, sha256 = ?3, until = ?4, hint = ?5, state = 'open', sender = '', name = '', wrong = 0"
         )
-        tx.execute(sql, channel, salt, _digest(code, salt), _stamp(self._now() + VALID))
+        tx.execute(sql, channel, salt, _digest(code, salt), _stamp(self._now() + VALID), _hint(code, salt))
         return code
 
     def withdraw(self, tx: Tx, channel: str) -> None:
@@ -175,36 +182,29 @@ class Accounts:
             return None
         now = self._now()
         until = datetime.fromisoformat(row.until).astimezone(now.tzinfo)
-        wrong = row.wrong if row.counts(now) else 0
-        is_locked, is_over = wrong >= TRIES, now >= until
-        state: LinkState = row.state
-        if state == "open" and (is_locked or is_over):
-            state = "locked" if is_locked else "expired"
-        locked_until = datetime.fromisoformat(row.wrong_until).astimezone(now.tzinfo) if is_locked else None
-        return LinkCode(state, until, wrong, locked_until, row.sender, row.name)
+        state: LinkState = "expired" if row.state == "open" and now >= until else row.state
+        return LinkCode(state, until, row.wrong, row.sender, row.name)
 
     def try_code(self, tx: Tx, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """Compare a text that may be a code with the one that is awaited. A right one links its sender if it
-        `may_link`; a wrong one counts, whoever wrote it, while there is one to be typed: at other times nobody could be
-        kept from linking by it."""
+        `may_link`; wrong ones count for who wrote them, while there is one to be typed."""
         channel, now = address.channel, self._now()
         row = self._row(channel)
         if row is None or now >= datetime.fromisoformat(row.until) + VALID:
             return "none"
         if row.state != "open" or now >= datetime.fromisoformat(row.until):
-            if not self._may_look(now) or not hmac.compare_digest(_digest(code, row.salt), row.sha256):
+            if not self._may_look(now) or not row.fits(code):
                 return "none"
             if row.state == "used" and row.sender == sender:
                 return "again"
             return "expired" if row.state == "open" else "used"
-        wrong = row.wrong if row.counts(now) else 0
-        if wrong >= TRIES:
+        if self._wrong(channel, sender, now) >= TRIES:
             return "locked"
-        if not hmac.compare_digest(_digest(code, row.salt), row.sha256):
-            self._count(tx, channel, wrong + 1, row.wrong_until if wrong else "", now)
+        if not row.fits(code):
+            self._count(tx, channel, sender, now)
             return "wrong"
         outcome: Outcome = "linked" if may_link else "exposed"
-        sql = "UPDATE links SET state = ?, sender = ?, name = ?, wrong = 0 WHERE channel = ?"
+        sql = "UPDATE links SET state = ?, sender = ?, name = ? WHERE channel = ?"
         tx.execute(sql, "used" if may_link else "exposed", sender, name, channel)
         if may_link:
             _admit(tx, LinkedAccount(channel, sender, "owner", name, now))
@@ -218,35 +218,72 @@ class Accounts:
         self._looks.append(now)
         return True
 
-    def _count(self, tx: Tx, channel: str, wrong: int, until: str, now: datetime) -> None:
-        """The first wrong code is forgotten after an hour with those that follow it; the last one locks for an hour."""
-        if not until or wrong >= TRIES:
-            until = _stamp(now + LOCKED)
-        tx.execute("UPDATE links SET wrong = ?, wrong_until = ? WHERE channel = ?", wrong, until, channel)
+    def _wrong(self, channel: str, sender: str, now: datetime) -> int:
+        sql = "SELECT wrong FROM access_tries WHERE channel = ? AND sender = ? AND until > ?"
+        found = self._read(sql, channel, sender, _stamp(now))
+        return int(found[0][0]) if found else 0
+
+    def _count(self, tx: Tx, channel: str, sender: str, now: datetime) -> None:
+        """A sender's first wrong code is forgotten after an hour with those that follow it; the last one locks them for
+        an hour."""
+        tx.execute("DELETE FROM access_tries WHERE until <= ?", _stamp(now))
+        sql = (
+            "INSERT INTO access_tries (channel, sender, wrong, until) VALUES (?, ?, 1, ?) ON CONFLICT DO UPDATE SET"
+            " wrong = wrong + 1, until = CASE WHEN wrong + 1 >= ? THEN excluded.until ELSE until END"
+        )
+        tx.execute(sql, channel, sender[:200], _stamp(now + LOCKED), TRIES)
+        sql = "DELETE FROM access_tries WHERE id <= (SELECT id FROM access_tries ORDER BY id DESC LIMIT 1 OFFSET ?)"
+        tx.execute(sql, TRIERS)
+        tx.execute("UPDATE links SET wrong = wrong + 1 WHERE channel = ?", channel)
 
     def _row(self, channel: str) -> _Row | None:
-        sql = "SELECT salt, sha256, until, state, sender, name, wrong, wrong_until FROM links WHERE channel = ?"
+        sql = "SELECT salt, sha256, hint, until, state, sender, name, wrong FROM links WHERE channel = ?"
         found = self._read(sql, channel)
         return _Row(*found[0]) if found else None
 
     # --- strangers who ask -------------------------------------------------------------------------------------------
 
     def request(self, tx: Tx, address: Address, sender: str, name: str) -> str:
-        """A code for a stranger, to be told to them; '' when they, or too many others, were told one of late."""
-        now = self._now()
+        """A code for a stranger, to be told to them; '' when they were told one of late, or many others. Whoever isn't
+        told one waits to be let in like the others."""
+        now, channel = self._now(), address.channel
         since = _stamp(now - timedelta(hours=1))
-        sql = "SELECT sender = ? FROM asking WHERE channel = ? AND at > ?"
-        lately = self._read(sql, sender, address.channel, since)
-        if not sender or len(lately) >= ASKS_AN_HOUR or any(is_same for (is_same,) in lately):
+        if not sender or self._read("SELECT 1 FROM asking WHERE channel = ? AND sender = ? AND at > ?", channel, sender, since):
             return ""
         code = new_code()
         tx.execute("DELETE FROM asking WHERE at <= ?", _stamp(now - ASKING))
+        ((told,),) = self._read("SELECT count(*) FROM asking WHERE channel = ? AND at > ?", channel, since)
         sql = (
             "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6"
+            " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6, heard = ''"
         )
-        tx.execute(sql, address.channel, sender, name, address.chat, code, _stamp(now))
-        return code
+        tx.execute(sql, channel, sender, name, address.chat, code, _stamp(now))
+        self._bound(tx, channel)
+        return code if told < TOLD_AN_HOUR else ""
+
+    def _bound(self, tx: Tx, channel: str) -> None:
+        ((count,),) = tx.execute("SELECT count(*) FROM asking WHERE channel = ?", channel)
+        if count > ASKERS:
+            sql = f"SELECT {_SERVER} FROM asking WHERE channel = ? GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"
+            ((server,),) = tx.execute(sql, channel)
+            oldest = f"SELECT id FROM asking WHERE channel = ? AND {_SERVER} = ? ORDER BY at, id LIMIT ?"
+            tx.execute(f"DELETE FROM asking WHERE id IN ({oldest})", channel, server, ASKERS // 20)
+
+    def unheard(self) -> list[PairingRequest]:
+        """Those of whom the owner has not heard, the oldest first; none where that was told within the hour."""
+        lately = _stamp(self._now() - timedelta(hours=1))
+        if self._read("SELECT 1 FROM asking WHERE heard > ? LIMIT 1", lately):
+            return []
+        waiting = {(channel, sender) for channel, sender in self._read(_UNHEARD)}
+        return [one for one in self.requests() if (one.address.channel, one.sender) in waiting]
+
+    @property
+    def has_unheard(self) -> bool:
+        return bool(self._read(f"{_UNHEARD} LIMIT 1"))
+
+    def heard(self, tx: Tx) -> None:
+        """Note that the owner was told of all who ask."""
+        tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", _stamp(self._now()))
 
     def requests(self) -> list[PairingRequest]:
         """Accounts that wait to be let in, the oldest first."""
@@ -267,19 +304,27 @@ class Accounts:
         return None
 
 
+_UNHEARD = "SELECT channel, sender FROM asking WHERE heard = ''"
+_SERVER = (
+    "CASE WHEN sender LIKE '@%' THEN substr(sender, instr(sender || ':', ':')) "
+    "ELSE substr(sender, instr(sender || '@', '@')) END"
+)
+"""The server of an account such as @ann:example.org or ann@example.org; '' where there is but one."""
+
+
 class _Row(NamedTuple):
     salt: str
     sha256: str
+    hint: str
     until: str
     state: Literal["open", "used", "exposed"]
     sender: str
     name: str
     wrong: int
-    wrong_until: str
 
-    def counts(self, now: datetime) -> bool:
-        """Tells whether the wrong codes are remembered."""
-        return bool(self.wrong_until) and now < datetime.fromisoformat(self.wrong_until)
+    def fits(self, code: str) -> bool:
+        is_near = hmac.compare_digest(_hint(code, self.salt), self.hint)
+        return is_near and hmac.compare_digest(_digest(code, self.salt), self.sha256)
 
 
 def _stamp(when: datetime) -> str:
@@ -290,6 +335,11 @@ def _stamp(when: datetime) -> str:
 def _digest(code: str, salt: str) -> str:
     """Slow enough that who gets hold of the file cannot try all codes within the hour."""
     return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), 100_000).hex()
+
+
+def _hint(code: str, salt: str) -> str:
+    """The first bits of a fast digest: who gets hold of the file has as many codes fewer to try."""
+    return f"{int.from_bytes(hashlib.sha256(f'{salt} {code}'.encode()).digest()[:4]) >> (32 - HINT_BITS):x}"
 
 
 def _admit(tx: Tx, one: LinkedAccount) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,9 +12,10 @@ from typing import Literal
 from nanoclaw.core.channel import Place, is_stop
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, Outcome, code_in, shown
 from nanoclaw.plugins.access.groups import GROUPS, LISTENERS, GroupTalk, cut, remember
-from nanoclaw.plugins.access.rules import TERMINAL, Admission, ChannelRules, account, creator, is_sure
+from nanoclaw.plugins.access.rules import MAIN, TERMINAL, Admission, ChannelRules, account, creator, is_sure
 
 QUIET = timedelta(minutes=1)
 """Between two lines in the log about strangers of a channel."""
@@ -35,7 +37,9 @@ class Gatekeeper:
         chats that the owner has alone with the assistant, if they share one."""
         self._host, self.accounts, self._rules, self._shared = host, accounts, rules, shared
         self._talk = GroupTalk()
-        self._turned_away: dict[str, tuple[datetime, int]] = {}  # by channel: the last line in the log, and since then
+        self._logged: dict[tuple[str, str], tuple[datetime, int]] = {}  # by kind and channel: the last line, and since
+        self._asked = asyncio.Event()
+        """Somebody asks of whom the owner has not heard."""
         self._hinted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
         self._hours: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()  # of guests: since, so many
 
@@ -166,15 +170,19 @@ class Gatekeeper:
 
     def _turn_away(self, inbound: Inbound) -> None:
         """Nothing happens, and the log has a line now and then."""
-        channel, now = inbound.address.channel, self._host.now()
-        last, count = self._turned_away.get(channel, (None, 0))
-        if last and now - last < QUIET:
-            self._turned_away[channel] = last, count + 1
-            return
-        self._turned_away[channel] = now, 0
-        more = f", and {count} more before" if count else ""
         where = f" in group {Place.of(inbound.address.chat).chat}" if inbound.is_group else ""
-        self._host.log.info("{}: no answer to a message of id {}{}{}", channel, cut(inbound.sender, 64), where, more)
+        self._log("no answer to a message of", inbound, where)
+
+    def _log(self, what: str, inbound: Inbound, where: str = "") -> None:
+        """A line in the log, of each kind one a minute for a channel."""
+        channel, now = inbound.address.channel, self._host.now()
+        last, count = self._logged.get((what, channel), (None, 0))
+        if last and now - last < QUIET:
+            self._logged[what, channel] = last, count + 1
+            return
+        self._logged[what, channel] = now, 0
+        more = f", and {count} more before" if count else ""
+        self._host.log.info("{}: {} id {}{}{}", channel, what, cut(inbound.sender, 64), where, more)
 
     def _is_too_much(self, inbound: Inbound, tx: Tx) -> bool:
         """Tells whether a guest has had this hour's answers, and says so to them once."""
@@ -196,6 +204,7 @@ class Gatekeeper:
 
     def _tell_code(self, inbound: Inbound, tx: Tx) -> None:
         code = self.accounts.request(tx, inbound.address, inbound.sender, inbound.name)
+        self._tell_owner(tx)
         if not code:
             self._turn_away(inbound)
             return
@@ -204,6 +213,29 @@ class Gatekeeper:
             "you in, write again."
         )
         _say(tx, inbound, text)
+
+    def _tell_owner(self, tx: Tx) -> None:
+        """Tell the owner who asks to be let in, at once and then once an hour."""
+        if waiting := self.accounts.unheard():
+            last = waiting[-1]
+            who = f"{one_line(last.name, 64) or 'Somebody'} ({last.address.channel}, id {one_line(last.sender, 100)})"
+            asks = f"{who} asks to be let in." if len(waiting) == 1 else f"{len(waiting)} ask to be let in, last {who}."
+            how = f"“/pair {shown(last.code)}” lets them in as a guest; who isn't let in is not read."
+            more = "" if len(waiting) == 1 else " /pair lists them."
+            tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}{more}"), is_news=False)
+            self.accounts.heard(tx)
+        elif self.accounts.has_unheard:
+            tx.after(self._asked.set)
+
+    async def tell_of_strangers(self) -> None:
+        """Tell the owner of those who came since they last heard, when the hour is over."""
+        while any(one.policy == "pairing" for one in self._rules.values()):
+            if not self.accounts.has_unheard:
+                await self._asked.wait()
+            self._asked.clear()
+            if self.accounts.unheard():
+                await self._host.write(self._tell_owner)
+            await asyncio.sleep(QUIET.total_seconds())
 
     def _hint(self, inbound: Inbound, tx: Tx) -> None:
         """The owner alone hears why nothing happens."""
@@ -245,6 +277,8 @@ class Gatekeeper:
         channel, sender = inbound.address.channel, cut(inbound.sender, 64)
         if outcome == "linked":
             self._host.log.info("{}: id {} is linked as the owner", channel, sender)
+        elif outcome == "wrong":
+            self._log("a wrong link code of", inbound)
         elif outcome not in ("none", "again", "locked"):
             self._host.log.warning("{}: a link code of id {} was not taken: {}", channel, sender, outcome)
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
-from nanoclaw.plugins.access.rules import ChannelRules
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.access.rules import MAIN, ChannelRules
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 
-MAIN = Address("terminal", "main")
+LISTED = 20
+"""Strangers whom /pair lists."""
 
 
 class AccessSettings(NamedTuple):
@@ -66,10 +68,34 @@ class Access(Plugin):
             at TEXT NOT NULL,
             UNIQUE (channel, sender)
         ) STRICT""",
+        """DROP TABLE links;                       -- a code holds an hour
+        CREATE TABLE links (                       -- the code that makes an account the owner's
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL UNIQUE,
+            salt TEXT NOT NULL,
+            sha256 TEXT NOT NULL,                  -- of code and salt, many times over
+            hint TEXT NOT NULL,                    -- ten bits of one that is made fast
+            until TEXT NOT NULL,
+            state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'used', 'exposed')),
+            sender TEXT NOT NULL DEFAULT '',       -- whom it has linked
+            name TEXT NOT NULL DEFAULT '',
+            wrong INTEGER NOT NULL DEFAULT 0       -- codes that came
+        ) STRICT;
+        CREATE TABLE access_tries (                -- wrong codes
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            wrong INTEGER NOT NULL,
+            until TEXT NOT NULL,                   -- so long they count
+            UNIQUE (channel, sender)
+        ) STRICT;
+        -- when the owner was told of them
+        ALTER TABLE asking ADD COLUMN heard TEXT NOT NULL DEFAULT ''""",
     )
     marks = (
         *("people.role", "people.at", "chats.sender", "asking.chat", "asking.code", "asking.at"),
-        *("links.salt", "links.sha256", "links.until", "links.state", "links.wrong_until"),
+        *("links.salt", "links.sha256", "links.hint", "links.until", "links.state", "asking.heard"),
+        *("access_tries.sender", "access_tries.until"),
     )
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
@@ -84,6 +110,10 @@ class Access(Plugin):
         from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 
         return Gatekeeper(self._host, Accounts(self._host), self._rules, self._shared)
+
+    async def run(self) -> None:
+        if self._rules:
+            await self.public.tell_of_strangers()
 
     def commands(self) -> Iterable[Command]:
         pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
@@ -106,10 +136,11 @@ class Access(Plugin):
         if not code:
             waiting = accounts.requests()
             lines = [
-                f"- {shown(one.code)}: {one.name or 'no name'}, {one.address.channel} id {one.sender}"
-                for one in waiting
+                f"- {shown(one.code)}: {one_line(one.name, 64) or 'no name'}, {one.address.channel} id {one.sender}"
+                for one in waiting[-LISTED:]
             ]
-            return "\n".join(lines) or "Nobody waits to be let in."
+            before = f"The last {LISTED} of {len(waiting)} who ask:\n" if len(waiting) > LISTED else ""
+            return before + "\n".join(lines) if lines else "Nobody waits to be let in."
         found = accounts.approve(tx, code)
         if found is None:
             return "Nobody waits by that code; a code holds for a day. /pair lists who waits."

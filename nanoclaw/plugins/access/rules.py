@@ -10,6 +10,7 @@ from nanoclaw.core.messages import Address
 
 TERMINAL = "terminal"
 """The channel of the person's own machine: whoever types there is the owner."""
+MAIN = Address(TERMINAL, "main")
 
 Policy = Literal["silent", "pairing", "open"]
 Groups = Literal["off", "mention", "all"]

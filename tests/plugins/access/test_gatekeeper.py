@@ -23,9 +23,14 @@ from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.tool import tool
 from nanoclaw.outside_text import inside, own_words
-from nanoclaw.plugins.access.accounts import shown
+from nanoclaw.plugins.access.accounts import Accounts, shown
+from nanoclaw.plugins.access.gatekeeper import Gatekeeper
+from nanoclaw.plugins.access.plugin import Access
+from nanoclaw.plugins.access.rules import ChannelRules
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from tests.plugins.paper_host import PaperHost
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, results, running, tools_plugin
+from tests.virtual_time import virtual_time
 
 OWNER, GUEST, STRANGER = "1", "2", "4"
 GROUP = "-100"
@@ -204,18 +209,53 @@ async def test_under_pairing_a_stranger_is_told_a_code_once_an_hour_and_not_read
     assert "let me in" not in seen(model.requests[0])
 
 
-async def test_no_more_than_ten_strangers_an_hour_are_told_a_code(tmp_path: Path) -> None:
+async def test_the_owner_hears_once_an_hour_who_asks_to_be_let_in(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
+        await chat.ask(OWNER, "/status")
+        await chat.write("90", "hello", name="Sue\nowner: yes")
+        code = chat.accounts.requests()[0].code
+        told = f"Sue owner: yes (telegram, id 90) asks to be let in. “/pair {shown(code)}” lets them in as a guest;"
+        assert told in await chat.answer()
+        assert "code: " in await chat.answer()
         for number in range(200):
             await chat.write(f"9{number}", "hello")
-        for _ in range(10):
-            await chat.answer()
+            await chat.write(f"9{number}", "hello?")
+        answers = [await chat.answer() for _ in range(199)]
+        assert all("Give my owner this code" in one for one in answers)
         assert chat.channel.sent.empty()
         chat.clock.now += timedelta(hours=1)
-        await chat.write("90", "hello")
-        assert "code: " in await chat.answer()
+        await chat.write("9200", "hello")
+        assert "200 ask to be let in, last somebody (telegram, id 9200)." in (await chat.answer()).replace("S", "s")
+        listed = await chat.answer() and await chat.ask(OWNER, "/pair")
+        assert listed.startswith("The last 20 of 201 who ask:") and "id 9200" in listed
+        assert "Sue" not in "".join(message.text for message in chat.home.app.sessions.of(MAIN).history)
 
     await story(tmp_path, play, rules='policy = "pairing"')
+
+
+@virtual_time
+async def test_who_came_within_the_hour_is_told_of_when_it_is_over(tmp_path: Path) -> None:
+    host: Any = PaperHost(Path(":memory:"), Access)
+    gatekeeper = Gatekeeper(host, Accounts(host), {"telegram": ChannelRules(policy="pairing")})
+    telling = asyncio.create_task(gatekeeper.tell_of_strangers())
+    try:
+        for sender in ("4", "5", "6"):
+            message = UserMessage("hello", host.now())
+            host.written(lambda tx, sender=sender, said=message: gatekeeper.decide(
+                Inbound(Address("telegram", sender), sender, sender, said), tx
+            ))
+        about = [one.text for one in host.sent if "to be let in" in one.text]
+        assert [text[:40] for text in about] == ["Somebody (telegram, id 4) asks to be let"]
+        host.later(minutes=59)
+        await asyncio.sleep(600)
+        assert len([one for one in host.sent if "to be let in" in one.text]) == 1
+        host.later(minutes=1)
+        await asyncio.sleep(600)
+        assert [one.text[:54] for one in host.sent if one.address == MAIN][1:] == [
+            "2 ask to be let in, last Somebody (telegram, id 6). “/p"[:54]
+        ]
+    finally:
+        telling.cancel()
 
 
 async def test_open_to_all_makes_guests_of_strangers(tmp_path: Path) -> None:
@@ -800,13 +840,17 @@ async def test_a_stranger_learns_nothing_from_codes_that_are_wrong_late_or_used(
         for _ in range(10):
             await chat.write(STRANGER, "/link ABCD2345")
         await chat.write(STRANGER, code)
+        await chat.write(STRANGER, code)
         assert chat.channel.sent.empty()
         assert chat.accounts.role("telegram", STRANGER) is None
 
     await story(tmp_path, play)
-    assert [line.rpartition(": ")[2].strip() for line in log if "link code" in line] == [
-        *("wrong", "expired", "used"),
-        *["wrong"] * 5,
+    assert [line.rpartition(": ")[2].strip() for line in log if "was not taken" in line] == [
+        *("expired", "used"),
+    ]
+    assert [line.partition("telegram: ")[2].strip() for line in log if "wrong link code" in line] == [
+        "a wrong link code of id 4",
+        "a wrong link code of id 4",
     ]
 
 
