@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from nanoclaw.channels import table as chat_apps
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
 from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelTable
+from nanoclaw.core.channel import Channel, ChannelAccess, ChannelHost, ChannelTable
 from nanoclaw.core.clock import clock as clock_of
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ConfigError, NanoclawError
@@ -271,22 +272,34 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
 # --- channels --------------------------------------------------------------------------------------------------------
 
 
-class _Invitations:
-    """Tells a channel whose invitations are to be accepted."""
+class _People(ChannelAccess):
+    """The people of a channel, as the plugin `access` knows them."""
 
     def __init__(self, app: App, channel: str) -> None:
-        self._app, self._channel = app, channel
+        self._public, self._channel = partial(app.public, "access"), channel
 
-    def __call__(self, sender: str) -> bool:
-        access = self._app.public("access")
+    def is_known(self, sender: str) -> bool:
+        access = self._public()
         return access is not None and bool(access.is_known(self._channel, sender))
+
+    def awaits_code(self) -> bool:
+        access = self._public()
+        return access is not None and bool(access.awaits_code(self._channel))
+
+    async def invited_by(self, sender: str) -> None:
+        if access := self._public():
+            await access.invited_by(self._channel, sender)
+
+    def owners_chats(self) -> list[str]:
+        access = self._public()
+        return [one.chat for one in access.owners_chats() if one.channel == self._channel] if access else []
 
 
 def chat_app(app: App, table: ChannelTable) -> Channel:
     """The channel of a table, which asks plugins what it needs of them."""
     menu = {command.name: command.help for command in app.commands}
     media = app.public("media")
-    host = ChannelHost(app.home / table.name, app.clock, menu=menu, is_known=_Invitations(app, table.name))
+    host = ChannelHost(app.home / table.name, app.clock, menu=menu, access=_People(app, table.name))
     if media is not None:
         host = host._replace(most_bytes=media.most_bytes)
     return chat_apps.make(app.config, table, host)

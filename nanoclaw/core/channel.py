@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -135,15 +135,39 @@ class Holds(Protocol):
         ...
 
 
+class ChannelAccess(Protocol):
+    """The people of a channel, as far as it must know them by itself. Nobody is known where nothing says who is."""
+
+    def is_known(self, sender: str) -> bool:
+        """True for who is let in, whose invitations are accepted."""
+        return False
+
+    def awaits_code(self) -> bool:
+        """True while the owner may write the code of `nanoclaw link`, and so may have to invite the assistant."""
+        return False
+
+    async def invited_by(self, sender: str) -> None:
+        """A stranger invites the assistant: they may be one who asks to be let in."""
+        return
+
+    def owners_chats(self) -> Sequence[str]:
+        """Chats that the owner has alone with the assistant."""
+        return ()
+
+
+class Nobody(ChannelAccess):
+    """The people of a channel of which nothing is known."""
+
+
 class ChannelHost(NamedTuple):
     """The surroundings of a channel. `folder` is its own, not made yet; `most_bytes` of a file are taken
-    or sent; `menu` are the commands with their help; `is_known(sender)` tells whose invitations are accepted."""
+    or sent; `menu` are the commands with their help; `access` knows who is let in."""
 
     folder: Path
     clock: Callable[[], datetime]
     most_bytes: int = 20_000_000
     menu: Mapping[str, str] = MappingProxyType({})
-    is_known: Callable[[str], bool] = lambda sender: False
+    access: ChannelAccess = Nobody()
 
 
 class LinkHelp(NamedTuple):

@@ -118,4 +118,5 @@ def _diagnostics(mode: Mode, snapshot: PromptSnapshot) -> Iterable[str]:
     there = {section.id for section in snapshot.sections if section.text}
     yield from (f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there)
     read = " ".join(section.source for section in snapshot.sections)
-    yield from (f"file_filtered_by_mode {name}" for name in FILES["full"] if name not in FILES[mode] and name not in read)
+    out = (name for name in FILES["full"] if name not in FILES[mode] and name not in read)
+    yield from (f"file_filtered_by_mode {name}" for name in out)

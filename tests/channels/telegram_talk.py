@@ -15,7 +15,7 @@ from PIL import Image
 
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.core.channel import ChannelHost
+from nanoclaw.core.channel import ChannelAccess, ChannelHost, Nobody
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
@@ -76,12 +76,23 @@ class Talk:
 
 
 @asynccontextmanager
-async def opened(token: str = "", menu: dict[str, str] | None = None, api_base: str = "") -> AsyncIterator[Talk]:
+async def opened(
+    token: str = "",
+    menu: dict[str, str] | None = None,
+    api_base: str = "",
+    access: ChannelAccess | None = None,
+    folder: Path = Path(),
+) -> AsyncIterator[Talk]:
     """A server and a channel for it, or for what is at `api_base`; it is not running yet."""
     async with TelegramServer() as server:
         channel = Telegram(
             TelegramSettings(token or server.token, api_base or server.api_base),
-            ChannelHost(Path(), lambda: datetime.now(UTC), menu={"help": "what there is"} if menu is None else menu),
+            ChannelHost(
+                folder,
+                lambda: datetime.now(UTC),
+                menu={"help": "what there is"} if menu is None else menu,
+                access=access or Nobody(),
+            ),
         )
         try:
             yield Talk(server, channel)

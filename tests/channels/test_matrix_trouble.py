@@ -17,7 +17,7 @@ from nanoclaw.channels.matrix import client
 from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
-from nanoclaw.core.channel import ChannelHost
+from nanoclaw.core.channel import ChannelAccess, ChannelHost
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
@@ -40,8 +40,24 @@ NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 UNKNOWN_TOKEN = (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."})
 
 
+class Knows(ChannelAccess):
+    """Whom the owner has let in; and who asked for that by an invitation."""
+
+    def __init__(self, *people: str) -> None:
+        self.people, self.is_linking, self.asked = set(people), False, list[str]()
+
+    def is_known(self, sender: str) -> bool:
+        return sender in self.people
+
+    def awaits_code(self) -> bool:
+        return self.is_linking
+
+    async def invited_by(self, sender: str) -> None:
+        self.asked.append(sender)
+
+
 def make(server: Homeserver, folder: Path, password: str = "right", knows: tuple[str, ...] = (ANNA,)) -> Matrix:
-    host = ChannelHost(folder, lambda: NOW, 1_000, is_known=knows.__contains__)
+    host = ChannelHost(folder, lambda: NOW, 1_000, access=Knows(*knows))
     return Matrix(MatrixSettings(server.url, BOT, password), host)
 
 
@@ -359,6 +375,42 @@ async def test_a_thousand_invitations_of_strangers_cost_nothing(tmp_path: Path, 
 
 
 @story
+async def test_a_strangers_invitation_asks_and_is_accepted_once_they_are_let_in(tmp_path: Path) -> None:
+    async with homeserver() as server:
+        knows = Knows(ANNA)
+        channel = Matrix(MatrixSettings(server.url, BOT, "right"), ChannelHost(tmp_path, lambda: NOW, access=knows))
+        server.news = [{"rooms": {"invite": invitation(1, "@sue:x")}}, {}]
+        async with running(server, channel):
+            await server.until("/sync", 3)
+            assert (server.paths("/join"), knows.asked) == ([], ["@sue:x"])
+        knows.people.add("@sue:x")
+        server.news = [{}]
+        async with running(server, channel):
+            await server.until("/join/!invited1:localhost")
+
+
+@story
+async def test_a_room_of_a_stranger_that_was_entered_while_a_code_was_awaited_is_left(tmp_path: Path) -> None:
+    """But not that of the owner, who wrote the code there, and those of known people."""
+    async with homeserver() as server:
+        knows = Knows(ANNA)
+        knows.is_linking = True
+        channel = Matrix(MatrixSettings(server.url, BOT, "right"), ChannelHost(tmp_path, lambda: NOW, access=knows))
+        many = invitation(1, "@mallory:evil") | invitation(2, "@owner:x") | invitation(3, ANNA)
+        server.news = [{"rooms": {"invite": many}}, {}]
+        async with running(server, channel):
+            await server.until("/sync", 3)
+            assert len(server.paths("/join")) == 3 and server.paths("/leave") == []
+        knows.people.add("@owner:x")
+        knows.is_linking = False
+        server.news = [{}, {}]
+        async with running(server, channel):
+            await server.until("/forget")
+        assert server.paths("/leave") == ["/_matrix/client/v3/rooms/!invited1:localhost/leave"]
+        assert server.paths("/forget") == ["/_matrix/client/v3/rooms/!invited1:localhost/forget"]
+
+
+@story
 async def test_an_invitation_that_stays_is_told_once(tmp_path: Path, log: list[str]) -> None:
     async with homeserver() as server:
         now = NOW
@@ -439,7 +491,7 @@ async def test_an_invitation_that_fails_is_tried_again_later(tmp_path: Path) -> 
     async with homeserver() as server:
         server.refusals["/join/"] = [(502, {}), (404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
         now = NOW
-        host = ChannelHost(tmp_path, lambda: now, is_known=lambda sender: True)
+        host = ChannelHost(tmp_path, lambda: now, access=Knows(ANNA))
         channel = Matrix(MatrixSettings(server.url, BOT, "right"), host)
         server.news = [{"rooms": {"invite": invitation(1, ANNA)}}, {}]
         async with running(server, channel):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nanoclaw.channels.telegram import channel as module
+from nanoclaw.channels.telegram.channel import Telegram
+from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.core.channel import ChannelAccess, ChannelHost
 from nanoclaw.core.errors import ChannelError
 from tests.channels.telegram_talk import Talk, opened, talking
 
@@ -24,17 +29,67 @@ async def test_a_poll_stays_open_and_a_message_ends_it_at_once(talk: Talk) -> No
     assert not talk.server.unconfirmed
 
 
+class Owns(ChannelAccess):
+    """The owner's chats."""
+
+    def __init__(self, *chats: str) -> None:
+        self.chats = list(chats)
+
+    def owners_chats(self) -> list[str]:
+        return self.chats
+
+
+def shown_in(talk: Talk) -> dict[int, list[str]]:
+    """The commands in the menu of each chat, 0 for everybody."""
+    return {
+        json.loads(scope).get("chat_id", 0): [one["command"] for one in menu]
+        for scope, menu in talk.server.commands.items()
+    }
+
+
 @talking
-async def test_the_menu_is_told_once(talk: Talk) -> None:
-    await talk.server.until(lambda: talk.server.asked("getUpdates"))
-    assert list(talk.server.commands.values()) == [[{"command": "help", "description": "what there is"}]]
+async def test_a_stranger_sees_no_menu(talk: Talk) -> None:
+    await talk.said("hello")
+    assert shown_in(talk) == {}
 
 
-def test_commands_that_telegram_does_not_take_are_left_out_of_the_menu() -> None:
+def test_the_menu_is_shown_in_the_owners_chats_from_their_link_on_until_it_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        owns, folder = Owns(), tmp_path / "telegram"
+        async with opened(access=owns, folder=folder) as talk:
+            talk.server.commands['{"type": "default"}'] = [{"command": "panic", "description": "of an earlier version"}]
+            async with talk.running():
+                await talk.said("/link ABCD2345")
+                assert shown_in(talk) == {}
+                owns.chats = [str(talk.anna.id), "-100", "-100//5"]
+                await talk.said("hello")
+                await talk.server.until(lambda: shown_in(talk))
+                assert shown_in(talk) == {talk.anna.id: ["help"]}
+                await talk.said("hello")
+                assert len(talk.server.asked("setMyCommands")) == 1
+                owns.chats = []
+                await talk.said("hello")
+                await talk.server.until(lambda: not shown_in(talk))
+                owns.chats = [str(talk.anna.id)]
+                await talk.said("hello")
+                await talk.server.until(lambda: shown_in(talk))
+            owns.chats = []  # while nobody ran
+            again = Telegram(
+                TelegramSettings(talk.server.token, talk.server.api_base),
+                ChannelHost(folder, lambda: datetime.now(UTC), access=owns),
+            )
+            async with Talk(talk.server, again).running():
+                await talk.server.until(lambda: not shown_in(talk))
+            await again.aclose()
+
+    asyncio.run(story())
+
+
+def test_commands_that_telegram_does_not_take_are_left_out_of_the_menu(tmp_path: Path) -> None:
     menu = {"help": "x" * 300, "no-go": "x", "a" * 33: "x", "New": "x", "über": "x", "a_1": "", "": "x"}
 
     async def story() -> None:
-        async with opened(menu=menu) as talk, talk.running():
+        async with opened(menu=menu, access=Owns("7"), folder=tmp_path) as talk, talk.running():
             await talk.server.until(lambda: talk.server.asked("getUpdates"))
             [told] = talk.server.commands.values()
             assert told == [
@@ -45,9 +100,9 @@ def test_commands_that_telegram_does_not_take_are_left_out_of_the_menu() -> None
     asyncio.run(story())
 
 
-def test_a_menu_that_is_refused_keeps_nobody_from_talking() -> None:
+def test_a_menu_that_is_refused_keeps_nobody_from_talking(tmp_path: Path) -> None:
     async def story() -> None:
-        async with opened() as talk:
+        async with opened(access=Owns("7"), folder=tmp_path) as talk:
             talk.server.fail("setMyCommands", how=403)
             async with talk.running():
                 assert (await talk.said("hello")).message.text == "hello"

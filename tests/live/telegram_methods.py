@@ -44,6 +44,7 @@ class Methods:
             "getWebhookInfo": self._get_webhook_info,
             "deleteWebhook": self._delete_webhook,
             "setMyCommands": self._set_my_commands,
+            "deleteMyCommands": self._delete_my_commands,
             "sendMessage": self._send_message,
             "sendMessageDraft": self._send_draft,
             "sendChatAction": self._send_action,
@@ -203,6 +204,10 @@ class Methods:
             raise Refused("BOT_COMMANDS_TOO_MUCH")
         scope = json.dumps(call.parameters.get("scope", {"type": "default"}))
         self._world.commands[scope] = call.parameters["commands"]
+        return True
+
+    def _delete_my_commands(self, call: Call) -> bool:
+        self._world.commands.pop(json.dumps(call.parameters.get("scope", {"type": "default"})), None)
         return True
 
     def _send_file(self, call: Call) -> Fields:

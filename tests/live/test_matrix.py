@@ -15,7 +15,7 @@ import pytest
 from nanoclaw.channels.matrix.channel import Matrix
 from nanoclaw.channels.matrix.client import Client
 from nanoclaw.channels.matrix.settings import MatrixSettings
-from nanoclaw.core.channel import ChannelHost, Place
+from nanoclaw.core.channel import ChannelAccess, ChannelHost, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
@@ -82,11 +82,19 @@ class Assistant:
         return self.heard
 
 
+class _Knows(ChannelAccess):
+    def __init__(self, knows: Callable[[str], bool]) -> None:
+        self._knows = knows
+
+    def is_known(self, sender: str) -> bool:
+        return self._knows(sender)
+
+
 def make(server: str, user: str, folder: Path, knows: Callable[[str], bool], password: str = PASSWORD) -> Assistant:
     def now() -> datetime:
         return datetime.now(UTC)
 
-    return Assistant(Matrix(MatrixSettings(server, user, password), ChannelHost(folder, now, is_known=knows)))
+    return Assistant(Matrix(MatrixSettings(server, user, password), ChannelHost(folder, now, access=_Knows(knows))))
 
 
 @asynccontextmanager

@@ -309,6 +309,7 @@ async def test_silence_is_silence(one: Journey) -> None:
 
 @journey
 async def test_commands_and_their_menu(one: Journey) -> None:
+    await one.says("/help")
     [menu] = one.server.commands.values()
     assert {"help", "stop", "new", "remind"} <= {command["command"] for command in menu}
     assert "/stop" in await one.says("/start")

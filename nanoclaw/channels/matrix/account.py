@@ -28,12 +28,13 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """Position up to which messages are stored, '' for none; who invited the assistant to which rooms, and
-    messages (room, event): those whose keys have not come, and answers that are still growing, the newest of which may
-    be known by its transaction only."""
+    """Position up to which messages are stored, '' for none; who invited the assistant to which rooms, also to
+    those that it entered while the owner's code was awaited, and messages (room, event): those whose keys have not
+    come, and answers that are still growing, the newest of which may be known by its transaction only."""
 
     since: str = ""
     invitations: tuple[tuple[str, str], ...] = ()
+    entered: tuple[tuple[str, str], ...] = ()
     undecrypted: tuple[tuple[str, str], ...] = ()
     growing: tuple[tuple[str, str], ...] = ()
 
@@ -86,6 +87,7 @@ class Folder:
             return SyncProgress(
                 str(found.get("since", "")),
                 tuple((str(room), str(inviter)) for room, inviter in found.get("invitations", [])),
+                tuple((str(room), str(inviter)) for room, inviter in found.get("entered", [])),
                 tuple((str(room), str(event)) for room, event in found.get("undecrypted", [])),
                 tuple((str(room), str(event)) for room, event in found.get("growing", [])),
             )
@@ -99,6 +101,7 @@ class Folder:
                 "user": user,
                 "since": progress.since,
                 "invitations": progress.invitations,
+                "entered": progress.entered,
                 "undecrypted": progress.undecrypted[-MOST_WAITING:],
                 "growing": progress.growing[-MOST_WAITING:],
             },

@@ -45,6 +45,9 @@ READY_SECONDS = 20.0
 UPLOAD_SECONDS = 300.0
 WRONG_PASSWORD_SECONDS = 300.0
 MOST_INVITATIONS = 1_000
+MOST_ENTERED = 20
+"""Rooms of strangers that are entered at once while the owner's code is awaited."""
+
 _UNNAMED = "transaction "
 """Before what stands for the id of a message that the server has not confirmed."""
 
@@ -75,7 +78,7 @@ class Matrix:
             raise ConfigError(f"channels.matrix.user must be a whole id such as @bot:example.org, not {user!r}.")
         self._homeserver, self._user, self._password = homeserver.rstrip("/"), user, password
         self._folder, self._clock = Folder(host.folder), host.clock
-        self._most, self._is_known = host.most_bytes, host.is_known
+        self._most, self._access = host.most_bytes, host.access
         if not password and not self._folder.has_login(user):
             raise ConfigError(
                 f"the first login of {user} needs its password: set NANOCLAW_MATRIX_PASSWORD, "
@@ -226,7 +229,8 @@ class Matrix:
             self._remark("signing", f"other Matrix clients see this device as not verified: {why}.")
 
     async def _answer_invitations(self, client: Client, news: Any) -> None:
-        """Accept those of known people; the others stay, as their senders may become known."""
+        """Accept those of known people; the others stay, as their senders may become known. While the owner's code is
+        awaited those of others are accepted, too, and left again if it was not they who wrote it."""
         waiting, before = dict(self._progress.invitations), dict(self._progress.invitations)
         for room_id in (*news.rooms.join, *news.rooms.leave):
             waiting.pop(room_id, None)
@@ -234,15 +238,41 @@ class Matrix:
             if inviter := client.invited_rooms[room_id].inviter:
                 waiting[room_id] = inviter
             client.invited_rooms.pop(room_id)
+        is_linking = self._access.awaits_code()
         for room_id, inviter in list(waiting.items()):
-            if not self._is_known(inviter):
+            is_known = self._access.is_known(inviter)
+            if not is_known and not is_linking:
                 if before.get(room_id) != inviter:
                     self._remark(
                         "stranger", f"left alone an invitation of {one_line(inviter, 100)}, who is not known here."
                     )
+                    await self._access.invited_by(inviter)
             elif self._may_try(room_id) and await self._accept(client, room_id, inviter):
                 del waiting[room_id]
+                if not is_known:
+                    self._progress = replace(self._progress, entered=(*self._progress.entered, (room_id, inviter)))
         self._progress = replace(self._progress, invitations=tuple(waiting.items())[-MOST_INVITATIONS:])
+        await self._leave_strangers(client, is_linking=is_linking)
+
+    async def _leave_strangers(self, client: Client, *, is_linking: bool) -> None:
+        """Leave rooms that were entered for a code that nobody there wrote; while it is awaited the oldest of many."""
+        from nanoclaw.channels.matrix.client import SignedOut
+
+        strangers = [one for one in self._progress.entered if not self._access.is_known(one[1])]
+        left = set[tuple[str, str]]()
+        for room_id, inviter in strangers[:-MOST_ENTERED] if is_linking else strangers:
+            try:
+                await client.leave(room_id)
+            except SignedOut:
+                raise
+            except ChannelError as error:
+                self._remark("leaving", f"a room of {one_line(inviter, 100)} could not be left: {error}")
+                if not isinstance(error, Undeliverable):
+                    continue
+            left.add((room_id, inviter))
+        kept = tuple(one for one in strangers if one not in left)
+        if kept != self._progress.entered:
+            self._progress = replace(self._progress, entered=kept)
 
     async def _accept(self, client: Client, room_id: str, inviter: str) -> bool:
         """Join the room; whether the invitation is dealt with."""
@@ -274,7 +304,9 @@ class Matrix:
     async def _mark_read(self, client: Client, read: Sequence[Inbound]) -> None:
         """Show known people how far the assistant has read."""
         newest = {
-            inbound.address.chat: inbound for inbound in read if not inbound.is_edit and self._is_known(inbound.sender)
+            inbound.address.chat: inbound
+            for inbound in read
+            if not inbound.is_edit and self._access.is_known(inbound.sender)
         }
         for inbound in newest.values():
             place = Place.of(inbound.address.chat)

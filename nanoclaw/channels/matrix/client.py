@@ -114,6 +114,13 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             checked(await self.join(room_id))
         self._entered.add(room_id)
 
+    async def leave(self, room_id: str) -> None:
+        """Leave a room, and have it gone from the list of rooms."""
+        with reached(self.homeserver):
+            checked(await self.room_leave(room_id))
+            checked(await self.room_forget(room_id))
+        self.left(room_id)
+
     def left(self, room_id: str) -> None:
         self.rooms.pop(room_id, None)
         self._entered.discard(room_id)

@@ -15,6 +15,7 @@ from typing import Any
 from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
+from nanoclaw.channels.telegram.menu import CommandMenu
 from nanoclaw.channels.telegram.settings import TelegramSettings
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
@@ -49,7 +50,7 @@ SEEN = {"type": "emoji", "emoji": "👀"}
 ROW_CHARACTERS = 36
 """Characters of the labels of buttons that stand side by side: more are cut off on a phone."""
 
-_COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH, _BUTTON_BYTES = 100, 32, 256, 64
+_BUTTON_BYTES = 64
 _PHOTO_BYTES = 10_000_000
 _SHOWN_AS = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), "photo"),
@@ -94,7 +95,7 @@ class Telegram:
         self.alive: datetime | None = None
         self._api = Api(settings.token, settings.api_base)
         self._clock, self._most_bytes = host.clock, host.most_bytes
-        self._menu: Mapping[str, str] | None = host.menu  # until it was told
+        self._menu = CommandMenu(self._api, host)
         self._offset = 0
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
         self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
@@ -110,12 +111,13 @@ class Telegram:
     async def run(self, deliver: Deliver) -> None:
         """Poll until cancelled. What was delivered is acknowledged by the next poll, never before."""
         bot = await self._who()
-        await self._tell_menu()
+        await self._menu.tell()
         waited: frozenset[str] = frozenset()  # albums that had their time to become complete
         try:
             while True:
                 batch = await self._poll(0 if waited else POLL_SECONDS)
                 waited = await self._take(batch, bot, deliver, waited)
+                await self._menu.tell()
                 if waited:
                     await asyncio.sleep(ALBUM_SECONDS)
         except asyncio.CancelledError:
@@ -155,22 +157,6 @@ class Telegram:
         if not isinstance(me, dict) or not isinstance(me.get("id"), int):
             raise ChannelError("what answers is not Telegram's Bot API. Check channels.telegram.api_base.")
         return updates.Bot(me["id"], str(me.get("username", "")))
-
-    async def _tell_menu(self) -> None:
-        if self._menu is None:
-            return
-        menu = [
-            {"command": name, "description": help[:_DESCRIPTION_LENGTH] or name}
-            for name, help in self._menu.items()
-            if len(name) <= _COMMAND_LENGTH and name.replace("_", "a").isalnum() and name.isascii() and name.islower()
-        ]
-        try:
-            await self._api.call("setMyCommands", commands=menu[:_COMMANDS])
-        except Refusal as refusal:  # it is only a menu
-            from nanoclaw.core.log import logger
-
-            logger.warning("the menu of commands is not shown in Telegram: {}", refusal)
-        self._menu = None
 
     async def _poll(self, seconds: int) -> list[updates.Fields]:
         """Updates after the last one that was delivered, in order. Raises ChannelError."""

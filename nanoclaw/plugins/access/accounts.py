@@ -16,12 +16,12 @@ ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 
 VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
 TRIES = 5
-"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Those of others
-change nothing: of 32^8 codes thousands of senders find none within the hour."""
+"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Those of
+others change nothing: of 32^8 codes thousands of senders find none within the hour."""
 TRIERS = 1_000
 """Senders of wrong codes who are remembered; the oldest go."""
 HINT_BITS = 10
-"""Bits of a code that are looked at before it is compared, which is slow on purpose: 1 of 1,024 wrong ones gets there."""
+"""Bits of a code that are looked at before it is compared, which is slow on purpose: of wrong ones 1 of 1,024 is."""
 LOOKS = 20
 """As many codes are compared with one that is over while as long passes."""
 
@@ -49,7 +49,8 @@ class LinkedAccount(NamedTuple):
 
 
 class LinkCode(NamedTuple):
-    """State of a channel's code; `wrong` counts the wrong ones that came, `sender` is the account that it has linked."""
+    """State of a channel's code; `wrong` counts the wrong ones that
+    came, `sender` is the account that it has linked."""
 
     state: LinkState
     until: datetime
@@ -248,7 +249,8 @@ class Accounts:
         told one waits to be let in like the others."""
         now, channel = self._now(), address.channel
         since = _stamp(now - timedelta(hours=1))
-        if not sender or self._read("SELECT 1 FROM asking WHERE channel = ? AND sender = ? AND at > ?", channel, sender, since):
+        sql = "SELECT 1 FROM asking WHERE channel = ? AND sender = ? AND at > ?"
+        if not sender or self._read(sql, channel, sender, since):
             return ""
         code = new_code()
         tx.execute("DELETE FROM asking WHERE at <= ?", _stamp(now - ASKING))

@@ -7,6 +7,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from nanoclaw.core.channel import Place, is_stop
@@ -87,10 +88,22 @@ class Gatekeeper:
         return self.accounts.owners_chats()
 
     def is_known(self, channel: str, sender: str) -> bool:
-        """Tells whether an invitation is to be accepted: from people who are let in, and who may come to be."""
+        """Tells whether an invitation is to be accepted: from people who are let in."""
+        return self.rules(channel).policy == "open" or self.role(channel, sender) is not None
+
+    def awaits_code(self, channel: str) -> bool:
+        """Tells whether the owner may write the code of `nanoclaw link` there now."""
         link = self.accounts.link(channel)
-        may_come = self.rules(channel).policy != "silent" or (link is not None and link.state == "open")
-        return may_come or self.role(channel, sender) is not None
+        return link is not None and link.state == "open"
+
+    async def invited_by(self, channel: str, sender: str) -> None:
+        """A stranger's invitation is accepted once they are let in; where that can be asked for, it asks for it."""
+        if self.rules(channel).policy == "pairing" and is_sure(sender):
+            await self._host.write(partial(self._ask_by_invitation, Address(channel, ""), sender))
+
+    def _ask_by_invitation(self, nowhere: Address, sender: str, tx: Tx) -> None:
+        if self.accounts.request(tx, nowhere, sender, ""):
+            self._tell_owner(tx)
 
     def is_listed(self, address: Address, *lists: Literal["allow_from", "allow_groups", "send_to"]) -> bool:
         """Tells whether a chat is in one of the lists of its channel's configuration."""

@@ -144,7 +144,8 @@ class Access(Plugin):
         found = accounts.approve(tx, code)
         if found is None:
             return "Nobody waits by that code; a code holds for a day. /pair lists who waits."
-        tx.send(Outbound(found.address, "You may talk to me now."))
+        if found.address.chat:  # '': they have only invited so far, which is accepted now
+            tx.send(Outbound(found.address, "You may talk to me now."))
         return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
 
     def _link(self, said: Said, tx: Tx) -> str:

@@ -18,6 +18,7 @@ TOOLS = ("ts-json-schema-generator@2.4.0", "typescript@7.0.2")
 
 METHODS = (
     *("getMe", "getUpdates", "getFile", "getWebhookInfo", "deleteWebhook", "setMyCommands"),
+    "deleteMyCommands",
     *("sendMessage", "sendMessageDraft", "sendChatAction"),
     *("sendPhoto", "sendDocument", "sendVoice", "sendAudio", "sendVideo"),
     *("editMessageText", "editMessageCaption", "editMessageReplyMarkup", "deleteMessage"),

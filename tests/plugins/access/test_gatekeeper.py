@@ -241,9 +241,11 @@ async def test_who_came_within_the_hour_is_told_of_when_it_is_over(tmp_path: Pat
     try:
         for sender in ("4", "5", "6"):
             message = UserMessage("hello", host.now())
-            host.written(lambda tx, sender=sender, said=message: gatekeeper.decide(
-                Inbound(Address("telegram", sender), sender, sender, said), tx
-            ))
+            host.written(
+                lambda tx, sender=sender, said=message: gatekeeper.decide(
+                    Inbound(Address("telegram", sender), sender, sender, said), tx
+                )
+            )
         about = [one.text for one in host.sent if "to be let in" in one.text]
         assert [text[:40] for text in about] == ["Somebody (telegram, id 4) asks to be let"]
         host.later(minutes=59)
@@ -888,16 +890,34 @@ async def test_a_code_in_a_mail_that_anybody_may_have_written_links_nobody(tmp_p
     await story(tmp_path, play, owner="")
 
 
-async def test_invitations_are_accepted_from_those_who_may_be_let_in(tmp_path: Path) -> None:
+async def test_invitations_are_accepted_from_those_who_are_let_in(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        known = partial(chat.home.public("access").is_known, "telegram")
-        assert [known(sender) for sender in (OWNER, GUEST, STRANGER)] == [True, True, False]
+        access = chat.home.public("access")
+        assert [access.is_known("telegram", sender) for sender in (OWNER, GUEST, STRANGER)] == [True, True, False]
         chat.new_link()
-        assert known(STRANGER)
+        assert not access.is_known("telegram", STRANGER) and access.awaits_code("telegram")
+        await access.invited_by("telegram", STRANGER)
+        assert chat.accounts.requests() == []  # strangers are silent here
         chat.clock.now += timedelta(hours=1)
-        assert not known(STRANGER)
+        assert not access.awaits_code("telegram")
 
     await story(tmp_path, play)
+
+
+async def test_a_strangers_invitation_asks_to_be_let_in_where_that_can_be_asked_for(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.ask(OWNER, "/status")
+        access = chat.home.public("access")
+        for _ in range(3):
+            await access.invited_by("telegram", STRANGER)
+        code = shown(chat.accounts.requests()[0].code)
+        assert f"Somebody (telegram, id 4) asks to be let in. “/pair {code}”" in await chat.answer()
+        assert not access.is_known("telegram", STRANGER)
+        assert "may talk to me" in await chat.ask(OWNER, f"/pair {code}")
+        assert access.is_known("telegram", STRANGER)
+        assert chat.channel.sent.empty()
+
+    await story(tmp_path, play, rules='policy = "pairing"')
 
 
 # --- one conversation of the owner's ---------------------------------------------------------------------------------
