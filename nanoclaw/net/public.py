@@ -172,6 +172,8 @@ def check_allowed(entry: str) -> str:
         raise ValueError(entry)
     if not found and ":" not in host:
         raise ValueError(entry)
+    if found and found[1]:
+        ipaddress.IPv6Address(found[1])  # brackets hold nothing else
     return f"{_host(host)} {port}".strip()
 
 
