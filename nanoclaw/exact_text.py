@@ -18,6 +18,13 @@ def exactly(text: str) -> str:
     return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
 
 
+def as_code(line: str) -> str:
+    """A line as code within a sentence: no link or other markup can hide in it."""
+    fence = "`" * (1 + max([0, *map(len, re.findall("`+", line))]))
+    pad = " " * ("`" in line)
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
 def _block(text: str) -> str:
     fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
     return f"{fence}\n{seen(text)}\n{fence}"

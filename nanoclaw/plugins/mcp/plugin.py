@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Draft, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn
+from nanoclaw.core.messages import CheckedCall, UserMessage
+from nanoclaw.core.plugin import (
+    Command,
+    Draft,
+    Finding,
+    Host,
+    Plugin,
+    Profile,
+    Reply,
+    Said,
+    Section,
+    Turn,
+    Verdict,
+)
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -167,9 +179,14 @@ class Mcp(Plugin):
         for one in self._servers.connections().values():
             is_there = one.state not in ("failed",) and (one.state != "connecting" or not one.error)
             for listed in one.listing.tools:
-                reach = "none" if one.settings.only_reads(listed.name) else "outside"
-                run = partial(_run, one, listed.name)
-                found.append(Tool(listed.spec, run, reach, True, is_there=is_there, is_foreign=True))  # type: ignore[arg-type]
+                run, made = (
+                    partial(_run, one, listed.name),
+                    partial(Tool, listed.spec, is_there=is_there, is_foreign=True),
+                )
+                if one.settings.only_reads(listed.name):
+                    found.append(made(run, "none", True))
+                else:
+                    found.append(made(run, "outside", True, check=partial(_to_ask, one.name, listed.name)))
         if any(one.listing.has_resources for one in self._servers.connections().values()):
             found.append(tool(self._mcp_resources, reach="none"))
         return found
@@ -221,6 +238,13 @@ async def _run(connection: Connection, name: str, context: ToolContext, /, **arg
     from nanoclaw.plugins.mcp import calls
 
     return await calls.call(connection, name, context, arguments)
+
+
+async def _to_ask(server: str, name: str, call: CheckedCall, turn: Turn) -> Verdict:
+    """Ask before a call that may change something."""
+    from nanoclaw.plugins.mcp import asking
+
+    return asking.question(server, name, call.arguments)
 
 
 async def _resources(session: Any, _: Any) -> str:

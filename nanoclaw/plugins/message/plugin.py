@@ -14,6 +14,7 @@ from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolE
 from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Scope, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import one_line
+from nanoclaw.exact_text import as_code
 from nanoclaw.silence_token import spoken
 
 TERMINAL = "terminal"
@@ -228,15 +229,9 @@ def _in_short(text: str, files: Sequence[str]) -> str:
     """Name what is to be sent, for a sentence."""
     line = one_line(text, 200)
     is_plain = not set("[]<>*_`~|\\") & set(line) and "://" not in line  # else a link could hide in it
-    said = (f"“{line}”" if is_plain else _code(line)) if line else ""
+    said = (f"“{line}”" if is_plain else as_code(line)) if line else ""
     sent = one_line(files[0].rpartition("/")[2], 60) if len(files) == 1 else f"{len(files)} files" if files else ""
     return " and ".join(filter(None, (said, sent)))
-
-
-def _code(line: str) -> str:
-    fence = "`" * (1 + max([0, *map(len, re.findall("`+", line))]))
-    pad = " " * ("`" in line)
-    return f"{fence}{pad}{line}{pad}{fence}"
 
 
 def _exact(text: str, files: Sequence[str], target: Address) -> str:

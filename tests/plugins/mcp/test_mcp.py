@@ -31,8 +31,9 @@ from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, res
 
 SERVER = Path(__file__).with_name("server.py")
 running = partial(running, without=("taint",))  # one call of a server after the other, unasked
-ALL = "[tool_search]\ntokens = 0\n"
-"""All tools are in the prompt."""
+UNASKED = '[tools]\nallow = ["*__*"]\n'
+ALL = f"{UNASKED}[tool_search]\ntokens = 0\n"
+"""All tools are in the prompt, and no call is asked about."""
 
 
 def stdio(name: str, *options: str, more: str = "") -> str:
@@ -328,7 +329,7 @@ async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_gue
     server, address = over_http("--many")
     try:
         async with running(
-            tmp_path, model, settings=f'[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n', without=["taint"]
+            tmp_path, model, settings=f'{UNASKED}[mcp.many]\nurl = "{address}"\nallow = ["tool_*"]\n', without=["taint"]
         ) as here:
             await here.public("mcp").connections()["many"].ready()
             assert await here.ask("go") == "I see."
@@ -348,7 +349,7 @@ async def test_a_session_that_has_expired_is_renewed_and_so_is_one_with_a_server
     )
     server, address = over_http("--forgetful")
     try:
-        async with running(tmp_path, model, settings=f'[mcp.f]\nurl = "{address}"\n') as here:
+        async with running(tmp_path, model, settings=f'{UNASKED}[mcp.f]\nurl = "{address}"\n') as here:
             await here.ask("go")
             said = [one.text.split("\n")[1] for one in results(here.history)]
             assert said == ["in session-0", "in session-0", "in session-1"]
@@ -595,3 +596,42 @@ def test_a_missing_extra_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(ConfigError, match=r"MCP servers need mcp_types, which is not installed: .*mcp"):
         import nanoclaw.plugins.mcp.sdk  # noqa: F401
+
+
+# --- what is asked first ---------------------------------------------------------------------------------------------
+
+
+async def test_a_call_that_may_change_something_asks_first_and_an_hour_covers_this_tool_alone(tmp_path: Path) -> None:
+    env, weather = call("t__env", {"name": "[x](http://a.example)"}), call("t__weather", {"city": "Rome"})
+    model = ScriptedProvider(call("t__add", {"a": 1, "b": 2}), env, "One.", env, "Two.", weather, "Three.")
+    async with running(tmp_path, model, settings=stdio("t", more='reads = ["add"]')) as here:
+        await here.public("mcp").connections()["t"].ready()
+        asked = await here.ask("go")  # not about the first, which only reads
+        assert asked.startswith("Run `env` of the MCP server t with `name: [x](http://a.example)`?\n\n1. Yes\n")
+        assert "2. Yes for an hour: `env` of the MCP server t\n3. No\n" in asked
+        assert '"name": "[x](http://a.example)"' in await here.ask("/answer 1")
+        await here.say("hour")
+        assert "One." in {await here.answer() for _ in range(2)}
+        assert await here.ask("again") == "Two."
+        assert (await here.ask("and the weather")).startswith("Run `weather` of the MCP server t with `city: Rome`?")
+        await here.say("no")
+        assert "Three." in {await here.answer() for _ in range(2)}
+        assert "not set in" in results(here.history)[1].text
+        assert results(here.history)[-1].is_error
+
+
+async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_path: Path) -> None:
+    read, env = call("t__add", {"a": 1, "b": 2}), call("t__env", {"name": "X"})
+    model = ScriptedProvider(read, env, "Done.", env, "Not done.")
+    settings = stdio("t", more='reads = ["add"]')
+    async with running(tmp_path, model, settings=settings, without=()) as here:
+        await here.public("mcp").connections()["t"].ready()
+        asked = await here.ask("go")
+        assert asked.startswith("Run `env` of the MCP server t with `name: X`?\n\nMay I use t__env with this?")
+        await here.say("yes")
+        assert {await here.answer() for _ in range(2)} == {"Yes: it goes on.", "Done."}
+        await here.ask("/new")
+        inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
+        here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        assert await here.answer() == "Not done."
+        assert "Run `env` of the MCP server t" in results(here.history)[-1].text

@@ -12,7 +12,8 @@ from tests.plugins.tool_search.many_tools import names, wire
 from tests.program import REPOSITORY, results, running
 
 SERVER = REPOSITORY / "tests" / "plugins" / "mcp" / "server.py"
-SETTINGS = f"[mcp.far]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(SERVER))}]\n"
+ALLOWED = '[tools]\nallow = ["far__*"]\n'
+SETTINGS = f"{ALLOWED}[mcp.far]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(SERVER))}]\n"
 
 
 async def test_the_prefix_is_kept_while_a_server_grows_dies_and_comes_back(tmp_path: Path) -> None:
