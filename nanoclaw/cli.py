@@ -16,6 +16,7 @@ from nanoclaw.channels import attach
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError
+from nanoclaw.escapes import guard_streams
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
+    guard_streams()
     argv = list(argv)
     if argv and not argv[0].startswith("-") and not is_built_in(argv[0]):
         return _guarded(lambda: _of_plugin(argv), argv)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any, TextIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as in the thin client, which loads this
+    from collections.abc import Iterable
+    from typing import Any, TextIO
 
 
 def plain(text: str) -> str:
@@ -47,35 +50,36 @@ def json_line(text: str) -> str:
 
 
 class SafeStream:
-    """A stream that people read: whatever is written is `printable`. What belongs to the program's own drawing goes to
-    `over`, or to the stream beneath."""
+    """A stream that people read: whatever is written is `printable`; `beneath` is for the program's own drawing."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.beneath = stream
 
     def write(self, text: str) -> int:
         text = printable(text)
         if not text.isascii():  # names of files hold half characters, and encodings are narrow
-            encoding = self._stream.encoding or "utf-8"
+            encoding = self.beneath.encoding or "utf-8"
             text = text.encode(encoding, "replace").decode(encoding)
-        self._stream.write(text)
+        self.beneath.write(text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
-    def over(self, line: str) -> None:
-        """Write over the line that the cursor is in."""
-        self._stream.write("\r")
-        self.write(line)
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.beneath, name)
+
+
+def write_over(stream: TextIO | SafeStream, line: str) -> None:
+    """Write over the line that the cursor of a terminal is in."""
+    beneath = stream.beneath if isinstance(stream, SafeStream) else stream
+    beneath.write(f"\r{printable(line)}")
+    beneath.flush()
 
 
 def guard_streams() -> None:
-    """From now on all that is printed to stdout and stderr is safe to show."""
+    """Make all safe to show that is printed to stdout and stderr from now on."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, SafeStream):

@@ -12,8 +12,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy, StoreError
+from nanoclaw.escapes import guard_streams, json_line, write_over
 
 TYPE_CHECKING = False  # typing would be a tenth of the start
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
     options = common_options(argv)
     if options is None or options["message"] is None:
         return None
+    guard_streams()
     try:
         link = connect(_home(environ), "answer", options["session"])
         if link is None:
@@ -54,7 +57,7 @@ def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
 def failed(error: NanoclawError, *, as_json: bool) -> int:
     """Tell of an error, and its exit status."""
     if as_json:
-        print(json.dumps({"error": str(error)}, ensure_ascii=False))
+        print(json_line(json.dumps({"error": str(error)}, ensure_ascii=False)))
     else:
         say(str(error))
     return 2 if isinstance(error, ConfigError) else 1
@@ -262,7 +265,10 @@ def _show(link: Link, out: Pipe, err: Pipe) -> int:
         if "out" in frame:
             out.write(frame["out"])
         elif "err" in frame:
-            err.write(frame["err"])
+            if frame["err"].startswith("\r"):  # a bar of the program's own
+                err.write_over(frame["err"])
+            else:
+                err.write(frame["err"])
         elif "confirm" in frame:
             link.send({"shown": frame["confirm"]})
         elif "ended" in frame:
@@ -294,6 +300,12 @@ class Pipe:
         except (OSError, ValueError) as error:  # ValueError: the stream was closed
             self.error = getattr(error, "strerror", None) or str(error)
             self._abandon()
+
+    def write_over(self, line: str) -> None:
+        """Write over the line before; for a terminal."""
+        if self._stream is not None:
+            with suppress(OSError, ValueError):
+                write_over(self._stream, line)
 
     def _abandon(self) -> None:
         """Nobody reads: let the interpreter's own flush at exit go nowhere, too."""

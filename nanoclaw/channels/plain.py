@@ -26,7 +26,7 @@ from nanoclaw.core.events import (
     TurnPaused,
 )
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
-from nanoclaw.escapes import printable
+from nanoclaw.escapes import json_line, printable
 
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 
@@ -196,7 +196,7 @@ class Plain:
             return
         self._flow.end_line()
         bar = progress(notice)
-        self._err.write("\r" + bar.ljust(len(self._bar)))
+        self._err.write_over(bar.ljust(len(self._bar)))
         self._bar = bar
         if (notice.fraction or 0.0) >= 1.0:
             self._clear_bar()
@@ -223,7 +223,7 @@ class Plain:
         }
         if failed:
             fields["error"] = printable(answer)
-        self._out.write(printable(json.dumps(fields, ensure_ascii=False)) + "\n")
+        self._out.write(json_line(json.dumps(fields, ensure_ascii=False)) + "\n")
 
 
 def _tool(event: ToolFinished) -> dict[str, Any]:

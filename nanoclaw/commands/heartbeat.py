@@ -8,14 +8,13 @@ import asyncio
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.escapes import printable
 
 OFF = "the plugin heartbeat is off: take it out of [plugins] off in config.toml"
 
 
 def heartbeat(config: Config, options: argparse.Namespace) -> int:
     if options.dry_run:
-        print(printable(asyncio.run(_dry_run(config))))
+        print(asyncio.run(_dry_run(config)))
         return 0
     from nanoclaw.commands.talking import program, there_or_here
     from nanoclaw.providers.choose import choose_model
@@ -26,7 +25,7 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
             beats = app.public("heartbeat")
             if beats is None:
                 raise ConfigError(OFF)
-            print(printable(await beats.to_the_end()))
+            print(await beats.to_the_end())
         return 0
 
     return there_or_here(config, "answer", lambda link: attach.ask(link, "/heartbeat", [], as_json=False), beat)

@@ -22,7 +22,7 @@ from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.core.workspace import Workspace
-from nanoclaw.escapes import one_line, printable
+from nanoclaw.escapes import one_line
 
 
 def init(config: Config, options: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def init(config: Config, options: argparse.Namespace) -> int:
         if made
         else f"The workspace is there; nothing {'in it ' if lines else ''}was changed."
     )
-    print(*map(printable, lines), sep="\n", end="\n" if lines else "")
+    print(*lines, sep="\n", end="\n" if lines else "")
     return 0
 
 
@@ -53,7 +53,7 @@ def save(config: Config, options: argparse.Namespace) -> int:
 
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
     for line in told(made, options.file):
-        print(printable(line).encode("utf-8", "replace").decode())
+        print(line)
     if options.with_secrets or _has_keys(config):
         attach.say("your keys are in it: keep it where only you can read it")
     return 0

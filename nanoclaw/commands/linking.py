@@ -31,7 +31,7 @@ from nanoclaw.core.home import make_home
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.escapes import one_line, printable
+from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
 
@@ -107,7 +107,7 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
     name, given = channels.secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
     who = _login(configuration.load({**given, name: secret}), channel)
     _keep_secret(config, name, secret)
-    print(f"This is {printable(who)}; its {told.asks} is kept in {config.home / 'secrets.env'}.")
+    print(f"This is {who}; its {told.asks} is kept in {config.home / 'secrets.env'}.")
     return configuration.load(given)
 
 
@@ -128,7 +128,7 @@ def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
     settings, where = channels.tables(config)[channel].settings, _help(channel).where
     who = "" if is_served and "{who}" not in where else _login(config, channel)
     names = settings._asdict() if hasattr(settings, "_asdict") else {}
-    return where.format(**names, who=printable(who))
+    return where.format(**names, who=who)
 
 
 def _login(config: Config, channel: str) -> str:
@@ -255,7 +255,7 @@ class _Watch:
     def tell(self) -> int:
         link = self._end
         if link and link.state == "used" and link.sender:
-            print(f"linked: {printable(one_line(link.name)) or 'no name'} (id {printable(link.sender)})")
+            print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender})")
             return 0
         why = {
             "exposed": "the code was written where others could read it, so nobody was linked: try again",
@@ -280,7 +280,7 @@ def _time(when: datetime) -> str:
 
 
 def _say(sentence: str) -> None:
-    attach.say(printable(sentence))
+    attach.say(sentence)
 
 
 COMMANDS = {"link": link}

@@ -8,6 +8,7 @@ import sys
 
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
+from nanoclaw.escapes import write_over
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue
 from nanoclaw.providers.choose import has_model, models_folder
@@ -49,15 +50,16 @@ class _Progress:
 
     def show(self, done: int, total: int, phase: str) -> None:
         percent = 100 * done // max(total, 1)
-        if sys.stderr.isatty():
-            bar = "█" * (percent // 4)
-            line = f"\r{phase[:30]:<30} {bar:<25} {percent:>3} %  {done / 1e6:,.0f} MB"
-            end = ""
-        else:
-            line, end = f"{phase}: {percent // 10 * 10} %", "\n"
-        if line != self._last:
-            print(line, end="\n" if end or percent >= 100 else "", file=sys.stderr, flush=True)
-            self._last = line
+        is_terminal = sys.stderr.isatty()
+        bar = f"{phase[:30]:<30} {'█' * (percent // 4):<25} {percent:>3} %  {done / 1e6:,.0f} MB"
+        line = bar if is_terminal else f"{phase}: {percent // 10 * 10} %"
+        if line == self._last:
+            return
+        self._last = line
+        if is_terminal:
+            write_over(sys.stderr, line)
+        if percent >= 100 or not is_terminal:
+            print("" if is_terminal else line, file=sys.stderr, flush=True)
 
 
 COMMANDS = {"local": listed, "local list": listed, "local pull": pull, "local remove": remove}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.escapes import one_line, printable
+from nanoclaw.escapes import json_line, one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.mcp.settings import ServerSettings, check_name, parsed
 
@@ -46,9 +46,9 @@ def _named(config: Config, name: str) -> ServerSettings:
 
 def _say(options: argparse.Namespace, data: dict[str, Any], *lines: str) -> None:
     if options.json:
-        print(json.dumps(data, ensure_ascii=False))
+        print(json_line(json.dumps(data, ensure_ascii=False)))
     else:
-        print(*map(printable, lines), sep="\n")
+        print(*lines, sep="\n")
 
 
 # --- what is set -----------------------------------------------------------------------------------------------------

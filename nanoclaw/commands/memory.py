@@ -11,7 +11,7 @@ from nanoclaw.channels import attach
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.escapes import printable
+from nanoclaw.escapes import json_line
 from nanoclaw.installation import start_command
 
 
@@ -39,9 +39,9 @@ def search(config: Config, options: argparse.Namespace) -> int:
         attach.say(remark)
     if options.json:
         said = {"hits": list(map(as_json, hits)), "said": list(map(quote_as_json, quotes))}
-        print(json.dumps(said, ensure_ascii=False))
+        print(json_line(json.dumps(said, ensure_ascii=False)))
     else:
-        lines = [*(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits), *(printable(str(one)) for one in quotes)]
+        lines = [*(f"{hit.file}:{hit.start}  {hit.text}" for hit in hits), *(str(one) for one in quotes)]
         print("\n".join(lines) or "Nothing found.", flush=True)
     for search in (notes, talk):
         search.finish()
@@ -83,14 +83,14 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
         if not listing.count:
             print("Nothing found.")
             return 0
-        print(printable(listing.shown()), flush=True)
+        print(listing.shown(), flush=True)
         numbers = _numbers(options, listing.exact)
         if not numbers:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         forgotten = forgetter.forget(query, numbers)
-        print(printable(forgotten.told()))
-        print(printable(forgotten.way_back(f"{start_command()} memory undo")))
+        print(forgotten.told())
+        print(forgotten.way_back(f"{start_command()} memory undo"))
         return 0
 
 

@@ -8,12 +8,11 @@ import json
 
 from nanoclaw.core.config import Config
 from nanoclaw.core.plugin import Reply
-from nanoclaw.escapes import printable
 
 
 def model(config: Config, options: argparse.Namespace) -> int:
     found = asyncio.run(_listing(config))
-    print(json.dumps(found.data) if options.json else printable(found.text))
+    print(json.dumps(found.data) if options.json else found.text)
     return 0
 
 

@@ -63,7 +63,6 @@ def carry_out(
     from nanoclaw.commands.greeting import tell_unfired
     from nanoclaw.commands.looking import looked_at
     from nanoclaw.commands.talking import program, there_or_here
-    from nanoclaw.escapes import printable
 
     async def here() -> int:
         model = ""
@@ -72,7 +71,7 @@ def carry_out(
 
             model = await choose_model(config)
         async with looked_at(config) if only_reads else program(config, model) as app:
-            print(printable(await reply(app, name, argument, as_json=as_json)))
+            print(await reply(app, name, argument, as_json=as_json))
             tell_unfired(app)
         return 0
 

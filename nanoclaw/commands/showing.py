@@ -17,7 +17,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.home import stored
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
-from nanoclaw.escapes import printable
+from nanoclaw.escapes import json_line
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
@@ -45,11 +45,10 @@ def context(config: Config, options: argparse.Namespace) -> int:
         content = message.get("content") or ""
         shown = content if isinstance(content, str) else json.dumps(content)[:2000]
         calls = "".join(f"\n-> {call['function']}" for call in message.get("tool_calls", ()))
-        lines += ["", f"── {message['role']} ".ljust(width, "─"), printable(shown + calls)]
+        lines += ["", f"── {message['role']} ".ljust(width, "─"), shown + calls]
     if not options.message:
         lines[-1] = "(here comes what you say; --message TEXT shows a message with what it brings up)"
-    encoding = sys.stdout.encoding or "utf-8"
-    print("\n".join(lines).encode(encoding, "replace").decode(encoding))
+    print("\n".join(lines))
     return 0
 
 
@@ -64,7 +63,7 @@ def usage(config: Config, options: argparse.Namespace) -> int:
     with stored(config) as store:
         found = totals(store, options.by, prices.cost, since) if store else []
     if options.json:
-        print(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False))
+        print(json_line(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False)))
     else:
         encoding = sys.stdout.encoding or "utf-8"
         lines = usage_table.table(found, options.by, since, today, _columns(), dollars, encoding)
@@ -95,7 +94,7 @@ def sessions(config: Config, options: argparse.Namespace) -> int:
         print(json.dumps({"sessions": rows}))
         return 0
     lines = [f"{row['name']:<30} {row['messages']:>6}  {str(row['last'])[:16]:<16}  {row['title']}" for row in rows]
-    print(printable("\n".join(line.rstrip() for line in lines) or "None yet."))
+    print("\n".join(line.rstrip() for line in lines) or "None yet.")
     return 0
 
 
@@ -117,8 +116,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
-            line = printable(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
-            print(line.encode("utf-8", "replace").decode())  # names of files may hold halves of characters
+            print(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
     return 0
 
 

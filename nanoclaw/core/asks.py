@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Scope
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.escapes import revealed
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Turn
@@ -104,6 +105,7 @@ class Asks:
         assert self.asker
         place = self.asker.place(about)
         assert place
+        ask = ask._replace(question=revealed(ask.question), exact=revealed(ask.exact))
         expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
         number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (None, "", None)
         of_call = (call.id, sha256_of(call)) if call else ("", "")

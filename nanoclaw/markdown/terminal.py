@@ -16,26 +16,22 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from nanoclaw.escapes import printable
 from nanoclaw.markdown.parse import make_parser, tokens
 
 _INDENT = 2  # of code
 _CELL = 6  # columns of the screen a table column needs to be readable
 _HIGHLIGHTED_CHARACTERS = 20_000
-_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])  # C0 but \t and \n, DEL, C1
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"})
 
 
 def to_terminal(text: str, width: int, colour: bool) -> str:
     """Lines joined by newlines, without one at the end; SGR codes are in it only with `colour`."""
-    text = _printable(text).strip("\n")
+    text = printable(text).strip("\n")
     try:
         return _draw(_Answer(text, max(width, 4)), width, colour)
     except Exception:  # a parser's or renderer's fault must not cost the person the words
         return text
-
-
-def _printable(text: str) -> str:
-    return text.translate(_CONTROLS)
 
 
 def _draw(renderable: RenderableType, width: int, colour: bool) -> str:
@@ -65,7 +61,7 @@ class _Clean:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._inner, options):
             if not segment.control:
-                yield Segment(_printable(segment.text), segment.style)
+                yield Segment(printable(segment.text), segment.style)
 
 
 class _Heading(Heading):

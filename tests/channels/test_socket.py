@@ -464,6 +464,7 @@ def test_the_thin_client_is_thin() -> None:
         "nanoclaw.channels.attach",
         "nanoclaw.core",
         "nanoclaw.core.errors",
+        "nanoclaw.escapes",
     }
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded
 

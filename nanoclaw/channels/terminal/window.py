@@ -41,7 +41,7 @@ from nanoclaw.core.events import (
     TurnBegan,
     TurnEnded,
 )
-from nanoclaw.escapes import one_line, printable
+from nanoclaw.escapes import guard_streams, one_line, printable
 from nanoclaw.markdown.blocks import Blocks
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -113,6 +113,7 @@ class Window:
         warming = asyncio.create_task(_warm_up())
         try:
             with patch_stdout():  # what a library or a log prints comes above the prompt, too
+                guard_streams()
                 await self._app.run_async(set_exception_handler=False)
         except EOFError:
             pass  # the terminal is gone
