@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import Address, Effect, Image, Message, ToolExample, UserMessage
-from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx
+from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, Message, ToolExample, UserMessage
+from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.browse.chromium import Chromium, can_start, executable, is_root, lack
@@ -52,6 +52,7 @@ class Browse(Plugin):
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
         self._sessions: BrowserSessions[BrowserSession] | None = None
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
+        self._judged_at: dict[tuple[int, str], str] = {}  # hosts of the pages that calls were judged for
         self.public = OpenPages(self)
 
     def tools(self) -> Iterable[Tool]:
@@ -59,7 +60,10 @@ class Browse(Plugin):
         if not can_start(self._settings.chromium, self._path):
             return []
         doing = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
-        return [tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK), doing._replace(audit=_begun)]
+        return [
+            tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK),
+            doing._replace(audit=_begun, check=self._check),
+        ]
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         from importlib.util import find_spec
@@ -77,6 +81,7 @@ class Browse(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         """A job's or helper's conversation ends with its turn, unless the person talks there too."""
+        self._judged_at = {key: host for key, host in self._judged_at.items() if key[0] != turn.id}
         if self._sessions and turn.profile.name != "person" and not any(map(_is_the_persons, turn.history)):
             tx.after(lambda: self._host.spawn(self._close(turn.conversation)))
 
@@ -91,6 +96,17 @@ class Browse(Plugin):
 
     def _open_in(self, conversation: Address) -> BrowserSession | None:
         return self._sessions.open_one(conversation) if self._sessions else None
+
+    async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Ask before something is typed into a page, sent or uploaded."""
+        from nanoclaw.plugins.browse import asking
+
+        if (session := self._open_in(turn.conversation)) is None:
+            return None
+        given, number = call.arguments, call.arguments.get("element") or 0
+        host = self._judged_at.setdefault((turn.id, call.id), session.host)
+        form = await session.form(number) if given["action"] == "click" and number else ""
+        return asking.question(given, session.label(number) if number else "", host, form)
 
     # --- for the sessions --------------------------------------------------------------------------------------------
 
@@ -181,6 +197,8 @@ class Browse(Plugin):
     ) -> ToolOutput:
         session, number = await self._session(context), element or 0
         async with session.lock:
+            if session.host != self._judged_at.get((context.turn, context.call), session.host):
+                raise ToolError("the page has become one of another host since: read it, and do it again.")
             context.report(_effect(action, session.label(number), value, session.host))
             if action == "click":
                 seen = await session.click(number, value)

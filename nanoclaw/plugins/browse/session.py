@@ -271,6 +271,18 @@ class BrowserSession:
         """An element as the page's text shows it, such as link "Docs"."""
         return reading.label(self._tabs[-1].text, number) if self._tabs else ""
 
+    async def form(self, number: int) -> str:
+        """The form that a click on an element sends, as far as that can be known: its address, and a line for each
+        field. '' for none."""
+        try:
+            element = await self._element(number)
+        except ToolError:  # it is told when the element is used
+            return ""
+        try:
+            return str(await self._do(lambda: element.evaluate(_FORM_SENT)))
+        except ToolError:
+            return "(a form that cannot be read)"
+
     async def _element(self, number: int) -> ElementHandle:
         """Raises ToolError for one that isn't there any more."""
         from playwright.async_api import Error
@@ -649,6 +661,18 @@ class BrowserSession:
 
 _CRASHED = "the browser has crashed. Open the page again; it begins without logins."
 _FORM = "this field takes another form: a date as 2026-03-31, a time as 14:30, a number in digits, a colour as #aabbcc."
+_FORM_SENT = """e => {
+  const near = e.closest("button,input,label"), button = near?.control ?? near;
+  if (!button?.form || !["submit", "image"].includes(button.type)) return "";
+  const sent = [...button.form.elements].filter((one) => one.name && !one.disabled && one.type !== "hidden"
+    && !["submit", "button", "reset", "image"].includes(one.type)
+    && (one.checked || !["checkbox", "radio"].includes(one.type)));
+  const value = (one) => one.type === "password" ? "(filled)" : one.type === "file"
+    ? [...one.files].map((file) => file.name).join(", ") : String(one.value ?? "").slice(0, 500);
+  const to = button.getAttribute("formaction") ?? button.form.getAttribute("action") ?? "";
+  const lines = sent.slice(0, 100).map((one) => `${one.name}: ${value(one)}`);
+  return [`to ${new URL(to, document.baseURI)}`, ...lines].join("\\n");
+}"""
 _TOO_LARGE = "more than {} MB are not downloaded"
 _MARKS = "() => ({ numbers: new WeakMap(), elements: new Map(), frames: [] })"
 _page_script = ""

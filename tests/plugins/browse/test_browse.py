@@ -7,11 +7,13 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.plugins.browse.asking import question
 from nanoclaw.plugins.browse.plugin import _begun, _effect
 from tests.program import running
 
@@ -110,3 +112,36 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
     assert _effect("press", "", "Escape", "shop.example").text == "pressed Escape at shop.example"
     pressed = _effect("press", 'field "Pin"', "7", "shop.example").text
     assert pressed == 'pressed a key in field "Pin" at shop.example'
+
+
+@pytest.mark.parametrize(
+    ("given", "label", "form", "asked"),
+    [
+        (
+            {"action": "type", "value": "Ann", "enter": True},
+            'field "Name"',
+            "",
+            'Type `Ann` into `field "Name"` and press Enter',
+        ),
+        ({"action": "type", "value": "hunter2"}, 'password "Word"', "", 'Type a password into `password "Word"`'),
+        ({"action": "type", "value": "[a](http://b)"}, "", "", "Type `[a](http://b)` into an element"),
+        ({"action": "upload", "value": "cv.pdf"}, 'file "CV"', "", 'Upload `cv.pdf` to `file "CV"`'),
+        ({"action": "press"}, "", "", "Press `Enter`"),
+        ({"action": "press", "value": "7"}, 'field "Pin"', "", 'Press `7` in `field "Pin"`'),
+        ({"action": "press", "value": "Escape"}, "", "", ""),
+        ({"action": "click"}, 'button "Send"', "to http://a/b", 'Send the form by `button "Send"`'),
+        (
+            {"action": "click", "value": "yes"},
+            'button "Go"',
+            "",
+            'Click `button "Go"` and answer `yes` to what the page then asks',
+        ),
+        ({"action": "click"}, 'link "Docs"', "", ""),
+        ({"action": "select", "value": "Green"}, 'select "Colour"', "", ""),
+    ],
+)
+def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: str, form: str, asked: str) -> None:
+    ask = question(given, label, "a.example", form)
+    assert (ask and ask.question) == (f"{asked} at a.example?" if asked else None)
+    assert ask is None or (ask.scope and ask.scope.key == "browse:a.example" and ask.scope.is_place)
+    assert ask is None or "hunter2" not in ask.exact

@@ -70,12 +70,23 @@ class Talk:
         return [*_descendants(os.getpid())]
 
 
-def talk(root: Path, *sites: Site, chromium: str = "", **more: Any) -> AbstractAsyncContextManager[Talk]:
+UNASKED = '[tools]\nallow = ["browse_do"]\n'
+
+
+def talk(
+    root: Path,
+    *sites: Site,
+    chromium: str = "",
+    tools: str = UNASKED,
+    without: tuple[str, ...] = ("taint",),
+    **more: Any,
+) -> AbstractAsyncContextManager[Talk]:
     @asynccontextmanager
     async def begun() -> AsyncIterator[Talk]:
         model = ScriptedProvider()
-        settings = f'[net]\nallow = {json.dumps([one.place for one in sites])}\n[browse]\nchromium = "{chromium}"\n'
-        async with running(root, model, settings=settings, **more) as program:
+        net = f"[net]\nallow = {json.dumps([one.place for one in sites])}\n"
+        settings = f'{tools}{net}[browse]\nchromium = "{chromium}"\n'
+        async with running(root, model, settings=settings, without=without, **more) as program:
             yield Talk(program, model)
 
     return begun()
@@ -157,6 +168,51 @@ async def test_a_form_is_read_filled_and_sent(tmp_path: Path, site: Site) -> Non
         assert f'typed into password "Password" at {site.place}' in receipts
         assert f'clicked button "Send" at {site.place}' in receipts
         assert "hunter2" not in receipts
+
+
+async def test_typing_and_sending_ask_for_the_host_and_looking_clicking_and_choosing_do_not(
+    tmp_path: Path, site: Site
+) -> None:
+    async with talk(tmp_path, site, tools="") as it:
+        await it(
+            does("open", site.url),
+            does("click", 'checkbox "As a gift"'),
+            does("select", 'select "Colour"', "green"),
+            does("press", None, "Tab"),
+            does("click", 'link "Shop"'),
+            does("click", 'button "Vanish"'),
+            does("open", site.url),
+        )
+        program, model, before = it.program, it._model, len(site.asked)
+        model.add([does("type", 'field "Name"', "Ann"), does("click", 'button "Send"'), "Ordered."])
+        question = await program.ask("Order")
+        assert question.startswith(f'Type `Ann` into `field "Name"` at {site.place}?\n\n1. Yes\n2. Yes for an hour: ')
+        assert f"3. Yes always: typing, sending and uploading at {site.place}\n" in question
+        assert "```\nAnn\n```" in await program.ask("/answer 1")
+        await program.say("yes")
+        assert await program.answer() == "Yes: it goes on."
+        question = await program.answer()
+        assert question.startswith(f'Send the form by `button "Send"` at {site.place}?')
+        exact = await program.ask("/answer 2")
+        assert f"to {site.url}/ordered\nname: Ann\npw: (filled)\ncolour: Blue\n" in exact, exact
+        assert len(site.asked) == before
+        await program.say("hour")
+        assert "Ordered." in {await program.answer() for _ in range(2)}
+        assert "Ordered for Ann: Blue" in results(program.history)[-1].text
+        await it(does("open", site.url), does("type", 'field "Name"', "Bob"), does("press", None, "x"))
+        assert not program.app.asks.open()
+
+
+async def test_a_yes_for_a_page_is_none_for_another_that_came_since(tmp_path: Path, site: Site) -> None:
+    with serving() as other:
+        async with talk(tmp_path, site, other, tools="") as it:
+            await it.one("open", site.url)
+            press = ("browse_do", {"action": "press", "value": "x"})
+            it._model.add([Say("", (("browse", {"action": "open", "url": other.url}), press)), "Hm."])
+            assert (await it.program.ask("go")).startswith(f"Press `x` at {site.place}?")
+            await it.program.say("yes")
+            assert "Hm." in {await it.program.answer() for _ in range(2)}
+            assert results(it.program.history)[-1].text.startswith("the page has become one of another host since")
 
 
 async def test_frames_and_shadow_roots_are_read_and_used(tmp_path: Path, site: Site) -> None:

@@ -1,0 +1,40 @@
+"""The question before something is typed into a page, sent from it, or given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nanoclaw.core.plugin import Ask, Scope
+from nanoclaw.escapes import one_line
+from nanoclaw.exact_text import as_code
+
+FREE_KEYS = frozenset(
+    {*("Escape", "Tab", "Shift+Tab", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"), "PageUp", "PageDown"}
+    | {"Home", "End"}
+)
+"""Keys that only move about in a page."""
+
+
+def question(given: Mapping[str, Any], label: str, host: str, form: str = "") -> Ask | None:
+    """The question about a call of browse_do, None for one that needs none. `form` is what a click sends."""
+    action, value = given["action"], str(given.get("value") or "")
+    what = as_code(one_line(label, 100)) if label else "an element"
+    shown, exact = as_code(one_line(value, 100)), value
+    if label.startswith("password"):
+        shown, exact = "a password", ""
+    match action:
+        case "type":
+            asked = f"Type {shown if value else 'nothing'} into {what}{' and press Enter' * bool(given.get('enter'))}"
+        case "upload":
+            asked = f"Upload {shown} to {what}"
+        case "press" if (value or "Enter") not in FREE_KEYS:
+            asked = f"Press {as_code(one_line(value or 'Enter', 30))}{f' in {what}' if label else ''}"
+        case "click" if form:
+            asked, exact = f"Send the form by {what}", form
+        case "click" if value:
+            asked = f"Click {what} and answer {shown} to what the page then asks"
+        case _:
+            return None
+    scope = Scope(f"browse:{host}", f"typing, sending and uploading at {host}", is_place=True)
+    return Ask(f"{asked} at {host}?", exact=exact, scope=scope)
