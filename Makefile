@@ -40,6 +40,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.plugins.memory.flush_victim
 	$(BIN)/python -m tests.plugins.question.victim
 	$(BIN)/python -m tests.plugins.plan.victim
+	$(BIN)/python -m tests.plugins.approvals.victim
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py
