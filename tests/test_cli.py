@@ -345,7 +345,7 @@ def test_a_reader_who_leaves_is_no_error(home: Home) -> None:
 
 async def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> None:
     async with running(tmp_path) as program:
-        assert not [line for line in urgent(program.app) if not line.startswith("Sandbox of commands: ")]
+        assert not [line for line in urgent(program.app) if not line.startswith("Commands run ")]
         await program.ask("/panic")
     async with running(tmp_path) as program:
         assert "Everything is frozen by /panic; /resume goes on." in greeting("openai/x", urgent(program.app))

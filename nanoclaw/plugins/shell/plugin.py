@@ -87,8 +87,12 @@ class Shell(Plugin):
         return Processes(self._host, self._settings)
 
     def tools(self) -> Iterable[Tool]:
+        run = tool(self._exec, examples=_EXAMPLES)._replace(audit=_effect)
+        if self._host.get("sandbox") is None:
+            properties = {name: it for name, it in run.spec.parameters["properties"].items() if name != "beyond"}
+            run = run._replace(spec=run.spec._replace(parameters={**run.spec.parameters, "properties": properties}))
         return [
-            tool(self._exec, examples=_EXAMPLES)._replace(audit=_effect),
+            run,
             tool(self._process, examples=_PROCESS_EXAMPLES, open_to=("person",))._replace(audit=_process_effect),
         ]
 
@@ -100,21 +104,22 @@ class Shell(Plugin):
         self,
         context: ToolContext,
         command: str,
-        timeout_seconds: Annotated[int | None, "at most 600"] = None,
-        background: Annotated[bool, "let it run on; you are told when it ends"] = False,
+        timeout_seconds: Annotated[int | None, "<= 600"] = None,
+        background: Annotated[bool, "you hear of its end"] = False,
+        beyond: Annotated[str | None, "leave the sandbox: why"] = None,
     ) -> ToolOutput:
-        """Run a shell command in the workspace. Returns its output and exit status; what it leaves running is ended."""
+        """Run a shell command in the workspace; what it leaves running is ended."""
         if "\0" in command:
             raise ToolError("the command has a NUL character in it: leave it out. Nothing was run.")
         if not command.strip():
             raise ToolError("the command is empty. Nothing was run.")
         if background:
-            return ToolOutput(await self._processes.start(context, command, self.public))
+            return ToolOutput(await self._processes.start(context, command, self.public, is_beyond=bool(beyond)))
         from nanoclaw.core.outputs import Outputs
         from nanoclaw.spawn import run_process
 
         seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
-        arguments, environment, keeper = await self.public.prepare(command, seconds)
+        arguments, environment, keeper = await self.public.prepare(command, seconds, is_beyond=bool(beyond))
         outputs = Outputs(self._host.workspace)
         spool = outputs.spool()
         try:
@@ -134,7 +139,9 @@ class Shell(Plugin):
         finally:
             spool.close()
         failed = ended.why != "exited" or ended.status != 0
-        sandbox = self.public.about_sandbox(ended.head + ended.tail if failed else b"")
+        asked_for = command if context.profile == "person" else ""
+        failure = ended.head + ended.tail if failed else b""
+        sandbox = self.public.about_sandbox(failure, asked_for, is_beyond=bool(beyond))
         outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept), outcome)))
         return ToolOutput(text, is_error=failed)
@@ -238,11 +245,19 @@ class Environment:
     def bounds(self) -> Bounds:
         return self._settings.bounds
 
-    async def prepare(self, command: str, seconds: int = 0, environment: Mapping[str, str] | None = None) -> Prepared:
-        """A command, in the sandbox where there is that plugin. Raises ToolError where it must not run."""
+    async def prepare(
+        self,
+        command: str,
+        seconds: int = 0,
+        environment: Mapping[str, str] | None = None,
+        *,
+        is_beyond: bool = False,
+    ) -> Prepared:
+        """A command, in the sandbox where there is that plugin, but for one that the owner lets go beyond it. Raises
+        ToolError where it must not run."""
         arguments, sandbox = (_shell(), "-c", command), self._host.get("sandbox")
         given = self.variables if environment is None else environment
-        if sandbox is None:
+        if sandbox is None or is_beyond:
             return arguments, given, None
         return await sandbox.enclose(arguments, given, self.bounds, seconds)  # type: ignore[no-any-return]
 
@@ -253,10 +268,13 @@ class Environment:
             raise ToolError(why)
         return await self.prepare(command, environment=environment)
 
-    def about_sandbox(self, failure: bytes = b"") -> str:
-        """A few words for a result, '' without that plugin; `failure` is the output of a command that failed."""
+    def about_sandbox(self, failure: bytes = b"", command: str = "", *, is_beyond: bool = False) -> str:
+        """A few words for a result, '' without that plugin; `failure` is the output of a command that failed. Those of
+        a `command` say how more is asked for."""
         sandbox = self._host.get("sandbox")
-        return str(sandbox.note(failure)) if sandbox else ""
+        if sandbox and is_beyond:
+            return "outside of the sandbox"
+        return str(sandbox.note(failure, command)) if sandbox else ""
 
     def end_left_over(self) -> int:
         """End what an earlier program left running; how many processes."""
@@ -291,7 +309,8 @@ def _process_effect(arguments: dict[str, Any]) -> Effect | None:
 def _effect(arguments: dict[str, Any]) -> Effect:
     command = str(arguments["command"])
     did = "began" if arguments.get("background") else "ran"
-    return Effect("exec", "command", command[:500], f"{did} {shortened(command)}")
+    where = " outside of the sandbox" if arguments.get("beyond") else ""
+    return Effect("exec", "command", command[:500], f"{did} {shortened(command)}{where}")
 
 
 def _shell() -> str:

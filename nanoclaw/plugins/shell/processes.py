@@ -93,7 +93,7 @@ class Processes:
 
     # --- for the model -----------------------------------------------------------------------------------------------
 
-    async def start(self, context: ToolContext, command: str, given: Environment) -> str:
+    async def start(self, context: ToolContext, command: str, given: Environment, *, is_beyond: bool) -> str:
         self._check(context)
         try:
             path, descriptor = Outputs(self._host.workspace).begin(ORIGIN)
@@ -103,7 +103,7 @@ class Processes:
         try:
             row = await self._host.write(partial(self._insert, context, command, path))
             try:
-                arguments, environment, keeper = await given.prepare(command)
+                arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
                 process = Process(
                     arguments,
                     folder=self._host.workspace,
@@ -121,11 +121,13 @@ class Processes:
         except BaseException:
             output.close()
             raise
+        if is_beyond:  # lines for it would be commands that nobody was asked about
+            process.end_input()
         self._running[row.id] = one = RunningProcess(row, process, output)
         task = asyncio.create_task(self._watch(one))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        about = f" [{note}]" if (note := given.about_sandbox()) else ""
+        about = f" [{note}]" if (note := given.about_sandbox(is_beyond=is_beyond)) else ""
         begun = f"Process {row.id} runs on; its output goes to {path}."
         return f"{begun} You are told when it ends: don't wait for that.{about}"
 

