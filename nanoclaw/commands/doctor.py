@@ -24,6 +24,7 @@ from nanoclaw.core.store.db import FULL_BYTES, is_undamaged
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.installation import start_command
+from nanoclaw.redaction import Redactor
 
 Check = Callable[[], str]
 """Says what it found, or raises NanoclawError."""
@@ -32,7 +33,7 @@ Check = Callable[[], str]
 def doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.build import start_logging
 
-    start_logging(config, filter(None, [config.model.api_key]))
+    start_logging(config, Redactor([config.model.api_key]))
     problems: dict[str, str] = {}
     for what, check in checks(config):
         try:

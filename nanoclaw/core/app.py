@@ -54,6 +54,7 @@ from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
+from nanoclaw.redaction import Redactor
 
 RESTART_SECONDS = 5.0
 """Pause before a plugin's background work that failed is started again."""
@@ -73,8 +74,8 @@ class App:
         self.asks = Asks(self.transactions)
         self.channels = Channels((), clock)
         self.chat_apps: ChatApps
-        self.secrets: tuple[str, ...] = ()
-        """Values that must never show: keys in the configuration and in the environment."""
+        self.redact = Redactor()
+        """Hides values that must never show; what comes while running is added: `redact.add(token)`."""
         self.is_gateway = self.is_terminated = self._wakes = False
         self.inherits = False
         """It goes on for a process that has ended, whose terminals come back one after the other."""
@@ -100,7 +101,7 @@ class App:
             config.guests.persona,
         )
         self.builder = ContextBuilder(
-            config.workspace_path, self.template, self.clock, self.chain, self.channels, limits
+            config.workspace_path, self.template, self.clock, self.chain, self.channels, limits, self.redact
         )
         self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), config.purposes)
         self.toolbox = Toolbox(self.chain.tools(), self.clock)
@@ -124,6 +125,11 @@ class App:
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
         own.commands, own.router, own.runner = self.commands, self.router, self.runner
         own.conversations = self.conversations
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never show, as of now."""
+        return self.redact.values
 
     # --- for plugins -------------------------------------------------------------------------------------------------
 

@@ -99,8 +99,8 @@ def build(
     try:
         app = App(config, store, clock)
         app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
-        app.secrets = _secrets(config, kinds)
-        start_logging(config, app.secrets)
+        app.redact.add(*_secrets(config, kinds))
+        start_logging(config, app.redact)
         if state is None:
             Workspace(config.workspace_path).check_writable()
             homes.remove_left_over(config, store)
@@ -299,7 +299,8 @@ def chat_app(app: App, table: ChannelTable) -> Channel:
     """The channel of a table, which asks plugins what it needs of them."""
     menu = {command.name: command.help for command in app.commands}
     media = app.public("media")
-    host = ChannelHost(app.home / table.name, app.clock, menu=menu, access=_People(app, table.name))
+    access = _People(app, table.name)
+    host = ChannelHost(app.home / table.name, app.clock, menu=menu, access=access, redact=app.redact)
     if media is not None:
         host = host._replace(most_bytes=media.most_bytes)
     return chat_apps.make(app.config, table, host)
@@ -336,8 +337,7 @@ def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
     return tuple(value for value in (*kept, *named) if len(value) >= 8)
 
 
-def start_logging(config: Config, secrets: Iterable[str]) -> None:
+def start_logging(config: Config, redact: Callable[[str], str]) -> None:
     from nanoclaw.core import log
-    from nanoclaw.redaction import Redactor
 
-    log.start(config.home / "logs", Redactor(secrets))
+    log.start(config.home / "logs", redact)

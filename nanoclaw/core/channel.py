@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from nanoclaw.core.events import Event, Queued, Settled
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
-from nanoclaw.redaction import smells_of_secret
+from nanoclaw.redaction import Redactor, smells_of_secret
 
 Deliver = Callable[[Inbound], Awaitable[None]]
 """Hands a message in; returns once it is stored, so that the platform may be told "received"."""
@@ -161,13 +161,15 @@ class Nobody(ChannelAccess):
 
 class ChannelHost(NamedTuple):
     """The surroundings of a channel. `folder` is its own, not made yet; `most_bytes` of a file are taken
-    or sent; `menu` are the commands with their help; `access` knows who is let in."""
+    or sent; `menu` are the commands with their help; `access` knows who is let in; `redact` hides what it is given by
+    `redact.add(token)`: a login that came while it ran."""
 
     folder: Path
     clock: Callable[[], datetime]
     most_bytes: int = 20_000_000
     menu: Mapping[str, str] = MappingProxyType({})
     access: ChannelAccess = Nobody()
+    redact: Redactor = Redactor()
 
 
 class LinkHelp(NamedTuple):

@@ -58,10 +58,12 @@ class ContextBuilder:
         chain: Chain,
         channels: Channels,
         limits: PromptLimits = PromptLimits(),
+        redact: Callable[[str], str] = str,
     ) -> None:
-        """A bootstrap file that is as the `template` has it counts as empty."""
+        """A bootstrap file that is as the `template` has it counts as empty. `redact` takes known secrets out."""
         self._workspace, self._template, self._clock = workspace, template, clock
         self._chain, self._channels, self._limits = chain, channels, limits
+        self._redact = redact
 
     # --- what a context begins with ----------------------------------------------------------------------------------
 
@@ -70,7 +72,9 @@ class ContextBuilder:
         tools = self._chain.prompt_tools(profile)
         found = self._found(query, profile)
         line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
-        own = [part for _, part in found] + ([Section("capabilities", "Capabilities", line)] if line else [])
+        own = [part._replace(text=self._redact(part.text)) for _, part in found] + (
+            [Section("capabilities", "Capabilities", line)] if line else []
+        )
         return PromptSnapshot(
             profile.name,
             tuple(sections.merged(own, profile.mode, frozenset(self._limits.off))),

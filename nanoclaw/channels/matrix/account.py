@@ -68,7 +68,7 @@ class Folder:
             raise _damaged(self._account) from None
 
     def keep_account(self, account: Account) -> None:
-        seeds = {name: base64.b64encode(getattr(account.seeds, name)).decode() for name in Seeds.__slots__}
+        seeds = account.seeds.as_text()
         self._write(
             self._account, {"user": account.user, "device": account.device, "token": account.token, "seeds": seeds}
         )

@@ -78,7 +78,7 @@ class Matrix:
             raise ConfigError(f"channels.matrix.user must be a whole id such as @bot:example.org, not {user!r}.")
         self._homeserver, self._user, self._password = homeserver.rstrip("/"), user, password
         self._folder, self._clock = Folder(host.folder), host.clock
-        self._most, self._access = host.most_bytes, host.access
+        self._most, self._access, self._redact = host.most_bytes, host.access, host.redact
         if not password and not self._folder.has_login(user):
             raise ConfigError(
                 f"the first login of {user} needs its password: set NANOCLAW_MATRIX_PASSWORD, "
@@ -124,6 +124,7 @@ class Matrix:
         self._client = client = Client(self._homeserver, self._user, account.device, self._folder.path)
         try:
             account = await self._logged_in(client, account)
+            self._redact.add(account.token, *account.seeds.as_text().values())
             await self._receive(client, account, deliver)
         except SignedOut as error:
             raise self._signed_out(error) from None

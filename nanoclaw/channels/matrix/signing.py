@@ -25,6 +25,10 @@ class Seeds:
     def new(cls) -> Seeds:
         return cls(*(secrets.token_bytes(32) for _ in range(3)))
 
+    def as_text(self) -> dict[str, str]:
+        """By name, in base64."""
+        return {name: base64.b64encode(getattr(self, name)).decode() for name in self.__slots__}
+
 
 async def cross_sign(ask: Ask, user: str, device: str, seeds: Seeds, password: str) -> str:
     """Publish the keys unless the account has some, and sign the device with them. Returns '' when the device is

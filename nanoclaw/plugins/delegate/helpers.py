@@ -461,9 +461,7 @@ class Helpers:
         return None if None in costs else sum(cost for cost in costs if cost)
 
     def _redacted(self, text: str) -> str:
-        from nanoclaw.redaction import Redactor
-
-        return Redactor(self._core.secrets)(text)
+        return str(self._core.redact(text))
 
 
 def _report(ended: Ended, turn: Turn) -> str:

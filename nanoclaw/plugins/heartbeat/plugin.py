@@ -71,16 +71,15 @@ class Heartbeat(Plugin):
         """Commands of the checklist get the environment and limits that those of the model get, and obey the same
         rules."""
         from nanoclaw.plugins.heartbeat.probe import Probe
-        from nanoclaw.redaction import Redactor, clean_environment
+        from nanoclaw.redaction import clean_environment
 
         core = self._host.get("core")
         given = core.config.environment
         granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
         environment = {**clean_environment(given, core.secrets), **granted}
-        redact = Redactor(core.secrets)
         loopback, allow = self._settings.loopback, core.config.net.allow
         shell = self._host.get("shell")
-        return Probe(self._host.workspace, environment, redact, self._refusal, loopback, allow, shell)
+        return Probe(self._host.workspace, environment, core.redact, self._refusal, loopback, allow, shell)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

@@ -4,6 +4,7 @@ makes is entered and left in that task alone; calls are made from anywhere."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -16,6 +17,7 @@ from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.plugins.mcp.listing import MOST_TOOLS, KeptListings, ServerListing, prompts_of, tools_of
 from nanoclaw.plugins.mcp.settings import ServerSettings
+from nanoclaw.redaction import Redactor
 
 if TYPE_CHECKING:
     import anyio
@@ -91,7 +93,7 @@ class Surroundings(NamedTuple):
     questions: Questions
     kept: KeptListings
     environment: Mapping[str, str]  # variables that settings may refer to, and of which programs inherit a few
-    redact: Callable[[str], str]
+    redact: Redactor
     workspace: Path
     home: Path
     allow: Collection[str] = ()  # private places that a sign-in may lead to, [net] allow
@@ -372,7 +374,7 @@ class Connection:
         if offers.tools:
             found = await wire.pages(partial(wire.tools_page, session, self._dispatcher), MOST_PAGES, MOST_TOOLS + 1)
             tools, remarks = found
-        listed, wrong = tools_of(self.name, (one for one in tools if self._takes(one)))
+        listed, wrong = tools_of(self.name, (self._without_secrets(one) for one in tools if self._takes(one)))
         prompts: list[Any] = []
         if offers.prompts:
             try:
@@ -385,6 +387,15 @@ class Connection:
         self.listing = ServerListing(tuple(listed), tuple(prompts_of(prompts)), bool(offers.resources), tuple(remarks))
         for remark in remarks:
             self._around.log.info("{}: {}", self.name, remark)
+
+    def _without_secrets(self, tool: Any) -> Any:
+        """A tool as the server tells of it, without the key that the server was given."""
+        try:
+            text = json.dumps(tool)
+            clean = self._around.redact(text)
+            return tool if clean == text else json.loads(clean)
+        except (ValueError, RecursionError):  # what cannot be read is not shown
+            return {"name": tool["name"]}
 
     def _takes(self, tool: Any) -> bool:
         name = tool.get("name") if isinstance(tool, dict) else None

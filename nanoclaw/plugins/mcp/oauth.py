@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.plugins.mcp.sdk import client_half
+from nanoclaw.redaction import Redactor
 
 with client_half():
     from mcp.client.auth.oauth2 import OAuthClientProvider
@@ -28,19 +29,26 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nCon
 class TokenFile:
     """Keeps the registration at a server, and its tokens."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, redact: Redactor) -> None:
+        self.path, self._redact = path, redact
 
     async def get_tokens(self) -> OAuthToken | None:
         found = self._read().get("tokens")
-        return OAuthToken.model_validate(found) if found else None
+        return self._hidden(OAuthToken.model_validate(found)) if found else None
+
+    def _hidden(self, tokens: OAuthToken) -> OAuthToken:
+        """The tokens, which show nowhere from now on."""
+        self._redact.add(tokens.access_token, tokens.refresh_token or "")
+        return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._write(tokens=tokens.model_dump(mode="json", exclude_none=True))
+        self._write(tokens=self._hidden(tokens).model_dump(mode="json", exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         found = self._read().get("client")
-        return OAuthClientInformationFull.model_validate(found) if found else None
+        client = OAuthClientInformationFull.model_validate(found) if found else None
+        self._redact.add((client and client.client_secret) or "")
+        return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._write(client=client_info.model_dump(mode="json", exclude_none=True))
@@ -67,13 +75,13 @@ class TokenFile:
         write_atomically(self.path, json.dumps({**self._read(), **fields}), mode=0o600)
 
 
-def token_file(home: Path, server: str) -> TokenFile:
-    return TokenFile(home / f"oauth-{server}.json")
+def token_file(around: Surroundings, server: str) -> TokenFile:
+    return TokenFile(around.home / f"oauth-{server}.json", around.redact)
 
 
 def provider(connection: Connection, around: Surroundings) -> Any:
     """The SDK's sign-in for a server; None where nothing is known and nobody is there to sign in."""
-    kept, show = token_file(around.home, connection.name), connection.open_login
+    kept, show = token_file(around, connection.name), connection.open_login
     if show is None and not kept.has_tokens:
         return None
     waiting = _Loopback(kept.port())

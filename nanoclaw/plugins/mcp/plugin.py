@@ -84,7 +84,6 @@ class Servers:
             from nanoclaw.plugins.mcp.connection import Connection, Surroundings
             from nanoclaw.plugins.mcp.listing import KeptListings
             from nanoclaw.plugins.mcp.questions import ServerQuestions
-            from nanoclaw.redaction import Redactor
 
             host, core = self._host, self._host.get("core")
             self.questions = ServerQuestions(host)
@@ -94,7 +93,7 @@ class Servers:
                 self.questions,
                 self._kept,
                 core.config.environment,
-                Redactor(core.secrets),
+                core.redact,
                 host.workspace,
                 host.home,
                 core.config.net.allow,

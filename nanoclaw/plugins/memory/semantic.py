@@ -14,7 +14,6 @@ from nanoclaw.core.provider import EmbeddingModel
 from nanoclaw.plugins.memory.query import is_small_talk
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.plugins.memory.vectors import LONGEST, cohort_texts
-from nanoclaw.redaction import Redactor
 
 QUERY_SECONDS = 1.5
 """The longest that a message waits for its vector; without, its words alone are looked for."""
@@ -43,7 +42,7 @@ class SecondOpinion:
 
     def __init__(self, host: Host, model: EmbeddingModel, search: NoteSearch) -> None:
         self._host, self._model, self._search = host, model, search
-        self._redact = Redactor(host.get("core").secrets)
+        self._redact = host.get("core").redact
         self.trouble = ""
         self._pause, self._asked_again, self._busy_until = 0.0, 0.0, 0.0
         self._refused: set[int] = set()

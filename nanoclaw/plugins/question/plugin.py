@@ -88,9 +88,7 @@ class Choices(Plugin):
 
     def _clean(self, text: str) -> str:
         """A text as it may be stored and shown."""
-        from nanoclaw.redaction import Redactor
-
-        return Redactor(self._host.get("core").secrets)(plain(text))
+        return str(self._host.get("core").redact(plain(text)))
 
     def _seconds(self, deadline: str) -> float:
         """Seconds until the deadline that words name."""

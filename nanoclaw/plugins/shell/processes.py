@@ -341,10 +341,7 @@ class Processes:
         return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes >= 2 else f"{seconds} s"
 
     def _redacted(self, text: str) -> str:
-        from nanoclaw.redaction import Redactor
-
-        core: Any = self._host.get("core")
-        return Redactor(core.secrets)(text)
+        return str(self._host.get("core").redact(text))
 
 
 def _set_state(id: int, state: str, outcome: str, tx: Tx) -> None:

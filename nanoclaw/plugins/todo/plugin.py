@@ -84,9 +84,7 @@ class Todo(Plugin):
 
     def _clean(self, step: str) -> str:
         """A step as it may be stored and shown."""
-        from nanoclaw.redaction import Redactor
-
-        return Redactor(self._host.get("core").secrets)(plain(step))
+        return str(self._host.get("core").redact(plain(step)))
 
     def _steps(self, conversation: Address) -> Steps:
         return _stored(self._host.read(_LIST, str(conversation)))

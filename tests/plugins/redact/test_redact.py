@@ -111,3 +111,40 @@ async def test_without_the_plugin_only_the_log_is_clean(tmp_path: Path, log: lis
 
 def streamed(home: Program) -> str:
     return "".join(event.text for _, event in home.channel.events if isinstance(event, TextDelta))
+
+
+FOUND = "ghp" + "_R4nd0mT0k3nV4lu3Th4tL00ksR3al1234567"
+
+
+async def test_the_mask_is_not_written_in_the_place_of_a_secret(tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        call("read_file", {"path": ".env"}),
+        call("write_file", {"path": ".env", "content": "PORT=81\nTOKEN=[secret]\n"}),
+        call("edit_file", {"path": ".env", "old_text": "PORT=80", "new_text": "PORT=81"}),
+        call("write_file", {"path": "notes.md", "content": "a key is shown as [secret]"}),
+        "Done.",
+    )
+    async with running(tmp_path, provider) as home:
+        (home.workspace / ".env").write_text(f"PORT=80\nTOKEN={FOUND}\n")
+        assert await home.ask("port 81") == "Done."
+        read, refused, edited, written = results(home.history)
+        assert FOUND not in read.text
+        assert "TOKEN=[secret]" in read.text
+        assert (refused.is_error, "in the place of a secret" in refused.text) == (True, True)
+        assert (edited.is_error, written.is_error) == (False, False)
+        assert (home.workspace / ".env").read_text() == f"PORT=81\nTOKEN={FOUND}\n"
+
+
+async def test_a_known_value_that_the_person_writes_or_a_file_of_the_prompt_has_reaches_no_model(
+    tmp_path: Path,
+) -> None:
+    provider = ScriptedProvider("Fine.")
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "AGENTS.md").write_text("# Rules\nThe key is sk-model-4711.")
+    async with running(tmp_path, provider, settings=SETTINGS, extra=[Teller]) as home:
+        home.app.redact.add("later-token-4711")
+        assert await home.ask(f"sk-model-4711, later-token-4711 and {FOUND}") == "Fine."
+    sent = str(provider.requests)
+    assert "The key is [secret]." in sent
+    assert f"[secret], [secret] and {FOUND}" in sent
+    assert "sk-model-4711" not in sent

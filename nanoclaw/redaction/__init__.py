@@ -1,0 +1,159 @@
+"""Keeps secrets out of what leaves the process: texts, and the environment of its children."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+
+from nanoclaw.redaction.patterns import MASK, without_patterns
+
+__all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "without_patterns"]
+
+SHORTEST = 4
+"""Signs of a secret, at least: a shorter one would blank out ordinary words."""
+
+
+class Redactor:
+    """Replaces known values, however they are written, with `[secret]`: as they are, as base64, base32, hex, JSON or
+    URL parts, backwards, with other signs between theirs, and in lines as `xxd`, `od` and `hexdump` print them.
+
+    Values may come at any time (`add`); whoever has it hides them from then on.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self.values: tuple[str, ...] = ()
+        self._forms: tuple[str, ...] | None = None
+        self._apart: tuple[bytes, ...] = ()
+        self._hex: tuple[bytes, ...] = ()
+        self._beginnings: frozenset[str] | None = None
+        self.add(*secrets)
+
+    def add(self, *secrets: str) -> None:
+        """Hide these, too, from now on."""
+        known = {value: None for value in (*self.values, *map(str.strip, secrets)) if len(value) >= SHORTEST}
+        if len(known) > len(self.values):
+            self.values, self._forms, self._beginnings = tuple(known), None, None
+
+    def __call__(self, text: str) -> str:
+        if self._forms is None:
+            self._learn()
+        for form in self._forms or ():
+            if form in text:
+                text = text.replace(form, MASK)
+        if len(text) >= _SHORTEST_APART and self._apart:
+            text = self._without_apart(text)
+        return text
+
+    def begun(self, text: str) -> int:
+        """The number of signs at the end of a text that may be the beginning of a secret."""
+        if self._beginnings is None:
+            forms = (form for secret in self.values for form in _forms(secret, is_whole=False))
+            self._beginnings = frozenset(form[:end] for form in forms for end in range(1, len(form)))
+            self._longest = max(map(len, self._beginnings), default=0)
+        begun = self._beginnings
+        return next((end for end in range(min(self._longest, len(text)), 0, -1) if text[-end:] in begun), 0)
+
+    def _learn(self) -> None:
+        """Make all forms of the values, at the first text after they came."""
+        forms = {form for secret in self.values for form in _forms(secret)}
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._apart = tuple({form for secret in self.values for form in _forms_apart(secret)})
+        self._hex = tuple({form for secret in self.values for form in _hex_forms(secret)})
+
+    def _without_apart(self, text: str) -> str:
+        """A text without values whose signs stand apart: in wrapped, spaced or dumped lines."""
+        letters = text.encode("ascii", "ignore").translate(_LOWER, _SIGNS)
+        for form in self._apart:
+            if form in letters:
+                text = re.sub(r"[^0-9a-z]{0,16}".join(form.decode()), MASK, text, flags=re.IGNORECASE)
+        digits = letters.translate(None, _NO_HEX)
+        for form in self._hex:
+            if form in digits:
+                text = re.sub(r"[^0-9a-f]{0,16}".join(form.decode()), MASK, text, flags=re.IGNORECASE)
+        if (first := text.find("0000")) >= 0 and any(map(str.isspace, text[first : first + 20])):
+            from nanoclaw.redaction.dumps import without_dumped
+
+            text = without_dumped(text, [value.encode("utf-8", "surrogatepass") for value in self.values])
+        return text
+
+
+def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
+    """The environment that a child process may see: no name that smells of a secret, no value that holds one."""
+    known = tuple(secret for secret in secrets if len(secret) >= SHORTEST)
+    return {
+        name: value
+        for name, value in environ.items()
+        if not smells_of_secret(name)
+        and not re.search(_PASSWORD_IN_ADDRESS, value)
+        and not any(secret in value for secret in known)
+    }
+
+
+def smells_of_secret(name: str) -> bool:
+    """True where a variable or setting of this name holds a secret."""
+    return re.search(_SMELLS, name.upper()) is not None
+
+
+_SHORTEST_ENCODED = 8
+_SHORTEST_APART = 12
+"""Letters and digits of a value, at least, that is looked for with others between: fewer meet by chance."""
+_SMELLS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|AUTH(?!OR(?:_|$))"
+_PASSWORD_IN_ADDRESS = r"://[^/\s:@]*:[^/\s@]+@"
+
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
+_LOWER = bytes(code + 32 if 65 <= code <= 90 else code for code in range(256))
+_NO_HEX = b"ghijklmnopqrstuvwxyz"
+
+
+def _forms(secret: str, *, is_whole: bool = True) -> Iterator[str]:
+    """The ways to write a value; without `is_whole` those that a stream waits for."""
+    yield secret
+    if len(secret) < _SHORTEST_ENCODED:
+        return
+    if is_whole:
+        yield secret[::-1]
+        yield from _base32(secret.encode("utf-8", "surrogatepass"))
+    data = secret.encode("utf-8", "surrogatepass")
+    yield data.hex()
+    yield data.hex().upper()
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield urllib.parse.quote(data, safe="")
+    yield from _base64(data)
+    yield from (form.replace("+", "-").replace("/", "_") for form in _base64(data))
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    for before in range(3):  # as part of a longer text it starts at one of three places within a group of four
+        encoded = base64.b64encode(b"\0" * before + data).decode()
+        rest = (before + len(data)) % 3
+        yield encoded[(0, 2, 3)[before] : len(encoded) - (0, 3, 2)[rest]]
+
+
+def _base32(data: bytes) -> Iterator[str]:
+    for before in range(5):
+        whole = (before + len(data)) * 8 // 5  # signs that depend on nothing that follows
+        yield base64.b32encode(b"\0" * before + data).decode()[-(-before * 8 // 5) : whole]
+
+
+def _forms_apart(secret: str) -> Iterator[bytes]:
+    """The letters and digits of the forms, as small letters."""
+    if len(secret) < _SHORTEST_ENCODED:
+        return
+    data = secret.encode("utf-8", "surrogatepass")
+    for form in (secret, secret[::-1], *_base64(data), *_base32(data)):
+        letters = form.encode("ascii", "ignore").translate(_LOWER, _SIGNS)
+        if len(letters) >= _SHORTEST_APART and form.isascii():
+            yield letters
+
+
+def _hex_forms(secret: str) -> Iterator[bytes]:
+    """The bytes as hex digits: plainly, and as 0x73 or \\u0073 leave them behind."""
+    data = secret.encode("utf-8", "surrogatepass")
+    if len(data) >= _SHORTEST_ENCODED:
+        yield data.hex().encode()
+        yield b"".join(b"0%02x" % one for one in data)
+        yield b"".join(b"00%02x" % one for one in data)

@@ -1,0 +1,70 @@
+"""What has the form of a secret is masked, and nothing else; known values also in dumps, wrapped and spaced."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.redaction import Redactor, without_patterns
+
+HERE = Path(__file__).parent
+KNOWN = "sk-canary-A1b2C3d4E5f6-Zz9+/x"
+ENV = f"PORT=80\nHOST=db1\nOPENAI_API_KEY={KNOWN}\nOTHER=1234 and more words here\n"
+
+
+def texts(name: str) -> list[str]:
+    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
+    return [
+        re.sub(r"(?<!\\)\\n", "\n", line.replace("·", "")).replace("\\\\n", "\\n")
+        for line in lines
+        if not line.startswith("# ")
+    ]
+
+
+@pytest.mark.parametrize("text", texts("secrets.txt"))
+def test_what_has_the_form_of_a_secret_is_masked_and_what_stands_around_it_stays(text: str) -> None:
+    secrets = re.findall("«([^»]*)»", text)
+    shown = without_patterns(re.sub("[«»]", "", text))
+    assert "[secret]" in shown
+    assert not [part for secret in secrets for part in re.findall(r"[^\n]{6,}", secret) if part in shown]
+    assert shown.startswith(text.partition("«")[0][:6])
+
+
+@pytest.mark.parametrize("text", texts("harmless.txt"))
+def test_what_has_none_stays_as_it_is(text: str) -> None:
+    assert without_patterns(text) == text
+    assert without_patterns(f"{text}\n" * 3) == f"{text}\n" * 3
+
+
+def test_long_lines_and_large_texts_are_read_to_their_end() -> None:
+    text = "x" * 5000 + ' api_key = "f7a9c3e1b5d8246097cfae13bd57908e" ' + "y" * 5000
+    assert without_patterns(text) == text.replace("f7a9c3e1b5d8246097cfae13bd57908e", "[secret]")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("xxd", "xxd -p", "xxd -g1", "xxd -c 8", "xxd -i", "xxd -e", "od", "od -c", "od -x", "od -An -tx1", "od -b"),
+        *("od -tx4", "od -a", "od -A x -t x1z", "hexdump", "hexdump -C", "hexdump -c", "base64", "base64 -w 20"),
+        *("base32", "rev", "sed 's/./& /g'", "fold -w 7", "fold -w 1", "cat -A", "tr a-z A-Z"),
+    ],
+)
+def test_a_known_value_is_masked_however_a_command_prints_it(command: str) -> None:
+    if shutil.which(command.split()[0]) is None:
+        pytest.skip(f"no {command.split()[0]} here")
+    done = subprocess.run(command, shell=True, input=ENV.encode(), capture_output=True, check=False)
+    shown = Redactor([KNOWN])(done.stdout.decode())
+    assert "[secret]" in shown
+    assert not re.search("sk-can|A1b2|C3d4|Zz9", shown)
+
+
+def test_a_value_that_comes_later_is_hidden_from_then_on() -> None:
+    redact = Redactor()
+    assert redact(f"a {KNOWN}") == f"a {KNOWN}"
+    redact.add(KNOWN)
+    assert redact(f"a {KNOWN}") == "a [secret]"
+    assert redact.begun(f"a {KNOWN[:7]}") == 7
