@@ -1,4 +1,4 @@
-"""Secrets that nobody told of, known by their form: keys of services, private keys, passwords in addresses, assignments.
+"""Secrets that nobody told of, known by their form: keys of services, private keys, passwords, assignments.
 
 A courtesy, not a border: what has no form of a secret is not seen. It rather lets one pass than touch what is none.
 """
@@ -106,7 +106,8 @@ class Patterns:
         )
         self._option = re.compile(
             r"(?i)(?:--(?:password|passwd|passphrase|token|secret|api-key)[ \t]+"
-            r"|\b(?:login|user)[ \t]+\S+[ \t]+password[ \t]+|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ \t]+[\"']?[^\s:\"']+:)"
+            r"|\b(?:login|user)[ \t]+\S+[ \t]+password[ \t]+"
+            r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ \t]+[\"']?[^\s:\"']+:)"
             r"([^\s\"']{6,})"
         )
 

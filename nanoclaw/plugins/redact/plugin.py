@@ -1,7 +1,7 @@
 """Redact: takes secrets out of what the model reads, of answers, and of what is shown of them.
 
-Known values go everywhere. What only has the form of a secret goes from results of tools, and from answers that others than
-the owner read; what the owner writes, and reads in their own chats, keeps it.
+Known values go everywhere. What only has the form of a secret goes from results of tools, and from answers that others
+than the owner read; what the owner writes, and reads in their own chats, keeps it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nanoclaw.redaction import MASK, SHORTEST, Redactor, without_patterns
 
 _MASKED = (
     f"not done: {MASK} stands in the place of a secret that you are not shown, and would be written in its place. "
-    "Change the lines around it (edit_file with an old_text that leaves the value out); a value that is to be another "
+    "Change the lines around it (edit_file with an old text that leaves the value out); a value that is to be another "
     "the person writes, or a command such as sed replaces the whole line."
 )
 

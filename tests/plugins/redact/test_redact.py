@@ -120,7 +120,7 @@ async def test_the_mask_is_not_written_in_the_place_of_a_secret(tmp_path: Path) 
     provider = ScriptedProvider(
         call("read_file", {"path": ".env"}),
         call("write_file", {"path": ".env", "content": "PORT=81\nTOKEN=[secret]\n"}),
-        call("edit_file", {"path": ".env", "old_text": "PORT=80", "new_text": "PORT=81"}),
+        call("edit_file", {"path": ".env", "old": "PORT=80", "new": "PORT=81"}),
         call("write_file", {"path": "notes.md", "content": "a key is shown as [secret]"}),
         "Done.",
     )
