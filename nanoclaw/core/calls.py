@@ -41,20 +41,25 @@ _REFUSED = {
 
 
 class Judged(NamedTuple):
-    """A call of one answer: to be run as `checked`, or its `result` where it is not run (any more), or what to `ask`
-    first; `answer` is that to its question with options."""
+    """A call of one answer: to be run as `checked`, or its `result` where it is not run (any more), or what to ask
+    first: for a yes, or one question with options; `answer` is that to it."""
 
     call: ToolCall
     checked: CheckedCall | None = None
     result: ToolResult | None = None
-    ask: Ask | None = None
+    asks: tuple[Ask, ...] = ()
     answer: OwnersAnswer | None = None
 
 
 def to_ask(judged: Sequence[Judged]) -> tuple[tuple[CheckedCall, Ask], ...]:
-    """All that the owner is to allow; else one question with options, so that plain words can only be its answer."""
-    asks = tuple((one.checked, one.ask) for one in judged if one.checked and one.ask)
-    return tuple(one for one in asks if not one[1].options) or asks[:1]
+    """All that the owner is to allow, as one question where that is for all; else one question with options, so that
+    plain words can only be its answer."""
+    asks = [(one.checked, one.asks) for one in judged if one.checked and one.asks]
+    if shared := [ask for _, of_call in asks if _is_for_all(of_call) for ask in of_call]:
+        whole = _as_one_call([one.call for one in judged])
+        asks = [(whole, tuple(shared)), *(one for one in asks if not _is_for_all(one[1]))]
+    each = tuple((call, _as_one(of_call)) for call, of_call in asks)
+    return tuple(one for one in each if not one[1].options) or each[:1]
 
 
 class CallEffects:
@@ -113,6 +118,9 @@ class CallRunner:
         if any(call.said or self._toolbox.find(call.name) is None for call in calls):
             self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
+        if was_asked:  # about this list of calls, not about another one of the turn
+            sha256 = sha256_of(_as_one_call(calls))
+            answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256]
         judged, was_listed = list[Judged](), False
         for call in calls:
             judged.append(await self._judge(call, turn, answers, lists=not was_listed))
@@ -146,17 +154,26 @@ class CallRunner:
             instead = instead or "This is a rehearsal: it was not done. Go on as if it had been."
         if instead or isinstance(verdict, Instead):
             return Judged(call, checked, failed(call, instead)._replace(is_error=False))
-        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, asked)
+        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, answers)
 
     def _asked(
-        self, judged: Judged, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, asked: Sequence[Question]
+        self,
+        judged: Judged,
+        checked: CheckedCall,
+        asks: Sequence[Ask],
+        turn: RunningTurn,
+        answers: Mapping[str, Sequence[Question]],
     ) -> Judged:
         """Judge a call by what the owner said, or is to be asked: first for a yes to it, then to choose."""
+        asked = answers.get(checked.id, ())
         if wanted := [ask for ask in asks if not ask.options]:
-            said = answer_to(checked, (), asked)
+            if _is_for_all(wanted):
+                said = next((one.answer for one in answers.get(ALL, ()) if one.answer), None)
+            else:
+                said = answer_to(checked, (), asked)
             if said is None and (open_asks := [one for one in wanted if not self._asks.covers(one, checked, turn)]):
                 if turn.profile.can_allow and self._asks.place(turn.address) is not None:
-                    return judged._replace(ask=_as_one(open_asks))
+                    return judged._replace(asks=tuple(open_asks))
                 said = OwnersAnswer("no", "nobody")
             if said and not said.is_yes:
                 return Judged(judged.call, checked, self._toolbox.failed(judged.call, _refusal(said, wanted)))
@@ -165,7 +182,7 @@ class CallRunner:
                 found = answer_to(checked, ask.options, asked)
                 is_there = turn.profile.can_ask and not turn.inbound.patience
                 if found is None and is_there and self._asks.place(turn.address) is not None:
-                    return judged._replace(ask=ask)
+                    return judged._replace(asks=(ask,))
                 judged = judged._replace(answer=found or without(ask))
         return judged
 
@@ -221,11 +238,10 @@ class CallRunner:
 
     async def _call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:
         (judged,) = await self.judged([call], turn)
-        if judged.ask and judged.ask.options:
-            judged = judged._replace(ask=None, answer=without(judged.ask))
-        if judged.result or judged.ask or judged.checked is None:
-            asks = (judged.ask,) if judged.ask else ()
-            return judged.result or self._toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), asks))
+        if judged.asks and judged.asks[0].options:
+            judged = judged._replace(asks=(), answer=without(judged.asks[0]))
+        if judged.result or judged.asks or judged.checked is None:
+            return judged.result or self._toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), judged.asks))
         assert turn.session
         transactions, effects = turn.session.transactions, CallEffects(self._toolbox, {0: judged.checked})
         key, number = turn.session.key, turn.id or None
@@ -250,8 +266,23 @@ def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Quest
     return None
 
 
+ALL = "*"
+"""Stands in the place of a call's id where a question is about all calls of an answer."""
+
+
+def _as_one_call(calls: Sequence[ToolCall]) -> CheckedCall:
+    """All calls of an answer as one, for a hash that no other list has."""
+    return CheckedCall(ALL, ALL, {"calls": [[one.id, one.name, one.arguments] for one in calls]})
+
+
+def _is_for_all(asks: Iterable[Ask]) -> bool:
+    return any(ask.for_all for ask in asks)
+
+
 def _as_one(asks: Sequence[Ask]) -> Ask:
-    """All that is asked about one call, as one question. Its yes can be extended where it is to one scope for all."""
+    """All that is asked at once, as one question. Its yes can be extended where it is to one scope for all."""
+    if len(asks) == 1:
+        return asks[0]
     scopes = {ask.scope for ask in asks}
     return Ask(
         "\n\n".join(dict.fromkeys(ask.question for ask in asks)),

@@ -19,6 +19,7 @@ from nanoclaw.core.messages import (
     ToolSpec,
 )
 from nanoclaw.core.plugin import (
+    Act,
     Answer,
     Ask,
     Command,
@@ -236,14 +237,18 @@ class Chain:
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 
-    async def before_answer(self, answer: Answer, turn: Turn, *, may_retry: bool) -> Answer | tuple[str, TryAgain]:
-        """The answer for the person, or the first plugin that wants another one. Without `may_retry` its note stands
-        below the answer instead, and no other's."""
-        is_noted = False
+    async def before_answer(
+        self, answer: Answer, turn: Turn, *, may_retry: bool, may_act: bool
+    ) -> Answer | Act | tuple[str, TryAgain]:
+        """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
+        its note stands below the answer instead, and no other's."""
+        is_noted, kinds = False, (Answer, TryAgain, Act)
         for one in self._of["before_answer"]:
-            said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), (Answer, TryAgain))
+            said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
             if isinstance(said, Answer):
                 answer = said
+            elif isinstance(said, Act) and said.calls and may_act:
+                return said
             elif isinstance(said, TryAgain) and may_retry:
                 return one.name, said
             elif isinstance(said, TryAgain) and said.note and not is_noted:

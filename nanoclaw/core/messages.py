@@ -118,7 +118,10 @@ class Ask(NamedTuple):
     minutes, or `seconds`) or nobody there refuses it; `exact` is what the owner may look at before, and a yes may be
     extended to its `scope`. Without a scope every such call asks. With `options` the call runs whatever becomes of the
     question, and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default`
-    ('' for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash."""
+    ('' for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
+
+    Those of one answer that are `for_all` are one question: its yes is to all calls of this answer, in this order, and
+    to no other list; its no refuses each of them."""
 
     question: str
     options: tuple[str, ...] = ()
@@ -127,6 +130,7 @@ class Ask(NamedTuple):
     is_free: bool = False
     exact: str = ""
     scope: Scope | None = None
+    for_all: bool = False
 
 
 Verdict = Refuse | Instead | Ask | None

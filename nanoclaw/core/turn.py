@@ -31,7 +31,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.model_call import ModelCall, silence
-from nanoclaw.core.plugin import Answer, Ask, Profile, Tx
+from nanoclaw.core.plugin import Act, Answer, Ask, Profile, Tx
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.repeats import END_AT, Repeats, warned_of
 from nanoclaw.core.store.inbox import STOPPED
@@ -188,8 +188,10 @@ class RunningTurn:
         for left in reversed(range(self.limits.rounds)):
             answer = waiting or await self._ask(stream, steering)
             if not answer.tool_calls:
-                if ended := await self._answered(answer, stream, may_retry=left > 0):
-                    return ended
+                said = await self._answered(answer, stream, is_last=left == 0)
+                if isinstance(said, TurnEnded):
+                    return said
+                waiting = said
                 continue
             if not waiting and len(self.calls) >= self.limits.calls:
                 return self._limit(f"{len(self.calls)} calls of tools")
@@ -273,10 +275,10 @@ class RunningTurn:
             effects = CallEffects(self._parts.toolbox, {})
         else:
             judged = await self._parts.call_runner.judged(allowed, self, was_asked=was_asked)
-            too_many = f"not run: one turn has at most {self.limits.calls} calls. Answer, and say what is left to do."
-            judged += [Judged(call, result=self._parts.toolbox.failed(call, too_many)) for call in rest]
             if asks := to_ask(judged):
                 return Paused(answer, asks)
+            too_many = f"not run: one turn has at most {self.limits.calls} calls. Answer, and say what is left to do."
+            judged += [Judged(call, result=self._parts.toolbox.failed(call, too_many)) for call in rest]
             self.has_begun = True
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._parts.toolbox, runnable)
@@ -346,8 +348,11 @@ class RunningTurn:
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
-    async def _answered(self, answer: AssistantMessage, stream: Stream, *, may_retry: bool) -> TurnEnded | None:
-        """End the turn with an answer; None when the model is asked to answer anew."""
+    async def _answered(
+        self, answer: AssistantMessage, stream: Stream, *, is_last: bool
+    ) -> TurnEnded | AssistantMessage | None:
+        """End the turn with an answer; None when the model is asked to answer anew, and the same answer with calls where
+        a plugin has some to be made first."""
         assert self.journal
         if not answer.text.strip():
             return self._ended(
@@ -356,10 +361,13 @@ class RunningTurn:
         text = answer.text
         if answer.finish == "length":
             text += "\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
-        said = await self._parts.chain.before_answer(Answer(text), self, may_retry=may_retry and not self.tried)
+        may_retry = not is_last and not self.tried
+        said = await self._parts.chain.before_answer(Answer(text), self, may_retry=may_retry, may_act=not is_last)
         if isinstance(said, Answer):
             self.final = (answer,)
             return TurnEnded(said.text, "answered", self.usage, said.files)
+        if isinstance(said, Act):  # what the provider wants to hear again belongs to an answer without them
+            return answer._replace(tool_calls=said.calls, finish="tool_calls", opaque="")
         plugin, again = said
         self.tried.append(plugin)
         self.journal.retried(self.tried)
