@@ -31,6 +31,7 @@ BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",
+    "card": "nanoclaw.plugins.card.plugin:PlanCard",
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",

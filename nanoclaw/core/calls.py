@@ -57,6 +57,7 @@ def to_ask(judged: Sequence[Judged]) -> tuple[tuple[CheckedCall, Ask], ...]:
     asks = [(one.checked, one.asks) for one in judged if one.checked and one.asks]
     if shared := [ask for _, of_call in asks if _is_for_all(of_call) for ask in of_call]:
         whole = _as_one_call([one.call for one in judged])
+        shared.sort(key=lambda ask: not ask.for_all)
         asks = [(whole, tuple(shared)), *(one for one in asks if not _is_for_all(one[1]))]
     each = tuple((call, _as_one(of_call)) for call, of_call in asks)
     return tuple(one for one in each if not one[1].options) or each[:1]

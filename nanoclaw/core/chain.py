@@ -19,7 +19,6 @@ from nanoclaw.core.messages import (
     ToolSpec,
 )
 from nanoclaw.core.plugin import (
-    Act,
     Answer,
     Ask,
     Command,
@@ -27,6 +26,7 @@ from nanoclaw.core.plugin import (
     Ended,
     Filter,
     Instead,
+    MakeCalls,
     Plugin,
     Profile,
     Refuse,
@@ -239,15 +239,15 @@ class Chain:
 
     async def before_answer(
         self, answer: Answer, turn: Turn, *, may_retry: bool, may_act: bool
-    ) -> Answer | Act | tuple[str, TryAgain]:
+    ) -> Answer | MakeCalls | tuple[str, TryAgain]:
         """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
         its note stands below the answer instead, and no other's."""
-        is_noted, kinds = False, (Answer, TryAgain, Act)
+        is_noted, kinds = False, (Answer, TryAgain, MakeCalls)
         for one in self._of["before_answer"]:
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
             if isinstance(said, Answer):
                 answer = said
-            elif isinstance(said, Act) and said.calls and may_act:
+            elif isinstance(said, MakeCalls) and said.calls and may_act:
                 return said
             elif isinstance(said, TryAgain) and may_retry:
                 return one.name, said

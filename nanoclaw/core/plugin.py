@@ -134,7 +134,7 @@ class TryAgain(NamedTuple):
     note: str = ""
 
 
-class Act(NamedTuple):
+class MakeCalls(NamedTuple):
     """These calls follow the answer as if the model had made them, in this order and through every gate; it reads their
     results and answers anew. Where the turn has no round left they are not made."""
 
@@ -377,7 +377,7 @@ class Plugin:
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None: ...
 
-    async def before_answer(self, answer: Answer, turn: Turn) -> Answer | TryAgain | Act | None:
+    async def before_answer(self, answer: Answer, turn: Turn) -> Answer | TryAgain | MakeCalls | None:
         return None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:

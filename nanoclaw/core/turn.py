@@ -31,7 +31,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.model_call import ModelCall, silence
-from nanoclaw.core.plugin import Act, Answer, Ask, Profile, Tx
+from nanoclaw.core.plugin import Answer, Ask, MakeCalls, Profile, Tx
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.repeats import END_AT, Repeats, warned_of
 from nanoclaw.core.store.inbox import STOPPED
@@ -351,8 +351,8 @@ class RunningTurn:
     async def _answered(
         self, answer: AssistantMessage, stream: Stream, *, is_last: bool
     ) -> TurnEnded | AssistantMessage | None:
-        """End the turn with an answer; None when the model is asked to answer anew, and the same answer with calls where
-        a plugin has some to be made first."""
+        """End the turn with an answer; None when the model is asked to answer anew, the same answer with calls where a
+        plugin has some to be made first."""
         assert self.journal
         if not answer.text.strip():
             return self._ended(
@@ -366,7 +366,7 @@ class RunningTurn:
         if isinstance(said, Answer):
             self.final = (answer,)
             return TurnEnded(said.text, "answered", self.usage, said.files)
-        if isinstance(said, Act):  # what the provider wants to hear again belongs to an answer without them
+        if isinstance(said, MakeCalls):  # what the provider wants to hear again belongs to an answer without them
             return answer._replace(tool_calls=said.calls, finish="tool_calls", opaque="")
         plugin, again = said
         self.tried.append(plugin)

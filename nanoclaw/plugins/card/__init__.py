@@ -1,0 +1,1 @@
+"""The plan card: what goes far is collected, shown once, and done after one yes."""

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from glob import glob
+from glob import iglob
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,12 +26,14 @@ SMALL = 200
 _MAY_LOSE = re.compile(
     r">|\b(rm|unlink|shred|find|git|rsync|xargs|mv|cp|truncate|rmtree|rmSync|removeSync|rimraf)\b", re.ASCII
 )
-_REMADE = frozenset(
+_REMADE_WORDS = (
     "node_modules __pycache__ .venv venv .tox .nox .pytest_cache .mypy_cache .ruff_cache .next .nuxt .gradle"
-    " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components".split()
+    " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components"
 )
+_REMADE = frozenset(_REMADE_WORDS.split())
 """Folders that tools make anew."""
-_BUILT = frozenset("build dist target out coverage htmlcov bin obj _build".split())
+_BUILT_WORDS = "build dist target out coverage htmlcov bin obj _build"
+_BUILT = frozenset(_BUILT_WORDS.split())
 _BUILDS = (
     *("package.json", "pyproject.toml", "setup.py", "setup.cfg", "Cargo.toml", "pom.xml", "build.gradle"),
     *("build.gradle.kts", "CMakeLists.txt", "Makefile", "go.mod", "tsconfig.json", "dune-project"),
@@ -43,8 +45,8 @@ _REMOVE_TREE = re.compile(r"(?:rmtree|rmSync|removeSync|rimraf(?:\.sync|Sync)?)\
 
 
 class Loss(NamedTuple):
-    """What a command takes away: `files` that are deleted, `parts` of a sentence that name what; `must_ask` where that
-    cannot be counted, or a file is overwritten that is larger than what is left of it."""
+    """Files that a command takes away: how many are deleted, and the `parts` of a sentence that name what. `must_ask`:
+    that cannot be counted, or a file is overwritten that is larger than what is left of it."""
 
     files: int = 0
     parts: tuple[str, ...] = ()
@@ -83,11 +85,14 @@ def only_looks(command: str) -> bool:
     return bool(found) and all(map(_looks, found))
 
 
-_LOOK = frozenset(
-    "ls cat head tail wc grep egrep fgrep rg stat file du df pwd echo printf date whoami id uname which type tree uniq"
-    " cut tr diff cmp md5sum sha1sum sha256sum basename dirname realpath readlink test [ true false cd nl column".split()
+_LOOK_WORDS = (
+    "ls cat head tail wc grep egrep fgrep rg stat file du df pwd echo printf date whoami id uname which type"
+    " tree uniq cut tr diff cmp md5sum sha1sum sha256sum basename dirname realpath readlink test [ true false"
+    " cd nl column"
 )
-_GIT_LOOKS = frozenset("status log diff show ls-files rev-parse blame describe shortlog".split())
+_LOOK = frozenset(_LOOK_WORDS.split())
+_GIT_LOOKS_WORDS = "status log diff show ls-files rev-parse blame describe shortlog"
+_GIT_LOOKS = frozenset(_GIT_LOOKS_WORDS.split())
 
 
 def _looks(words: Sequence[str]) -> bool:
@@ -111,7 +116,7 @@ class _Reader:
 
     def __init__(self, root: Path, since: float, home: str) -> None:
         self._root, self._since, self._folder = root, since, root
-        self._values: dict[str, str] = {"PWD": str(root), "HOME": home or os.path.expanduser("~")}
+        self._values: dict[str, str] = {"PWD": str(root), "HOME": home or str(Path.home())}
         self._loops: dict[str, list[str] | None] = {}
         self._lost: dict[str, None] = {}  # files
         self._trees: dict[str, int] = {}  # folders, with the files in them
@@ -159,7 +164,9 @@ class _Reader:
                     self._overwrite(path, len(text.encode()), "a redirection")
 
     def loss(self) -> Loss:
-        parts = [f"delete the folder {quoted(self._named(one))} ({_files(count)})" for one, count in self._trees.items()]
+        parts = [
+            f"delete the folder {quoted(self._named(one))} ({_files(count)})" for one, count in self._trees.items()
+        ]
         if self._lost:
             names = ", ".join(quoted(self._named(one)) for one in islice(self._lost, 3))
             more = f" and {len(self._lost) - 3:,} more" if len(self._lost) > 3 else ""
@@ -282,7 +289,7 @@ class _Reader:
         text = " ".join(words)
         if found := re.search(r"(?:-s\s*|--size[= ])(\d+)([KMG]?)\b", text):
             left = int(found[1]) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[found[2]]
-            for path in self._paths([one for one in _split(words, with_value=("-s", "--size", "-r"))[1]]):
+            for path in self._paths(_split(words, with_value=("-s", "--size", "-r"))[1]):
                 self._overwrite(path, left, "")
 
     # --- files -------------------------------------------------------------------------------------------------------
@@ -350,7 +357,9 @@ class _Reader:
     def _note_values(self, command: str) -> None:
         for name in re.findall(r"\b(\w+)=[\"']?[$`]\(?\s*mktemp\b", command):
             self._values[name] = "/tmp/made"
-        for name, value in re.findall(r"(?:^|[;&|\n({]|\bexport)\s*(\w+)=(\"[^\"$`]*\"|'[^']*'|[^\s;&|()\"'$`]+)", command):
+        for name, value in re.findall(
+            r"(?:^|[;&|\n({]|\bexport)\s*(\w+)=(\"[^\"$`]*\"|'[^']*'|[^\s;&|()\"'$`]+)", command
+        ):
             self._values[name] = value.strip("\"'")
         for name, words in re.findall(r"\bfor\s+(\w+)\s+in\s+(.*?)\s*[;\n]\s*do\b", command):
             try:
@@ -362,7 +371,7 @@ class _Reader:
 
     def _is_loop(self, word: str) -> bool:
         found = re.search(r"\$\{?(\w+)", word)
-        return bool(found) and found[1] in self._loops and bool(re.search(r"\bread\b", self._text))
+        return found is not None and found[1] in self._loops and re.search(r"\bread\b", self._text) is not None
 
     def _paths(self, words: Sequence[str]) -> list[Path]:
         """Paths that words name; those that are not known are left out."""
@@ -392,7 +401,8 @@ class _Reader:
         paths: list[Path] = []
         for one in _braced(word):
             if re.search(r"[*?\[]", one):
-                paths += map(Path, islice(glob(str(self._folder / one)), MOST + 1))
+                found_here = sorted(islice(iglob(str(self._folder / one)), MOST + 1))  # noqa: PTH207 - hides dot files
+                paths += map(Path, found_here)
             else:
                 paths.append(self._absolute(one))
         return paths
@@ -411,7 +421,7 @@ def _is_folder(path: Path) -> bool:
 
 def _listed(path: Path) -> list[str]:
     try:
-        return os.listdir(path)
+        return [one.name for one in path.iterdir()]
     except OSError:
         return []
 
@@ -445,10 +455,11 @@ def _braced(word: str) -> list[str]:
     return [one for item in items for one in _braced(word[: found.start()] + item + word[found.end() :])]
 
 
-_WITH_ARGUMENT = frozenset(
-    "-name -iname -path -wholename -ipath -type -mtime -mmin -atime -amin -ctime -cmin -size -newer -perm -user -group"
-    " -regex -iregex -maxdepth -mindepth -links -inum -samefile -regextype -printf".split()
+_WITH_ARGUMENT_WORDS = (
+    "-name -iname -path -wholename -ipath -type -mtime -mmin -atime -amin -ctime -cmin -size -newer -perm"
+    " -user -group -regex -iregex -maxdepth -mindepth -links -inum -samefile -regextype -printf"
 )
+_WITH_ARGUMENT = frozenset(_WITH_ARGUMENT_WORDS.split())
 Test = tuple[str, str, bool]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.plugins.card.losses import loss_of, only_looks
+from nanoclaw.plugins.card.losses import loss_of
 
 HERE = Path(__file__).parent
 LINES = {half: json.loads((HERE / f"commands_{half}.json").read_text()) for half in ("seen", "unseen")}
@@ -34,7 +34,12 @@ def tree(root: Path) -> Path:
         **{f"my pictures/{n}.png": 100 for n in range(5)},
         **{f"backup/{name}.md": 300 for name in "abcdefghijk"},
         **{f"{name}.tmp": 10 for name in "xyz"},
-        **{"report.md": 6_000, "draft.md": 5_900, "tiny.txt": 40, "big.csv": 20_000, "empty.txt": 0, "package.json": 2},
+        "report.md": 6_000,
+        "draft.md": 5_900,
+        "tiny.txt": 40,
+        "big.csv": 20_000,
+        "empty.txt": 0,
+        "package.json": 2,
         ".git/HEAD": 20,
     }
     for name, length in sizes.items():

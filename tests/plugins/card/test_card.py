@@ -1,0 +1,305 @@
+"""The plan card: what goes far is collected, shown as one list, and exactly that is done after one yes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
+from nanoclaw.core.plugin import Plugin, Refuse, Turn, Verdict
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.plugins.card.plugin import NOTED, SAID_NO
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.program import (
+    NOON,
+    FakeChannel,
+    HandClock,
+    Program,
+    assert_legal,
+    new_id,
+    results,
+    running,
+    tools_plugin,
+)
+
+NAMES = [f"{name}.txt" for name in ("one", "two", "three", "four", "five")]
+
+
+def fill(program: Program, *names: str, length: int = 400) -> None:
+    for name in names or NAMES:
+        (program.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (program.workspace / name).write_text("x" * length)
+
+
+def rm(name: str) -> Say:
+    return call("exec", {"command": f"rm {name}"})
+
+
+def there(program: Program) -> list[str]:
+    return [name for name in NAMES if (program.workspace / name).exists()]
+
+
+def texts(program: Program) -> list[str]:
+    return [one.text for one in results(program.history)]
+
+
+ONE_BY_ONE: list[Say | str] = [
+    *map(rm, NAMES),
+    call("write_file", {"path": "done.md", "content": "done"}),
+    "I noted it.",
+]
+CARD = (
+    "Nothing of this is done yet:\n\n"
+    "1. Delete 1 file (`four.txt`)\n2. Delete 1 file (`five.txt`)\n3. Write `done.md`\n\n"
+    "What commands delete can't be brought back.\n\n"
+    "Shall I do these 3 things, in this order, and nothing else?"
+)
+
+
+async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exactly_that(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, "All gone.")) as program:
+        fill(program)
+        assert (await program.ask("Delete them one by one")).startswith(CARD)
+        assert there(program) == ["four.txt", "five.txt"]
+        assert texts(program)[3:] == [NOTED] * 3
+        assert "rm four.txt" in await program.ask("/answer 1")
+        assert "goes on" in await program.ask("yes")
+        assert await program.answer() == "All gone."
+        assert there(program) == []
+        assert (program.workspace / "done.md").read_text() == "done"
+        assert [one.name for one in results(program.history)[6:]] == ["exec", "exec", "write_file"]
+        assert not any(one.is_error for one in results(program.history)[6:])
+        assert len(program.rows("SELECT 1 FROM asks")) == 1
+        assert not program.rows("SELECT 1 FROM card_steps")
+        assert_legal(program.history)
+
+
+async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, rm("four.txt"), "Kept.")) as program:
+        fill(program)
+        await program.ask("Delete them one by one")
+        await program.ask("no")
+        assert await program.answer() == "Kept."
+        assert there(program) == ["four.txt", "five.txt"]
+        assert all("the person said no" in text for text in texts(program)[6:9])
+        assert texts(program)[9] == SAID_NO
+
+
+async def test_time_over_does_nothing(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, "Kept."), clock=clock) as program:
+        fill(program)
+        await program.ask("Delete them one by one")
+        clock.now = NOON.replace(hour=13)
+        program.app.asks._wait(1)
+        assert await program.answer() == "Kept."
+        assert there(program) == ["four.txt", "five.txt"]
+
+
+async def test_a_card_waits_over_a_restart_and_the_yes_of_the_next_process_does_it(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE), channel=channel) as program:
+        fill(program)
+        await program.ask("Delete them one by one")
+    async with running(tmp_path, ScriptedProvider("All gone.")) as program:
+        assert there(program) == ["four.txt", "five.txt"]
+        await program.ask("/yes 1")
+        assert await program.answer() == "All gone."
+        assert there(program) == []
+
+
+async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE)) as program:
+        fill(program)
+        await program.ask("Delete them one by one")
+        with program.app.transactions.open() as tx:
+            tx.execute("UPDATE turns SET running = replace(running, 'four.txt', 'one*.txt')")
+            tx.execute("UPDATE card_steps SET arguments = replace(arguments, 'four.txt', 'one*.txt')")
+    async with running(tmp_path, ScriptedProvider("Kept.")) as program:
+        assert "goes on" in await program.ask("/yes 1")
+        assert "/yes 2" in await program.answer(), "it is another list, which is asked about anew"
+        assert there(program) == ["four.txt", "five.txt"]
+
+
+@pytest.mark.parametrize(
+    ("step", "question"),
+    [
+        (call("exec", {"command": "rm -r photos"}), "Delete the folder `photos` (6 files)? It can't be brought back."),
+        (call("exec", {"command": "rm *.txt"}), "Delete 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)?"),
+        (call("exec", {"command": "echo > long.md"}), "Overwrite `long.md`: 3,000 bytes become 1 bytes?"),
+        (
+            call("write_file", {"path": "long.md", "content": "short"}),
+            "Overwrite `long.md`: 3,000 bytes become 5 bytes (/undo brings it back)?",
+        ),
+        (
+            call("edit_file", {"path": "long.md", "old": "x" * 3000, "new": "y"}),
+            "Overwrite `long.md`: 3,000 bytes become 1 bytes (/undo brings it back)?",
+        ),
+    ],
+)
+async def test_one_call_that_goes_far_is_asked_about_before_it_runs(tmp_path: Path, step: Say, question: str) -> None:
+    async with running(tmp_path, ScriptedProvider(step, "Done.", step, "Kept.")) as program:
+        fill(program)
+        fill(program, *(f"photos/{n}.jpg" for n in range(6)))
+        fill(program, "long.md", length=3000)
+        assert sorted((await program.ask("Go"))[: len(question)]) == sorted(question)
+        assert len((program.workspace / "long.md").read_text()) == 3000
+        assert there(program) == NAMES
+        assert (program.workspace / "photos").exists()
+        await program.ask("yes")
+        assert (await program.answer()).startswith("Done.")
+        assert not results(program.history)[0].is_error
+        assert (
+            len((program.workspace / "long.md").read_text()) < 3000
+            or there(program) != NAMES
+            or not (program.workspace / "photos").exists()
+        )
+
+
+async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:
+    steps: list[Say | str] = [
+        call("exec", {"command": "mkdir new; for n in 1 2 3 4 5 6; do echo $n > new/$n; done"}),
+        call("exec", {"command": "rm -r new node_modules"}),
+        call("write_file", {"path": "draft.md", "content": "x" * 3000}),
+        call("write_file", {"path": "draft.md", "content": "short"}),
+        call("write_file", {"path": "tiny.txt", "content": "y"}),
+        "Well?",
+    ]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        fill(program, "tiny.txt", length=40)
+        fill(program, *(f"node_modules/{n}.js" for n in range(9)))
+        assert (await program.ask("Go")).startswith("Well?")
+        assert not any(one.is_error for one in results(program.history)), texts(program)
+
+
+async def test_while_it_collects_what_only_looks_runs(tmp_path: Path) -> None:
+    looks = [call("exec", {"command": "ls *.txt | wc -l"}), call("list_dir", {"path": "."})]
+    steps: list[Say | str] = [*map(rm, NAMES[:4]), *looks, call("exec", {"command": "python3 -c 1"}), "Well?", "Well?"]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        fill(program)
+        await program.ask("Go")
+        assert texts(program)[4].startswith("2")
+        assert "four.txt" in texts(program)[5]
+        assert texts(program)[6] == NOTED
+
+
+async def test_money_and_deletions_by_a_server_go_on_the_card(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def tools() -> list[Tool]:
+        async def mcp_shop_buy(item: str) -> str:
+            """Buys."""
+            done.append(item)
+            return "bought"
+
+        async def mcp_mail_delete_message(id: int) -> str:
+            """Deletes."""
+            done.append(f"mail {id}")
+            return "deleted"
+
+        async def taxi(to: str) -> str:
+            """Drives."""
+            done.append(to)
+            return "driven"
+
+        return [tool(mcp_shop_buy), tool(mcp_mail_delete_message), tool(taxi)]
+
+    mails = [call("mcp_mail_delete_message", {"id": n}) for n in range(3)]
+    steps: list[Say | str] = [
+        *mails,
+        call("taxi", {"to": "Rome"}),
+        call("mcp_shop_buy", {"item": "tea"}),
+        "Noted.",
+        "Bought.",
+    ]
+    settings = '[card]\ncostly = ["taxi"]\n'
+    extra = [tools_plugin(*tools())]
+    async with running(tmp_path, ScriptedProvider(*steps), settings=settings, extra=extra) as program:
+        question = await program.ask("Go")
+        assert done == ["mail 0", "mail 1", "mail 2"]
+        assert '1. Pay: use taxi with {"to": "Rome"}\n2. Pay: use mcp_shop_buy with {"item": "tea"}' in question
+        await program.ask("yes")
+        assert await program.answer() == "Bought."
+        assert done[3:] == ["Rome", "tea"]
+
+
+async def test_messages_to_new_people_are_one_question(tmp_path: Path) -> None:
+    settings = '[channels.telegram]\ntoken = "1:a"\nallow_from = ["555", "556"]\n'
+    sends = [call("message", {"to": f"telegram:{chat}", "text": f"Hello {chat}"}) for chat in (555, 556)]
+    chat = FakeChannel("telegram")
+    model = ScriptedProvider(*sends, "Noted.", "Sent.")
+    async with running(tmp_path, model, settings=settings, others=[chat]) as program:
+        question = await program.ask("Greet them")
+        assert question.startswith("Nothing of this is done yet:")
+        assert (
+            "1. Send to telegram:555 (nobody you have written to before): “Hello 555”\n2. Send to telegram:556"
+            in question
+        )
+        assert "to telegram:556?" in question, "what others ask about its calls is part of it"
+        assert chat.sent.empty()
+        await program.ask("yes")
+        assert await program.answer() == "Sent."
+        assert [(chat.sent.get_nowait()).text for _ in range(2)] == ["Hello 555", "Hello 556"]
+        assert len(program.rows("SELECT 1 FROM asks")) == 1
+
+
+class Judge(Plugin):
+    """Refuses one of the calls by the time that they are made."""
+
+    name = "judge"
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        return Refuse("never") if call.arguments.get("command") == "rm four.txt" and call.id[:5] == "card-" else None
+
+
+async def test_every_call_of_the_list_passes_the_gate_again(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, "Well?"), extra=[Judge]) as program:
+        fill(program)
+        await program.ask("Go")
+        await program.ask("yes")
+        await program.answer()
+        assert there(program) == ["four.txt"]
+        assert texts(program)[6] == "never"
+
+
+async def test_elevated_time_does_not_lift_the_card(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(call("exec", {"command": "rm *.txt"}), "Kept.")) as program:
+        fill(program)
+        await program.ask("/elevated 30m")
+        assert (await program.ask("Go")).startswith("Delete 5 files")
+        assert there(program) == NAMES
+
+
+async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE[:4], "Well?")) as program:
+        fill(program)
+        await program.app.transactions.write(
+            lambda tx: tx.deliver(
+                Inbound(Address("terminal", "main"), "", new_id(), UserMessage("Go", NOON, "job"), role="owner"),
+                None,
+            )
+        )
+        await program.app.conversations.of(Address("terminal", "main")).idle()
+        await program.answer()
+        assert there(program) == ["four.txt", "five.txt"]
+        refused = texts(program)[3]
+        assert "nobody is there to be asked for a yes" in refused and "Delete 1 file (`four.txt`)?" in refused
+
+
+async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) -> None:
+    settings = "[limits]\nrounds = 6\n"
+    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE), settings=settings) as program:
+        fill(program)
+        said = await program.ask("Go")
+        assert "none of it was done:\n1. Delete 1 file (`four.txt`)" in said
+        assert there(program) == ["four.txt", "five.txt"]
+        assert not program.rows("SELECT 1 FROM card_steps")
+
+
+@pytest.mark.parametrize(("settings", "said"), [("deletions = -1", "card.deletions"), ('costly = [""]', "card.costly")])
+async def test_wrong_settings_are_told(tmp_path: Path, settings: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        async with running(tmp_path, settings=f"[card]\n{settings}\n"):
+            pass

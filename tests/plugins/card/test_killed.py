@@ -1,0 +1,30 @@
+"""kill -9 at SQL statements of a turn with a card: nothing of it is done before a yes, after a no, or twice."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.kills import killed
+from tests.plugins.card.victim import ALL, FREE, STORIES, go_on, left
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_wherever_a_program_is_killed_the_card_is_done_once_after_the_yes_and_never_without(
+    tmp_path: Path, story: str
+) -> None:
+    statement, died = 31, True
+    while died:
+        root = tmp_path / str(statement)
+        root.mkdir()
+        died = killed(go_on(root, story, statement))
+        asyncio.run(go_on(root, story, None))
+        found = asyncio.run(left(root))
+        assert (found.early, found.twice) == (0, 0) and found.cards <= 1, f"killed at statement {statement}"
+        if not died:
+            assert found.done == (ALL - FREE) * (story == "yes")
+        assert story == "yes" or not found.done, f"killed at statement {statement}"
+        statement += 131
+    assert statement > 200

@@ -1,0 +1,129 @@
+"""A program that kills itself at the n-th SQL statement of a turn with a card, and what the next starts make of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolResult
+from nanoclaw.core.provider import OnEvent
+from nanoclaw.core.tool import Tool, tool
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.kills import dies_at, killed
+from tests.plugins.question.victim import busy, say
+from tests.program import LoggingChannel, assert_legal, running, tools_plugin
+
+STORIES = ("yes", "no")
+FREE, ALL = 3, 6
+"""Deletions that need no card, and all that the model makes."""
+
+
+class Deleting:
+    """A model that deletes one thing after the other. Its answers follow from what it is asked alone."""
+
+    model, supports_vision = "scripted/model", True
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        done = sum(isinstance(one, ToolResult) for one in request.history)
+        step = call("mcp_x_delete", {"number": done}) if done < ALL else "That is all."
+        return await ScriptedProvider(step).complete(request, on_event)
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Left(NamedTuple):
+    """What was done of the card before a yes, after it (each once), more than once; and how many cards were shown."""
+
+    early: int
+    done: int
+    twice: int
+    cards: int
+
+
+def program_of(root: Path):  # type: ignore[no-untyped-def]
+    channel, brought = LoggingChannel(root / "log"), tools_plugin(delete(root))
+    return running(root / "home", Deleting(), channel=channel, extra=[brought], seconds=20)
+
+
+def delete(root: Path) -> Tool:
+    async def mcp_x_delete(number: int) -> str:
+        """Leaves a mark, which says whether it was too early."""
+        with closing(sqlite3.connect(root / "home" / "state.db")) as db:
+            ((is_allowed,),) = db.execute("SELECT count(*) FROM asks WHERE answer = 'yes' AND by = 'owner'").fetchall()
+        with (root / "marks").open("a") as file:
+            file.write(f"{number} {'right' if is_allowed or number < FREE else 'early'}\n")
+        return "deleted"
+
+    return tool(mcp_x_delete)
+
+
+async def go_on(root: Path, story: str, statement: int | None) -> None:
+    """Go on with what is there, or have it begun; die at that statement."""
+    async with program_of(root) as program:
+        program.app.store.db.set_trace_callback(dies_at(statement))
+        await say(program, "1", "Delete all")
+        while not program.app.asks.open() and busy(program):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        if program.rows("SELECT 1 FROM asks"):
+            await say(program, "answer", story)
+        while busy(program):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await program.app.conversations.idle()
+        await program.app.delivery.flush("terminal")
+        program.app.store.db.set_trace_callback(None)
+
+
+async def left(root: Path) -> Left:
+    """The state after one more start."""
+    async with program_of(root) as program:
+        await program.app.conversations.idle()
+        assert_legal(program.history)
+        assert not program.rows("SELECT 1 FROM card_steps")
+        ((cards,),) = program.rows("SELECT count(*) FROM asks")
+    marks = (root / "marks").read_text().splitlines() if (root / "marks").exists() else []
+    early = sum(mark.endswith("early") for mark in marks)
+    numbers = [int(mark.split()[0]) for mark in marks]
+    return Left(early, len({n for n in numbers if n >= FREE}), len(numbers) - len(set(numbers)), cards)
+
+
+def main() -> int:
+    """Kill turns with a card at each statement, and again at a random one of the next start; print the outcome."""
+    parser = argparse.ArgumentParser(prog="python -m tests.plugins.card.victim", description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    random, kills, early, twice, cards, against, done = Random(given.seed), 0, 0, 0, 0, 0, 0
+    while kills < given.kills:
+        for story in STORIES:
+            died, statement = True, random.randrange(20)
+            while died and kills < given.kills:
+                with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+                    root = Path(folder)
+                    died = killed(go_on(root, story, statement))
+                    again = (
+                        died and random.random() < 0.3 and killed(go_on(root, story, random.randrange(statement + 4)))
+                    )
+                    kills += died + again
+                    asyncio.run(go_on(root, story, None))
+                    found = asyncio.run(left(root))
+                    early, twice, cards = early + found.early, twice + found.twice, cards + (found.cards > 1)
+                    against += found.done * (story == "no")
+                    done += found.done > 0
+                    statement += 5 + random.randrange(20)
+    print(
+        f"cards killed {kills} times: {early} done before a yes, {against} done after a no, {twice} done twice, "
+        f"{cards} asked twice; {done} carried out"
+    )
+    return 1 if early or twice or cards or against else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
