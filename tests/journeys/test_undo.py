@@ -170,7 +170,7 @@ def test_the_person_is_told_when_a_command_emptied_the_memory_and_undo_brings_it
         assert (await home.ask("/undo")).startswith("MEMORY.md is as it was before")
         assert (home.workspace / "MEMORY.md").read_text() == FACTS
 
-    run(tmp_path, story, call("exec", {"command": "rm -f *.md"}), "All is tidy.")
+    run(tmp_path, story, call("exec", {"command": "rm -f MEMORY.md"}), "All is tidy.")
 
 
 def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: Path) -> None:
