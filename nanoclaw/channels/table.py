@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.installation import install_command
@@ -120,6 +120,15 @@ async def login(config: Config, table: ChannelTable, clock: Callable[[], datetim
             f"{table.name} did not answer within {CHECK_SECONDS:.0f} s: check the network, and addresses and ports in "
             f"[channels.{table.name}] of {config.file}."
         ) from None
+
+
+async def proof(
+    config: Config, table: ChannelTable, clock: Callable[[], datetime], *, anew: bool = False
+) -> tuple[bool, str]:
+    """What is known of the platform's word on who wrote; it is tried where that is due, or `anew`. Raises ConfigError
+    for what is missing."""
+    channel = make(config, table, ChannelHost(config.home / table.name, clock))
+    return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")
 
 
 def secret_variable(channel: str, key: str) -> str:

@@ -151,7 +151,11 @@ def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str,
         return f"served by process {pid}"
     now = clock(config.person.timezone, config.environment)
     who = asyncio.run(channels.login(config, table, now))
-    return "configured; it has no way to check its login" if who is None else f"logged in as {who}"
+    is_good, text = asyncio.run(channels.proof(config, table, now))
+    if not is_good:
+        raise ChannelError(text)
+    said = "configured; it has no way to check its login" if who is None else f"logged in as {who}"
+    return f"{said}; {text}" if text else said
 
 
 async def _model(config: Config) -> str:

@@ -43,9 +43,11 @@ def urgent(app: App) -> list[str]:
     schedule = app.public("schedule")
     mcp = app.public("mcp")
     sandbox = app.public("sandbox")
+    access = app.public("access") if app.chat_apps.tables else None
     return [
         *((sandbox.banner(),) if sandbox else ()),
         *frozen,
         *(schedule.important() if schedule else ()),
         *(mcp.important() if mcp else ()),
+        *(access.important() if access else ()),
     ]

@@ -72,8 +72,12 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
             )
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
-        return _wait_beside(config, channel, _where(config, channel, is_served=True))
-    return asyncio.run(_serve(config, channel, _where(config, channel)))
+        where = _where(config, channel, is_served=True)
+        _try(config, channel)
+        return _wait_beside(config, channel, where)
+    where = _where(config, channel)
+    _try(config, channel)
+    return asyncio.run(_serve(config, channel, where))
 
 
 # --- what is configured ----------------------------------------------------------------------------------------------
@@ -133,6 +137,15 @@ def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
 
 def _login(config: Config, channel: str) -> str:
     return asyncio.run(channels.login(config, channels.tables(config)[channel], _clock(config))) or ""
+
+
+def _try(config: Config, channel: str) -> None:
+    """Try whether the platform's word on who writes holds, where that is not certain, and say what was found."""
+    table = channels.tables(config)[channel]
+    if table.spec.is_tried:
+        print("Sending a forged test mail to its own address, to see what its server does with it …", flush=True)
+        _, text = asyncio.run(channels.proof(config, table, _clock(config), anew=True))
+        print(printable(text[:1].upper() + text[1:]), flush=True)
 
 
 def _clock(config: Config) -> Callable[[], datetime]:

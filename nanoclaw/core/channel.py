@@ -29,6 +29,9 @@ Ids = Annotated[tuple[str, ...], int]
 UNVERIFIED = "unverified:"
 """Before an id for which its platform does not vouch, such as the sender of a mail that anybody may have written."""
 
+UNPROVEN = f"{UNVERIFIED}said:"
+"""Before an id for which its platform vouches by a word of which it is not known that nobody else can write it."""
+
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 
@@ -126,6 +129,21 @@ class Checks(Protocol):
 
 
 @runtime_checkable
+class Proves(Protocol):
+    """A channel whose platform's word on who wrote has to be tried before it counts."""
+
+    @property
+    def proof(self) -> tuple[bool, str]:
+        """True where the word is known to hold, and a sentence about it, '' for nothing to say."""
+        ...
+
+    async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
+        """Try it where that is due, or in any case `anew`, and keep what was found. What goes wrong is in the
+        sentence."""
+        ...
+
+
+@runtime_checkable
 class Holds(Protocol):
     """A channel whose platform holds the files that came with a message until they are asked for."""
 
@@ -210,6 +228,8 @@ class ChannelSpec(NamedTuple):
     ids: Literal["any", "numbers", "addresses"] = "any"
     """The stable ids of people; of addresses small and large letters are the same."""
     link: LinkHelp | None = None
+    is_tried: bool = False
+    """Its channel `Proves` that its platform's word on who wrote holds: `nanoclaw link` has it tried."""
 
 
 class ChannelTable(NamedTuple):

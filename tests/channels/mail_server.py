@@ -44,6 +44,12 @@ class MailServer:
     """Mails that come while another is read, and are told with the answer to that, as real servers do."""
 
     on_idle: Callable[[], object] = lambda: None
+    stamps: Callable[[bytes], bytes | None] = lambda data: stamped(data)
+    """A mail from its own user to themselves as it comes to the mailbox; None for one that never comes."""
+    late: int = 0
+    """So often somebody looks before such a mail is there."""
+    on_the_way: list[bytes] = field(default_factory=list)
+    can_delete: bool = True
 
     def __post_init__(self) -> None:
         self.connections: list[Any] = []
@@ -128,7 +134,7 @@ class _Imap(_Lines):
     def answer(self, tag: str, line: str, command: str) -> str:
         owner = self.owner
         if command.startswith("CAPABILITY"):
-            self.say(f"* CAPABILITY IMAP4rev1 ID{' IDLE' if owner.can_idle else ''}")
+            self.say(f"* CAPABILITY IMAP4rev1 ID UIDPLUS{' IDLE' if owner.can_idle else ''}")
         elif command.startswith("LOGIN"):
             owner.logins += 1
             if f'"{PASSWORD}"' not in line:
@@ -136,15 +142,29 @@ class _Imap(_Lines):
         elif command.startswith("STATUS"):
             last = owner.mails[-1].uid if owner.mails else 0
             self.say(f'* STATUS "INBOX" (UIDVALIDITY {owner.validity} UIDNEXT {last + 1})')
-        elif command.startswith("EXAMINE"):
+        elif command.startswith(("EXAMINE", "SELECT")):
             self.say(f"* {len(owner.mails)} EXISTS", "* FLAGS (\\Seen)")
         elif command.startswith("UID SEARCH"):
             self.say(" ".join(["* SEARCH", *map(str, self.search(line))]))
         elif command.startswith("UID FETCH"):
             return self.fetch(line)
+        elif command.startswith("UID STORE") and not owner.can_delete:
+            return "NO read-only"
+        elif command.startswith("UID EXPUNGE"):
+            owner.mails = [mail for mail in owner.mails if mail.uid != int(line.split()[-1])]
+        elif command.startswith("NOOP"):
+            self.look()
         elif command.startswith("IDLE"):
             self.wait()
         return "OK done"
+
+    def look(self) -> None:
+        owner = self.owner
+        if owner.late:
+            owner.late -= 1
+            return
+        come, owner.on_the_way = owner.on_the_way, []
+        owner.put(*come)
 
     def search(self, line: str) -> list[int]:
         mails = self.owner.mails
@@ -156,6 +176,8 @@ class _Imap(_Lines):
             return found or [mail.uid for mail in mails[-1:]]  # "*" is the last mail, however high the other number
         if match := re.search(r'HEADER Message-ID "(.*)"', line):
             return [mail.uid for mail in mails if match[1].encode() in mail.data]
+        if match := re.search(r'HEADER Subject "(.*)"', line):
+            return [mail.uid for mail in mails if match[1].encode() in mail.data.partition(b"\r\n\r\n")[0]]
         return [mail.uid for mail in mails]
 
     def fetch(self, line: str) -> str:
@@ -246,9 +268,29 @@ class _Smtp(_Lines):
         if refusal := self.owner.refuses.get("."):
             self.say(refusal)
             return
-        self.owner.sent.append((recipient, b"".join(lines)))
+        if recipient == USER:
+            come = self.owner.stamps(b"".join(lines))
+            self.owner.on_the_way += [come] if come is not None else []
+        else:
+            self.owner.sent.append((recipient, b"".join(lines)))
         self.say("250 2.0.0 queued")
 
+
+def stripped(data: bytes, name: bytes = b"") -> bytes:
+    """A mail without Authentication-Results, which may be renamed."""
+    head, gap, body = data.partition(b"\r\n\r\n")
+    lines = re.split(rb"\r\n(?![ \t])", head)
+    is_forged = [line.lower().startswith(b"authentication-results:") for line in lines]
+    kept = [name + line if was else line for line, was in zip(lines, is_forged, strict=True) if name or not was]
+    return b"\r\n".join(kept) + gap + body
+
+
+def stamped(data: bytes) -> bytes:
+    """A mail as a server hands it on that adds its own results and takes out others'."""
+    return RESULTS + stripped(data)
+
+
+RESULTS = b"Authentication-Results: lab.test; auth=pass smtp.auth=bot@lab.test\r\n"
 
 _EMPTY = '("text" "plain" NIL NIL NIL "7bit" 0 0)'
 

@@ -6,20 +6,20 @@ import asyncio
 import io
 import ipaddress
 import json
-import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
 from nanoclaw.channels.email import quotes, threads
+from nanoclaw.channels.email.blocking import in_thread
 from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
+from nanoclaw.channels.email.prover import Prover
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.settings import EmailSettings
 from nanoclaw.channels.email.text import decoded, header_text
@@ -38,7 +38,6 @@ MAILS_AN_HOUR = 60
 last."""
 
 _LENGTH, _FILES = 200_000, 100
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,9 @@ class Email:
         self._imap = MailHost(settings.imap_host, settings.imap_port, security, context)
         self._smtp = MailHost(settings.smtp_host, settings.smtp_port, security, context)
         self._clock, self._trusts, self._most_bytes = host.clock, settings.trusts.strip(), host.most_bytes
+        self._prover = Prover(
+            (self._imap, self._smtp), (self._user, self._password), self._address, self._trusts, host.folder, host.clock
+        )
         self._mark_file = host.folder / "mailbox.json"
         self._threads = Threads(host.folder / "threads")
         self._taken: deque[tuple[datetime, str]] = deque()
@@ -108,17 +110,27 @@ class Email:
                 "E-mail: nobody's address can be trusted, so all who write are strangers. Set channels.email.trusts to "
                 "the name with which your mail server begins its Authentication-Results headers."
             )
-        box = await _in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
+        box = await in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
         try:
+            await self.prove()
             await self._read(box, deliver)
         finally:
             box.close()
+
+    @property
+    def proof(self) -> tuple[bool, str]:
+        return (self._prover.is_good, self._prover.sentence) if self._trusts else (True, "")
+
+    async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
+        if self._trusts:
+            await self._prover.prove(anew=anew)
+        return self.proof
 
     async def check(self) -> str:
         """Log in for mail that comes and for mail that goes; the address. Raises ChannelError."""
         from nanoclaw.channels.email.writing import log_in
 
-        box = await _in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
+        box = await in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
         box.close()
         await log_in(self._smtp, self._user, self._password)
         return self._address
@@ -135,7 +147,7 @@ class Email:
             place = int(validity), int(uid)
         except ValueError:
             raise Undeliverable(f"{attachment.name!r} is no file of a mail.") from None
-        data = await _in_thread(self._part, place, section, encoding, most)
+        data = await in_thread(self._part, place, section, encoding, most)
         if len(data) > most:
             raise Undeliverable(_too_large(attachment, most))
         return data
@@ -169,9 +181,9 @@ class Email:
             mark = self._set_mark(box.validity, box.newest)
         is_renumbered = mark.validity != box.validity
         if is_renumbered:  # what was read of these is known by its Message-ID
-            due = await _in_thread(box.since, (mark.at - timedelta(days=1)).date(), until_cancelled=box)
+            due = await in_thread(box.since, (mark.at - timedelta(days=1)).date(), until_cancelled=box)
         else:
-            due = await _in_thread(box.newer, mark.uid, until_cancelled=box)
+            due = await in_thread(box.newer, mark.uid, until_cancelled=box)
         while True:
             for uid in due:
                 if await self._take(box, uid, deliver) and not is_renumbered:
@@ -181,18 +193,19 @@ class Email:
                 mark = self._set_mark(box.validity, newest)
             is_renumbered = False
             self._alive = self._clock()
-            await _in_thread(box.wait, until_cancelled=box)
-            due = await _in_thread(box.newer, mark.uid, until_cancelled=box)
+            await in_thread(box.wait, until_cancelled=box)
+            await self.prove()
+            due = await in_thread(box.newer, mark.uid, until_cancelled=box)
 
     async def _take(self, box: Mailbox, uid: int, deliver: Deliver) -> bool:
         """Hand one mail in. False for one that is passed over; it stops none of the others."""
         from nanoclaw.core.log import logger
 
         try:
-            letter = await _in_thread(box.letter, uid, until_cancelled=box)
+            letter = await in_thread(box.letter, uid, until_cancelled=box)
             if letter.who.address == self._address:
                 raise Skipped("it is from the assistant itself")
-            inbound, conversation = await _in_thread(self._message, letter)
+            inbound, conversation = await in_thread(self._message, letter)
         except Skipped as why:
             logger.info("E-mail: mail {} is left alone: {}", uid, why)
             return False
@@ -239,7 +252,7 @@ class Email:
         return True
 
     def _message(self, letter: Letter) -> tuple[Inbound, MailThread]:
-        return as_message(letter, self.name, self._domain, self._trusts)
+        return as_message(letter, self.name, self._domain, self._trusts, is_proven=self._prover.is_good)
 
     async def _conversation(self, place: Place, outbound: Outbound) -> MailThread | None:
         """The thread that the mail continues; None for one that begins a thread."""
@@ -248,7 +261,7 @@ class Email:
             return known
         if not threads.ids(outbound.reply_to):
             return None
-        headers = await _in_thread(self._headers_of, outbound.reply_to)
+        headers = await in_thread(self._headers_of, outbound.reply_to)
         if headers is None:
             return None
         references = [*threads.ids(headers.first("references")), *threads.ids(headers.first("in-reply-to"))[:1]]
@@ -348,37 +361,3 @@ def _tls_context(ca_file: str) -> ssl.SSLContext:
 
 def _too_large(attachment: Attachment, most: int) -> str:
     return f"{attachment.name!r} is larger than {most / 1e6:.0f} MB."
-
-
-async def _in_thread(function: Callable[..., _T], *arguments: object, until_cancelled: Mailbox | None = None) -> _T:
-    """Run what blocks in a thread that nobody waits for when the program ends; a mailbox is shut when cancelled, which
-    ends the thread at once."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_T] = loop.create_future()
-
-    def settle(result: _T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)  # type: ignore[arg-type]
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        outcome: tuple[_T | None, BaseException | None]
-        try:
-            outcome = function(*arguments), None
-        except BaseException as error:
-            outcome = None, error
-        with suppress(RuntimeError):  # the loop is closed: nobody wants to know
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=work, name="email", daemon=True).start()
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        if until_cancelled:
-            until_cancelled.shut()
-            await asyncio.wait([future], timeout=2)
-        future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        raise

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -48,7 +48,8 @@ class Skipped(Exception):
 
 
 class Mailbox:
-    """The INBOX. Nothing in it is changed: what was read stays unread for people who look at it, too.
+    """The INBOX. Nothing in it is changed: what was read stays unread for people who look at it, too. Test
+    mails of our own are removed.
 
     All methods raise ChannelError for a connection that is lost.
     """
@@ -103,6 +104,31 @@ class Mailbox:
             found = self._box.uids(f'HEADER Message-ID "{message_id}"', charset=None)
         items = self._fetch(int(found[-1]), f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>") if found else {}
         return Headers.of(_of(items, "BODY[HEADER]")) if items else None
+
+    def with_subject(self, words: str) -> list[int]:
+        """The mails whose subject has these words, also those that came this moment."""
+        with _told(self._server):
+            self._box.client.noop()
+            return sorted(map(int, self._box.uids(f'HEADER Subject "{words}"', charset=None)))
+
+    def headers(self, uid: int) -> Headers:
+        """Raises Skipped when the mail is gone."""
+        items = self._fetch(uid, f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
+        if not items:
+            raise Skipped("it is gone")
+        return Headers.of(_of(items, "BODY[HEADER]"))
+
+    def remove(self, uids: Sequence[int]) -> None:
+        """Delete mails of our own. Where the server can't delete these alone, they are marked as deleted."""
+        with _told(self._server):
+            self._box.folder.set("INBOX")
+            try:
+                for uid in map(str, uids):
+                    self._box.client.uid("STORE", uid, "+FLAGS", "(\\Deleted)")
+                    if "UIDPLUS" in self._box.client.capabilities:
+                        self._box.client.uid("EXPUNGE", uid)
+            finally:
+                self._box.folder.set("INBOX", readonly=True)
 
     def part(self, uid: int, section: str) -> Iterator[bytes]:
         """A part as it is encoded, piece by piece. Raises Skipped when the mail is gone."""

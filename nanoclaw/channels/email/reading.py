@@ -12,7 +12,7 @@ from nanoclaw.channels.email.fetch_answer import MailPart
 from nanoclaw.channels.email.text import content, decoded_text, header_text, html_text
 from nanoclaw.channels.email.threads import MailThread
 from nanoclaw.channels.email.trust import Author, Headers, is_vouched_for
-from nanoclaw.core.channel import UNVERIFIED, Place
+from nanoclaw.core.channel import UNPROVEN, UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
 TEXT_BYTES = 400_000
@@ -45,8 +45,11 @@ def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
     return {**texts, **dict.fromkeys(pictures[:20], PEEKED_BYTES * 2)}
 
 
-def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[Inbound, MailThread]:
-    """The message, and where its conversation stands with it. `server` is whose word is taken on who wrote it.
+def as_message(
+    letter: Letter, channel: str, domain: str, server: str, *, is_proven: bool
+) -> tuple[Inbound, MailThread]:
+    """The message, and where its conversation stands with it. `server` is whose word is taken on who wrote it, where it
+    `is_proven` that nobody else can write it.
 
     Who is not vouched for has an id that is none, "unverified:ADDRESS", and a conversation of its own, even with the
     references of another one.
@@ -58,7 +61,8 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
     ours = threads.own_thread(references, domain)
     external_id = message_id or f"{letter.place}@{domain}"
     thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
-    is_vouched = is_vouched_for(headers, who, server)
+    is_said = is_vouched_for(headers, who, server)
+    is_vouched = is_said and is_proven
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
     subject = header_text(headers.first("subject"))[:300]
     own, quote, is_forward = _words(letter, subject)
@@ -69,7 +73,7 @@ def as_message(letter: Letter, channel: str, domain: str, server: str) -> tuple[
         own, subject = quotes.without_quoted_lines(own), ""
     inbound = Inbound(
         Address(channel, str(place)),
-        who.address if is_vouched else f"{UNVERIFIED}{who.address}",
+        who.address if is_vouched else f"{UNPROVEN if is_said else UNVERIFIED}{who.address}",
         external_id,
         UserMessage(_with_subject(own, subject, is_first=ours is None), letter.at),
         attachments(letter),

@@ -55,4 +55,5 @@ SPEC = ChannelSpec(
     libraries=("imap_tools", "aiosmtplib", "inscriptis"),
     ids="addresses",
     link=LINK,
+    is_tried=True,
 )

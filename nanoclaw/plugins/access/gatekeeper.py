@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import Place, is_stop
+from nanoclaw.core.channel import UNPROVEN, Place, Proves, is_stop
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Finding, Host, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, Outcome, code_in, shown
 from nanoclaw.plugins.access.groups import GROUPS, LISTENERS, GroupTalk, cut, remember
+from nanoclaw.plugins.access.held import HeldMessages, released
 from nanoclaw.plugins.access.rules import MAIN, TERMINAL, Admission, ChannelRules, account, creator, is_sure
 
 QUIET = timedelta(minutes=1)
@@ -37,7 +38,7 @@ class Gatekeeper:
         """`rules` by channel; one without rules lets nobody in but who is linked. `shared` is the conversation of all
         chats that the owner has alone with the assistant, if they share one."""
         self._host, self.accounts, self._rules, self._shared = host, accounts, rules, shared
-        self._talk = GroupTalk()
+        self._talk, self.held = GroupTalk(), HeldMessages(host)
         self._logged: dict[tuple[str, str], tuple[datetime, int]] = {}  # by kind and channel: the last line, and since
         self._asked = asyncio.Event()
         """Somebody asks of whom the owner has not heard."""
@@ -109,11 +110,25 @@ class Gatekeeper:
         """Tells whether a chat is in one of the lists of its channel's configuration."""
         return any(address.chat in getattr(self.rules(address.channel), name) for name in lists)
 
+    def findings(self) -> list[Finding]:
+        """Messages that wait for the owner's word, and what is known of platforms whose word has to be tried."""
+        waiting = len(self.held.all())
+        text = f"messages that say they are from you wait for your word, /held shows them: {waiting}"
+        found = [Finding(True, text)] if waiting else []
+        for name in self._rules:
+            if isinstance(channel := self._host.channel(name), Proves) and channel.proof[1]:
+                found.append(Finding(*channel.proof, name))
+        return found
+
+    def important(self) -> list[str]:
+        """Lines for the greeting."""
+        return [f"({one.name or 'mail'}: {one.text})" for one in self.findings() if not one.is_well or not one.name]
+
     # --- a message ---------------------------------------------------------------------------------------------------
 
     def decide(self, inbound: Inbound, tx: Tx) -> Decision:
         """Let a message in, with its role and conversation, or ignore it."""
-        if self._links(inbound, tx):
+        if self._links(inbound, tx) or self._holds(inbound, tx):
             return "ignore"
         admission = self.admission(inbound)
         if inbound.is_edit and admission in ("in", "overheard"):
@@ -134,6 +149,16 @@ class Gatekeeper:
             case "refused":
                 self._turn_away(inbound)
         return "ignore"
+
+    def release(self, tx: Tx, number: int) -> str:
+        """Hand in a message that the owner says is from whom it says; whom that is, '' for one that does not wait."""
+        found = self.held.take(tx, number)
+        if found is None:
+            return ""
+        decided = self.decide(released(found), tx)
+        if isinstance(decided, Inbound):
+            tx.deliver(decided)
+        return found.sender
 
     def admission(self, inbound: Inbound) -> Admission:
         """Judge a message by rules and accounts alone."""
@@ -178,6 +203,16 @@ class Gatekeeper:
         if role != "owner" and self.is_owners(address):
             return inbound._replace(role=role, conversation=Address(address.channel, f"{address.chat}?guest"))
         return inbound._replace(role=role, conversation=self.conversation_of(address))
+
+    def _holds(self, inbound: Inbound, tx: Tx) -> bool:
+        """Keep a message that says it is from somebody who is let in, and may be anybody's."""
+        channel, sender = inbound.address.channel, inbound.sender
+        if not sender.startswith(UNPROVEN) or self.role(channel, sender.removeprefix(UNPROVEN)) is None:
+            return False
+        elsewhere = (one for one in self.owners_chats() if one.channel != channel)
+        if not self.held.hold(tx, inbound, next(elsewhere, MAIN)):
+            self._turn_away(inbound)
+        return True
 
     # --- strangers ---------------------------------------------------------------------------------------------------
 
@@ -268,7 +303,7 @@ class Gatekeeper:
         code = _code(inbound.message.text)
         if not code:
             return False
-        address, sender = inbound.address, inbound.sender
+        address, sender = inbound.address, inbound.sender.removeprefix(UNPROVEN)  # only the owner knows the code
         may_link = is_sure(sender) and not inbound.is_group
         outcome = self.accounts.try_code(tx, code, address, sender, inbound.name, may_link=may_link)
         self._log_code(inbound, outcome)
@@ -276,10 +311,11 @@ class Gatekeeper:
             return False
         text = ""
         if outcome == "linked":
-            self.accounts.meet(tx, address, sender)
+            if sender == inbound.sender:
+                self.accounts.meet(tx, address, sender)
             who = f" as {inbound.name}" if inbound.name else ""
             text = f"You are linked{who}: from now on this account is the owner's. /help lists what you can say."
-        elif outcome != "again" and self.role(address.channel, sender):
+        elif outcome != "again" and self.role(address.channel, inbound.sender):
             text = _TOLD[outcome]
         if text:
             _say(tx, inbound, text)

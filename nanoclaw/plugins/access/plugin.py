@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, Plugin, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.rules import MAIN, ChannelRules
 
@@ -91,6 +91,15 @@ class Access(Plugin):
         ) STRICT;
         -- when the owner was told of them
         ALTER TABLE asking ADD COLUMN heard TEXT NOT NULL DEFAULT ''""",
+        """CREATE TABLE IF NOT EXISTS held (          -- messages that may not be from whom they say
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL,
+            external_id TEXT NOT NULL,
+            sender TEXT NOT NULL,                  -- whom they say they are from
+            body TEXT NOT NULL,
+            at TEXT NOT NULL,
+            UNIQUE (channel, external_id)
+        ) STRICT""",
     )
     marks = (
         *("people.role", "people.at", "chats.sender", "asking.chat", "asking.code", "asking.at"),
@@ -118,8 +127,10 @@ class Access(Plugin):
     def commands(self) -> Iterable[Command]:
         pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
+        held = "messages that may not be from whom they say: /held yes 3 takes one as its sender's, /held no 3 drops it"
         return [
             Command("pair", pair, self._pair, private=True),
+            Command("held", held, self._held, private=True),
             Command("link", link, self._link, open_to=EVERYBODY, cli=True),
         ]
 
@@ -148,6 +159,22 @@ class Access(Plugin):
             tx.send(Outbound(found.address, "You may talk to me now."))
         return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
 
+    def _held(self, said: Said, tx: Tx) -> str:
+        """A yes counts only where the platform vouches for who says it; elsewhere nobody is the owner."""
+        word, _, number = said.argument.strip().lower().partition(" ")
+        if not word:
+            return self.public.held.listed()
+        if word not in ("yes", "no") or not (number := number.strip()).isascii() or not number.isdigit():
+            return "Say /held yes 3, /held no 3, or /held alone for what waits."
+        if word == "no":
+            found = self.public.held.take(tx, int(number))
+            return f"Message {number} is thrown away." if found else _NOT_HELD.format(number)
+        sender = self.public.release(tx, int(number))
+        return f"Message {number} is taken as one of {sender}." if sender else _NOT_HELD.format(number)
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        return self.public.findings() if self._rules else ()
+
     def _link(self, said: Said, tx: Tx) -> str:
         """Answer what is no code, or no longer one: the right one never comes here. On the machine itself, accounts
         are listed and changed."""
@@ -161,6 +188,9 @@ class Access(Plugin):
             "`nanoclaw link CHANNEL`, on the owner's machine, shows a code; /link CODE then makes this account the "
             "owner's."
         )
+
+
+_NOT_HELD = "No message {} waits; /held lists those that do."
 
 
 def _rules(config: Any, table: ChannelTable) -> ChannelRules:
