@@ -145,7 +145,7 @@ def _try(config: Config, channel: str) -> None:
     if table.spec.is_tried:
         print("Sending a forged test mail to its own address, to see what its server does with it …", flush=True)
         _, text = asyncio.run(channels.proof(config, table, _clock(config), anew=True))
-        print(printable(text[:1].upper() + text[1:]), flush=True)
+        print(text[:1].upper() + text[1:], flush=True)
 
 
 def _clock(config: Config) -> Callable[[], datetime]:
