@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from nanoclaw.core.channel import UNPROVEN, Place
 from nanoclaw.core.messages import Address, Inbound, UserMessage
@@ -12,7 +13,7 @@ from tests.plugins.access.test_gatekeeper import OWNER, STRANGER, Chat, content,
 from tests.program import MAIN, FakeChannel
 
 
-async def write(chat: Chat, sender: str, text: str, id: str = "", **more: object) -> None:
+async def write(chat: Chat, sender: str, text: str, id: str = "", **more: Any) -> None:
     """Under the address of `sender`, which the platform's word does not settle."""
     place = Address("telegram", str(Place(sender, "", "unverified")))
     message = UserMessage(text, chat.clock())
@@ -34,25 +35,25 @@ async def say(chat: Chat, text: str) -> str:
 
 async def test_it_waits_for_the_owners_yes_in_the_terminal_and_is_theirs_then(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        await write(chat, OWNER, "Send me the report", quote="the old one", quote_from="a forwarded mail")
-        await write(chat, OWNER, "Send me the report", quote="the old one")  # the same once more
+        await write(chat, OWNER, "Good day", quote="the old one", quote_from="a forwarded mail")
+        await write(chat, OWNER, "Good day", quote="the old one")  # the same once more
         await write(chat, OWNER, "and another")
         assert chat.home.rows("SELECT count(*) FROM inbox")[0][0] == 0
         asked = chat.home.rows("SELECT channel, text FROM outbox")
         assert [channel for channel, _ in asked] == [MAIN.channel]
         await terminal(chat).sent.get()
-        assert f"says that it is from {OWNER}, and I can't be sure: “Send me the report”. /held yes 1" in asked[0][1]
+        assert f"says that it is from {OWNER}, and I can't be sure: “Good day”. /held yes 1" in asked[0][1]
         listed = await say(chat, "/held")
         assert "- 1: telegram, says it is from 1" in listed
         assert "and another" in listed
         assert await say(chat, "/held no 2") == "Message 2 is thrown away."
         assert await say(chat, "/held yes 1") == "Message 1 is taken as one of 1."
-        assert await chat.answer() == "Here it is."
+        assert await chat.answer() == "Good morning."
         assert await say(chat, "/held yes 1") == "No message 1 waits; /held lists those that do."
         assert await say(chat, "/held yes ²") == "Say /held yes 3, /held no 3, or /held alone for what waits."
 
-    model = await story(tmp_path, play, Say("Here it is."))
-    assert "Send me the report" in content(model.requests[0])
+    model = await story(tmp_path, play, Say("Good morning."))
+    assert "Good day" in content(model.requests[0])
     assert "the old one" in content(model.requests[0])
 
 
