@@ -21,7 +21,7 @@ GOOD, BAD, NOT_SENT = timedelta(days=30), timedelta(days=1), timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What came of the test mail. `of` is the mailbox and the name that it is about, `due` when it is tried again;
+    """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is tried again;
     `trouble` is why nothing is known."""
 
     of: str
