@@ -125,8 +125,8 @@ async def login(config: Config, table: ChannelTable, clock: Callable[[], datetim
 async def proof(
     config: Config, table: ChannelTable, clock: Callable[[], datetime], *, anew: bool = False
 ) -> tuple[bool, str]:
-    """Tell what is known of the platform's word on who wrote; it is tried where that is due, or `anew`. Raises ConfigError
-    for what is missing."""
+    """Tell what is known of the platform's word on who wrote; it is tried where that is due, or `anew`. Raises
+    ConfigError for what is missing."""
     channel = make(config, table, ChannelHost(config.home / table.name, clock))
     return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")
 
