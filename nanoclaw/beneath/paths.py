@@ -1,7 +1,6 @@
-"""Opens plain files inside one folder, after every link is resolved.
+"""Opens plain files in the folders that are in reach, after every link is resolved.
 
-Opening goes step by step through descriptors, so a folder that is swapped for a link between the check and the opening
-is refused as well.
+The opening itself follows no link, so a folder that is swapped for one between check and opening is refused as well.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from nanoclaw.beneath.walk import open_beneath, open_folder_beneath
+from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
+from nanoclaw.beneath.reach import Reach, is_all_inside
 
 
 class PathError(OSError):
@@ -25,16 +25,20 @@ class PathError(OSError):
         self.look = look
 
 
+class PathMissing(PathError, FileNotFoundError):
+    """A path to which there is nothing."""
+
+
 class PathRefused(PathError):
     """A path that must not be used: it leads out of the folder, or to something that is no plain file."""
 
 
-def resolve(root: Path, path: str, *, for_writing: bool, read_roots: Sequence[Path] = ()) -> Path:
+def resolve(reach: Reach, path: str, *, for_writing: bool) -> Path:
     """Return the real path of what is to be used; it need not exist. Raises PathRefused with a sentence."""
-    base, parts = _locate(root, path, () if for_writing else read_roots)
-    target = Path(base, *parts)
+    place = _locate(reach, path, for_writing)
+    target = place.path
     try:
-        _check_kind(path, os.lstat(target), for_writing)
+        place.check(path, os.lstat(target), for_writing)
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -51,28 +55,28 @@ def name_beneath(root: Path, path: str) -> str:
     return ""
 
 
-def open_for_reading(root: Path, path: str, read_roots: Sequence[Path] = ()) -> BinaryIO:
+def open_for_reading(reach: Reach, path: str) -> BinaryIO:
     """A plain file, checked once more on the opened descriptor."""
-    base, parts = _locate(root, path, read_roots)
-    try:
-        _check_kind(path, os.lstat(Path(base, *parts)), for_writing=False)  # opening a device may already do something
-        descriptor = open_beneath(base, parts, os.O_RDONLY)
-        try:
-            _check_kind(path, os.fstat(descriptor), for_writing=False)
-        except PathError:
-            os.close(descriptor)
-            raise
-        return os.fdopen(descriptor, "rb")
-    except OSError as error:
-        raise _failed(path, error) from None
+    return _locate(reach, path).opened(path)
+
+
+def open_named(root: Path, name: str) -> BinaryIO:
+    """The same by a name that the program made: a link on the way is not followed."""
+    return _named(root, name).opened(name)
+
+
+def open_again(path: str | Path) -> BinaryIO:
+    """A plain file by its real path, as it was found earlier: a link that came since is not followed."""
+    parts = tuple(os.fspath(path).strip("/").split("/"))
+    return _Place(Reach(Path("/")), "/", parts, False).opened(os.fspath(path))
 
 
 @contextlib.contextmanager
-def open_folder(root: Path, path: str, read_roots: Sequence[Path] = ()) -> Iterator[int]:
+def open_folder(reach: Reach, path: str) -> Iterator[int]:
     """The descriptor of a folder that may be listed."""
-    base, parts = _locate(root, path, read_roots)
+    place = _locate(reach, path)
     try:
-        folder = open_folder_beneath(base, parts)
+        folder = open_folder_beneath(place.base, place.parts)
     except OSError as error:
         raise _failed(path, error) from None
     try:
@@ -81,38 +85,112 @@ def open_folder(root: Path, path: str, read_roots: Sequence[Path] = ()) -> Itera
         os.close(folder)
 
 
-def place_to_search(root: Path, path: str, read_roots: Sequence[Path] = ()) -> tuple[str, tuple[str, ...], str]:
-    """Real root, names of folders below it, and a file's name or "": for a child process that opens it by itself."""
-    base, parts = _locate(root, path, read_roots)
+def place_to_search(reach: Reach, path: str) -> dict[str, Any]:
+    """The place of a folder or file for a child process that opens it by itself: `root`, `parts` below it, the file's
+    name or "" as `only`; and which `folders` the names of its files must be in, none `closed`."""
+    place = _locate(reach, path)
     try:
-        is_folder = stat.S_ISDIR(os.lstat(Path(base, *parts)).st_mode)
+        is_folder = stat.S_ISDIR(os.lstat(place.path).st_mode)
     except OSError as error:
         raise _failed(path, error) from None
-    return (base, parts, "") if is_folder else (base, parts[:-1], parts[-1])
+    parts, only = (place.parts, "") if is_folder else (place.parts[:-1], place.parts[-1])
+    folders = [*map(str, (*reach.writable, *reach.read))] if place.is_guarded else []
+    closed = [*map(str, reach.closed)]
+    return {"root": place.base, "parts": parts, "only": only, "folders": folders, "closed": closed}
 
 
 @contextlib.contextmanager
-def open_parent_for_writing(root: Path, path: str) -> Iterator[tuple[int, str]]:
+def open_parent_for_writing(reach: Reach, path: str) -> Iterator[tuple[int, str]]:
     """The opened folder and the name of a file to write; missing folders are made."""
-    base, parts = _locate(root, path, ())
-    if not parts or path.endswith("/"):
+    place = _locate(reach, path, for_writing=True)
+    if not place.parts or path.endswith("/"):
         raise PathError(f"{path!r} is a folder, not a file: give the name of a file.")
+    with _parent(place, path) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def open_parent_named(root: Path, name: str) -> Iterator[tuple[int, str]]:
+    """The same by a name that the program made: a link on the way is not followed."""
+    with _parent(_named(root, name), name) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _parent(place: _Place, path: str) -> Iterator[tuple[int, str]]:
     try:
-        folder = open_folder_beneath(base, ())
-        for part in parts[:-1]:
-            folder = _enter(folder, part)
+        folder = _made(place.base, place.parts[:-1])
     except OSError as error:
         raise _failed(path, error) from None
     try:
         try:
-            _check_kind(path, os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), for_writing=True)
+            found = os.stat(place.parts[-1], dir_fd=folder, follow_symlinks=False)
+            place.check(path, found, for_writing=True)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise _failed(path, error) from None
-        yield folder, parts[-1]
+        yield folder, place.parts[-1]
     finally:
         os.close(folder)
+
+
+class _Place(NamedTuple):
+    """Names below a folder that is free of links; `is_guarded` where tools write, so that they might have put second
+    names of others' files there."""
+
+    reach: Reach
+    base: str
+    parts: tuple[str, ...]
+    is_guarded: bool
+
+    @property
+    def path(self) -> Path:
+        return Path(self.base, *self.parts)
+
+    def opened(self, path: str) -> BinaryIO:
+        try:
+            self.check(path, os.lstat(self.path), for_writing=False)  # opening a device may already do something
+            descriptor = open_beneath(self.base, self.parts, os.O_RDONLY)
+            try:
+                self.check(path, os.fstat(descriptor), for_writing=False)
+            except PathError:
+                os.close(descriptor)
+                raise
+            return os.fdopen(descriptor, "rb")
+        except (OSError, ValueError) as error:
+            raise _failed(path, error) from None
+
+    def check(self, path: str, found: os.stat_result, for_writing: bool) -> None:
+        """Raises PathError for what is no plain file, and for one with a name elsewhere."""
+        if stat.S_ISDIR(found.st_mode):
+            raise PathError(f"{path!r} is a folder, not a file.", look=not for_writing)
+        if stat.S_ISLNK(found.st_mode):
+            raise PathRefused(f"{path!r} turned into a link while it was opened: refused.")
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a file")
+            raise PathRefused(f"{path!r} is {kind}: only plain files are used.")
+        if for_writing and found.st_nlink > 1:
+            raise PathRefused(
+                f"{path!r} has a second name elsewhere (a hard link): write to a copy of it under a new name."
+            )
+        folders = (*self.reach.writable, *self.reach.read)
+        if self.is_guarded and not is_all_inside(found, self.parts, folders, self.reach.closed):
+            raise PathRefused(
+                f"{path!r} has a second name outside of the workspace (a hard link), so it is not read. The person can "
+                "put a copy in its place."
+            )
+
+
+def _made(base: str, parts: Sequence[str]) -> int:
+    """A folder, opened; those that are missing are made on the way."""
+    try:
+        return open_folder_beneath(base, parts)
+    except FileNotFoundError:
+        folder = open_folder_beneath(base, ())
+        for part in parts:
+            folder = _enter(folder, part)
+        return folder
 
 
 def _enter(folder: int, part: str) -> int:
@@ -125,40 +203,45 @@ def _enter(folder: int, part: str) -> int:
         os.close(folder)
 
 
-def _locate(root: Path, path: str, read_roots: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
-    """The allowed root that holds the path, or the folder of one that is a file, and the names below it, free of links
-    at the time of asking."""
+def _named(root: Path, name: str) -> _Place:
+    parts = tuple(name.split("/"))
+    if {"", ".", ".."}.intersection(parts):
+        raise PathRefused(f"{name[:200]!r} is no name of a file in the workspace.")
+    return _Place(Reach(root), os.path.realpath(root), parts, True)
+
+
+def _locate(reach: Reach, path: str, for_writing: bool = False) -> _Place:
+    """The folder of those in reach that holds the path, or the folder of one that is a file, and the names below it,
+    free of links at the time of asking."""
     if "\0" in path:
         raise PathRefused(f"the path {path[:80]!r} has a NUL character in it: leave it out.")
+    beyond = (*reach.write, *reach.read)
     if path.startswith("~"):
-        raise PathRefused(f"{path[:80]!r}: '~' is not expanded. Give a relative path, like 'notes/today.md'.")
+        if not path.startswith("~/") or not beyond:
+            raise PathRefused(f"{path[:80]!r}: '~' is not expanded. Give a relative path, like 'notes/today.md'.")
+        path = os.path.expanduser(path)  # noqa: PTH111  (a string)
     try:
-        real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118  (a string join: no Path to pay for)
+        real = os.path.realpath(os.path.join(reach.root, path))  # noqa: PTH118  (a string join: no Path to pay for)
     except (OSError, ValueError) as error:
         raise PathRefused(f"{path[:80]!r} is not a usable path: {error}.") from None
-    for allowed in (root, *read_roots):
-        base = os.path.realpath(allowed)
-        if real == base:
-            folder, _, name = base.rpartition("/")
-            return (folder or "/", (name,)) if os.path.isfile(base) else (base, ())  # noqa: PTH113
-        if real.startswith(base.rstrip("/") + "/"):
-            return base, tuple(real[len(base) :].strip("/").split("/"))
+    allowed = reach.writable if for_writing else (*reach.writable, *reach.read)
+    around = [base for base in map(os.path.realpath, allowed) if _is_in(real, base)]
+    closed = max((len(base) for base in map(os.path.realpath, reach.closed) if _is_in(real, base)), default=-1)
+    base = max(around, key=len, default="")
+    if base and closed >= len(base):
+        raise PathRefused(f"{path[:200]!r} is the program's own (settings, keys, conversations): no tool opens it.")
+    if base:
+        is_guarded = base in map(os.path.realpath, reach.writable)
+        if real == base and os.path.isfile(base):  # noqa: PTH113
+            base = os.path.dirname(base)  # noqa: PTH120
+        return _Place(reach, base, tuple(real[len(base) :].strip("/").split("/")) if real != base else (), is_guarded)
+    if for_writing and any(_is_in(real, os.path.realpath(one)) for one in reach.read):
+        raise PathRefused(f"{path[:200]!r} is outside the workspace and may only be read.")
     raise PathRefused(f"{path[:200]!r} is outside the workspace. Give a relative path inside it.")
 
 
-def _check_kind(path: str, found: os.stat_result, for_writing: bool) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise PathError(f"{path!r} is a folder, not a file.", look=not for_writing)
-    if stat.S_ISLNK(found.st_mode):
-        raise PathRefused(f"{path!r} turned into a link while it was opened: refused.")
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(
-            f"{path!r} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}: only plain files are used."
-        )
-    if for_writing and found.st_nlink > 1:
-        raise PathRefused(
-            f"{path!r} has a second name elsewhere (a hard link): write to a copy of it under a new name."
-        )
+def _is_in(path: str, base: str) -> bool:
+    return path == base or path.startswith(base.rstrip("/") + "/")
 
 
 _KINDS = {
@@ -169,13 +252,15 @@ _KINDS = {
 }
 
 
-def _failed(path: str, error: OSError) -> PathError:
+def _failed(path: str, error: OSError | ValueError) -> PathError:
     if isinstance(error, PathError):
         return error
-    if error.errno == errno.ELOOP:
+    if not isinstance(error, OSError):
+        return PathRefused(f"{path[:80]!r} is not a usable path: {error}.")
+    if error.errno in (errno.ELOOP, errno.EXDEV):
         return PathRefused(f"{path!r} leads through a link that changed or goes in a circle: refused.")
     if error.errno == errno.ENOTDIR:
         return PathError(f"{path!r} is not in a folder, or not a folder itself.", look=True)
     if error.errno == errno.ENOENT:
-        return PathError(f"{path!r} does not exist.", look=True)
+        return PathMissing(f"{path!r} does not exist.", look=True)
     return PathError(f"{path[:200]!r} cannot be opened: {(error.strerror or str(error)).lower()}.")

@@ -1,7 +1,6 @@
 """Walks and searches a folder through descriptors, so that no link leads out of it.
 
-Run as a script it is the child process of `search_files`, which can be killed in the middle of a slow pattern; for that
-it imports the standard library alone.
+`CHILD` is the child process of `search_files`, which can be killed in the middle of a slow pattern.
 """
 
 from __future__ import annotations
@@ -12,9 +11,13 @@ import json
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
+from nanoclaw.beneath.reach import identities, is_all_inside
 
 SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
 """Folders that hold nothing a person wrote."""
@@ -24,29 +27,10 @@ LONGEST_LINE = 100_000
 BEFORE_MATCH = 100
 
 
-def open_beneath(root: str | int, parts: Sequence[str], flags: int) -> int:
-    """Open root/parts without following a link at any step; raises OSError (ELOOP or ENOTDIR at a link)."""
-    folder = os.open(root, _FOLDER) if isinstance(root, str) else os.dup(root)
-    for part in parts[:-1]:
-        try:
-            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-        finally:
-            os.close(folder)
-        folder = inner
-    if not parts:
-        return folder
-    try:
-        return os.open(parts[-1], flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    finally:
-        os.close(folder)
-
-
-def open_folder_beneath(root: str | int, parts: Sequence[str]) -> int:
-    return open_beneath(root, parts, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def walk(top: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Each plain file below an opened folder, by name; beside it the descriptor of its folder, valid until the next."""
+def walk(top: int, closed: Sequence[str | Path] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Each plain file below an opened folder, by name; beside it the descriptor of its folder, valid until the next.
+    What is in a folder of `closed` is left out."""
+    left_out = identities(closed)
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
         parts = waiting.pop()
@@ -55,6 +39,8 @@ def walk(top: int) -> Iterator[tuple[tuple[str, ...], int]]:
         except OSError:
             continue  # gone, unreadable, or a link by now
         try:
+            if left_out and _identity(folder) in left_out:
+                continue
             files, folders = _entries(folder)
             for name in files:
                 yield (*parts, name), folder
@@ -85,17 +71,33 @@ def matches(parts: Sequence[str], pattern: str) -> bool:
     return all(left == "**" for left in wanted[piece:])
 
 
-def search(top: int, pattern: re.Pattern[str], glob: str = "", only: str = "") -> Iterator[tuple[str, int, str]]:
+class SearchBounds(NamedTuple):
+    """`closed` folders are left out, and files with a name outside of `folders`, none: any. `above` are the names of
+    the folders that lead to where the search begins."""
+
+    folders: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+
+
+ANYWHERE = SearchBounds()
+
+
+def search(
+    top: int, pattern: re.Pattern[str], glob: str = "", only: str = "", bounds: SearchBounds = ANYWHERE
+) -> Iterator[tuple[str, int, str]]:
     """Each line of a text file that matches: file, line number, text from a little before the match."""
-    for parts, folder in [((only,), top)] if only else walk(top):
+    for parts, folder in [((only,), top)] if only else walk(top, bounds.closed):
         if glob and not matches(parts, glob):
             continue
-        for number, line in _lines_of(folder, parts[-1]):
+        for number, line in _lines_of(folder, parts, bounds):
             if found := pattern.search(line):
                 yield "/".join(parts), number, line[max(0, found.start() - BEFORE_MATCH) :]
 
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+def _identity(folder: int) -> tuple[int, int]:
+    found = os.fstat(folder)
+    return found.st_dev, found.st_ino
 
 
 def _entries(folder: int) -> tuple[list[str], list[str]]:
@@ -109,13 +111,15 @@ def _entries(folder: int) -> tuple[list[str], list[str]]:
     return sorted(files), sorted(folders)
 
 
-def _lines_of(folder: int, name: str) -> Iterator[tuple[int, str]]:
+def _lines_of(folder: int, parts: Sequence[str], bounds: SearchBounds) -> Iterator[tuple[int, str]]:
     try:
-        descriptor = open_beneath(folder, (name,), os.O_RDONLY)
+        descriptor = open_beneath(folder, parts[-1:], os.O_RDONLY)
     except OSError:
         return
     with os.fdopen(descriptor, "rb") as file:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        is_open = not bounds.folders or is_all_inside(found, (*bounds.above, *parts), bounds.folders, bounds.closed)
+        if stat.S_ISREG(found.st_mode) and is_open:
             yield from _text_lines(file)
 
 
@@ -141,14 +145,21 @@ def _decoded(line: bytes) -> str:
         return line.decode("latin-1")
 
 
-def _main(request: str) -> None:
+def main(request: str) -> None:
+    """Search as a child process is asked to, and print each hit as JSON."""
     wanted = json.loads(request)
     top = open_folder_beneath(wanted["root"], wanted["parts"])
-    hits = search(top, re.compile(wanted["pattern"]), wanted["glob"], wanted["only"])
+    bounds = SearchBounds(*(tuple(wanted[name]) for name in ("folders", "closed", "parts")))
+    hits = search(top, re.compile(wanted["pattern"]), wanted["glob"], wanted["only"], bounds)
     for file, number, line in itertools.islice(hits, wanted["limit"]):
         hit = json.dumps([file, number, line[: wanted["width"]]], ensure_ascii=False)
         os.write(1, hit.encode("utf-8", "surrogatepass") + b"\n")  # unbuffered, so that a kill loses none
 
 
-if __name__ == "__main__":
-    _main(sys.argv[1])
+CHILD = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+from nanoclaw.beneath.walk import main
+main(sys.argv[1])
+"""
+"""For `python -c`, with the request as its argument."""

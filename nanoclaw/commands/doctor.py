@@ -12,10 +12,10 @@ from typing import Any
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
-from nanoclaw.core import home
+from nanoclaw.core import home, secrets_file
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config, open_secrets
+from nanoclaw.core.config import Config, leaves
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError, WorkspaceError
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
@@ -98,7 +98,7 @@ def _time_zone(config: Config) -> str:
 
 
 def _secrets(config: Config) -> str:
-    for told in open_secrets(config):
+    for told in secrets_file.readable_by_others(config.home, leaves(config.table)):
         raise ConfigError(told)
     return "nobody else can read them"
 

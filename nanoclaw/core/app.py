@@ -101,7 +101,7 @@ class App:
             config.guests.persona,
         )
         self.builder = ContextBuilder(
-            config.workspace_path, self.template, self.clock, self.chain, self.channels, limits, self.redact
+            config.reach, self.template, self.clock, self.chain, self.channels, limits, self.redact
         )
         self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), config.purposes)
         self.toolbox = Toolbox(self.chain.tools(), self.clock)
@@ -117,7 +117,7 @@ class App:
         )
         parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, bounds)
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
-        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, config.workspace_path, self)
+        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, config.reach, self)
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
         manners = Manners(config.session.queue)

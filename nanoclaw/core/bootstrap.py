@@ -8,10 +8,13 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import reason, sync_folder, write_atomically
+from nanoclaw.beneath.paths import open_for_reading
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import WorkspaceError
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
@@ -75,7 +78,7 @@ def seed(root: Path, template: Path) -> list[str]:
 
 
 def read(
-    root: Path,
+    reach: Reach,
     template: Path,
     names: Iterable[str] = NAMES,
     *,
@@ -86,7 +89,7 @@ def read(
 
     One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md.
     """
-    return fit({name: _read(root, name, template / name) for name in names}, file_limit, total_limit)
+    return fit({name: _read(reach, name, template / name) for name in names}, file_limit, total_limit)
 
 
 def fit(files: Mapping[str, BootstrapFile], file_limit: int, total_limit: int) -> dict[str, BootstrapFile]:
@@ -139,14 +142,11 @@ def _cut(file: BootstrapFile, limit: int, problem: str) -> BootstrapFile:
     return file._replace(text=cut(file.name, file.text, limit), problem=problem)
 
 
-def _read(root: Path, name: str, template: Path) -> BootstrapFile:
-    path = root / name
+def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
+    path = reach.root / name
     try:
         status = path.stat()
-        real = Path(os.path.realpath(path))
-        if not real.is_relative_to(os.path.realpath(root)):
-            return _unreadable(path, name, "it is a link out of the workspace")
-        return _parsed(real, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
+        return _parsed(reach, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
     except FileNotFoundError:
         return BootstrapFile(name, "", "missing_file")
     except OSError as error:
@@ -162,11 +162,13 @@ def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
 
 
 @lru_cache(maxsize=64)  # read again when the file has changed
-def _parsed(path: Path, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
+def _parsed(reach: Reach, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
+    path = reach.root / name
     try:
         if not path.is_file() or size > READ_LIMIT:
             raise ValueError(f"it is no plain file of at most {READ_LIMIT // 10**6} MB")
-        text = path.read_text(encoding="utf-8-sig").strip()
+        with open_for_reading(reach, name) as file:
+            text = TextIOWrapper(file, encoding="utf-8-sig").read().strip()
     except (OSError, ValueError) as error:
         return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.channels import table as chat_apps
+from nanoclaw.core import folders
 from nanoclaw.core import home as homes
 from nanoclaw.core.app import App
 from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
@@ -178,6 +179,10 @@ def checked(
     """The classes of the plugins that run, once all that is set is known to somebody and can be meant. Raises
     ConfigError."""
     kinds = classes(config, plugins, frozenset(without))
+    try:
+        folders.check(config.home, config.workspace_path, config.files)
+    except ConfigError as error:
+        raise ConfigError(f"{config.file}: {error}") from error
     clock_of(config.person.timezone, config.environment)
     if config.table:
         _check_keys(config, kinds)

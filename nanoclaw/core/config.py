@@ -5,15 +5,15 @@ The core owns the tables below; every other key has a plugin or a channel as its
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from nanoclaw.core import purposes
+from nanoclaw.beneath.reach import Reach
+from nanoclaw.core import folders, purposes, secrets_file
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.folders import ExtraFolders
 from nanoclaw.core.purposes import Purposes
 
 T = TypeVar("T")
@@ -90,6 +90,7 @@ class Config(NamedTuple):
     purposes: Purposes = Purposes()
     person: Person = Person()
     workspace: WorkspaceFolder = WorkspaceFolder()
+    files: ExtraFolders = ExtraFolders()
     context: Context = Context()
     limits: TurnLimits = TurnLimits()
     session: SessionSettings = SessionSettings()
@@ -120,6 +121,11 @@ class Config(NamedTuple):
         chosen = self.workspace.path
         return self.home / Path(chosen).expanduser() if chosen else self.home / "workspace"
 
+    @property
+    def reach(self) -> Reach:
+        """The folders that tools may open: never the home, but for the workspace in it."""
+        return Reach(self.workspace_path, *self.files.paths(), (self.home,))
+
     def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
         """The settings of a plugin or channel: a NamedTuple whose fields stand in the table `prefix`, or where `keys`
         says. Raises ConfigError for values that do not fit."""
@@ -141,7 +147,7 @@ class Config(NamedTuple):
         known = {*owned, *_own_keys()}
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
         empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
-        for key in (*empty, *dict(_leaves(self.table))):
+        for key in (*empty, *dict(leaves(self.table))):
             if key in known or key.startswith(whole) or f"{key}.*" in known or key in RETIRED:
                 continue
             table, _, _ = key.rpartition(".")
@@ -157,8 +163,6 @@ class Config(NamedTuple):
 
 MISSING = object()
 
-SECRETS = "secrets.env"
-
 RETIRED = {
     "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
 }
@@ -168,9 +172,9 @@ RETIRED = {
 def load(environ: Mapping[str, str]) -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
     home = home_of(environ)
-    environment = {**_secrets(home / SECRETS), **environ}
+    environment = {**secrets_file.read(home / secrets_file.NAME), **environ}
     path = home / "config.toml"
-    table = _read(path)
+    table = folders.with_todays_names(_read(path))
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     by_purpose = purposes.read(table, str(path))
     model: Model = made["model"]
@@ -203,11 +207,11 @@ def _tables(known: Collection[str]) -> list[str]:
     return sorted({key.partition(".")[0] for key in known})
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The dotted keys of a table with their values."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
@@ -269,56 +273,15 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line; nothing was changed.") from None
 
 
-def _secrets(path: Path) -> dict[str, str]:
-    """NAME=value lines of a file that nobody but its owner should read."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return {}
-    except NotADirectoryError:
-        raise ConfigError(
-            f"{path.parent} is not a folder, so it cannot be the home: set NANOCLAW_HOME to another path."
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
-    secrets = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, equals, value = line.removeprefix("export ").partition("=")
-        if not equals or not name.strip().isidentifier():
-            raise ConfigError(f"{path}, line {number}: write it as NAME=value.")
-        secrets[name.strip()] = value.strip().strip("\"'")
-    return secrets
-
-
 def _warnings(config: Config) -> Iterator[str]:
-    yield from (f"{config.file}: {said}" for key, said in RETIRED.items() if key in dict(_leaves(config.table)))
+    yield from (f"{config.file}: {said}" for key, said in RETIRED.items() if key in dict(leaves(config.table)))
     for name in config.idle_plugins:
         yield (
             f"{config.file}: [plugins.{name}] has no effect, as {name} is not enabled: add it to enabled in [plugins], "
             "or take the table out."
         )
-    yield from open_secrets(config)
-
-
-def open_secrets(config: Config) -> Iterator[str]:
-    """A sentence for each file with keys that others can read."""
-    for path in (config.home / SECRETS, config.file):
-        with suppress(OSError):  # there is none
-            is_open = path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-            if is_open and (path != config.file or _has_secret(config.table)):
-                yield f"{path} holds keys and can be read by others: run chmod 600 {path}"
-
-
-def _has_secret(table: Mapping[str, Any]) -> bool:
-    """Tells by the names of the keys whether the file holds a secret."""
-    from nanoclaw.redaction import smells_of_secret
-
-    return any(isinstance(value, str) and value and smells_of_secret(key) for key, value in _leaves(table))
+    yield from (f"{config.file}: {said}" for said in config.files.missing())
+    yield from secrets_file.readable_by_others(config.home, leaves(config.table))
 
 
 def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
@@ -366,6 +329,7 @@ _TYPES: dict[str, Any] = {
     "model": Model,
     "person": Person,
     "workspace": WorkspaceFolder,
+    "files": ExtraFolders,
     "context": Context,
     "limits": TurnLimits,
     "session": SessionSettings,

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
@@ -52,7 +53,7 @@ class ContextBuilder:
 
     def __init__(
         self,
-        workspace: Path,
+        reach: Reach,
         template: Path,
         clock: Callable[[], datetime],
         chain: Chain,
@@ -61,7 +62,7 @@ class ContextBuilder:
         redact: Callable[[str], str] = str,
     ) -> None:
         """A bootstrap file that is as the `template` has it counts as empty. `redact` takes known secrets out."""
-        self._workspace, self._template, self._clock = workspace, template, clock
+        self._reach, self._template, self._clock = reach, template, clock
         self._chain, self._channels, self._limits = chain, channels, limits
         self._redact = redact
 
@@ -124,13 +125,13 @@ class ContextBuilder:
         mode = profile.mode
         has_tools = bool(self._chain.tools(profile))
         files = bootstrap.read(
-            self._workspace,
+            self._reach,
             self._template,
             sections.PERSONA if mode == "guest" and self._limits.persona else sections.FILES[mode],
             file_limit=self._limits.file_characters,
             total_limit=self._limits.total_characters,
         )
-        own = [sections.identity(self._workspace, mode, has_tools), *sections.of_files(files, mode)]
+        own = [sections.identity(self._reach, mode, has_tools), *sections.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []
         return [*(("core", part) for part in own), *brought]
 

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from nanoclaw.beneath.paths import PathError, PathRefused, resolve
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Channel, Hints, Place
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.commands import short
@@ -77,12 +79,12 @@ class Delivery:
         channels: Channels,
         flags: Flags,
         transactions: Transactions,
-        root: Path,
+        reach: Reach,
         owner: Owner,
     ) -> None:
-        """While everything is frozen only replies to what was said since then go out. Files of `root` can be sent,
+        """While everything is frozen only replies to what was said since then go out. Files in `reach` can be sent,
         others not."""
-        self._outbox, self._channels, self._flags, self._root, self._owner = outbox, channels, flags, root, owner
+        self._outbox, self._channels, self._flags, self._reach, self._owner = outbox, channels, flags, reach, owner
         self._transactions, self._clock = transactions, transactions.clock
         self._lines: dict[str, _Line] = {}
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
@@ -207,7 +209,7 @@ class Delivery:
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send what is not out yet, and add its ids to `sent`."""
-        outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._root)
+        outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._reach)
         if len(sent) > len(row.sent):
             row = await self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
@@ -319,7 +321,7 @@ class Delivery:
         return (self._clock() - when).total_seconds() < TOLD_SECONDS
 
 
-def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
+def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
     """Parts in which a row is sent, one after the other: the text in pieces, then the files. How many they are
     and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
     whole = row.outbound
@@ -329,14 +331,14 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
     if not files and (not hints.length or size(text, hints.units) <= hints.length):
         texts = [text] if text.strip() or not hints.length else []
     elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
-        return [_with_files(whole, files, hints, root)._replace(key=f"{row.id}.1")]
+        return [_with_files(whole, files, hints, reach)._replace(key=f"{row.id}.1")]
     else:
         cuts = pieces(text, hints.length, hints.units)
         texts = [cut.strip("\n") for cut in cuts if cut.strip()]
     bare = whole._replace(text="", files=(), reply_to="", buttons=())
     outgoing = [bare._replace(text=one) for one in texts]
     while files:
-        outgoing.append(_with_files(bare, files[: hints.files], hints, root))
+        outgoing.append(_with_files(bare, files[: hints.files], hints, reach))
         files = files[hints.files :]
     if outgoing:
         outgoing[0] = outgoing[0]._replace(reply_to=whole.reply_to)
@@ -345,21 +347,24 @@ def parts(row: Row, hints: Hints, root: Path | None = None) -> list[Outbound]:
     return [one._replace(key=f"{row.id}.{number}") for number, one in enumerate(outgoing, 1)]
 
 
-def _with_files(outbound: Outbound, paths: Sequence[str], hints: Hints, root: Path | None) -> Outbound:
+def _with_files(outbound: Outbound, paths: Sequence[str], hints: Hints, reach: Reach | None) -> Outbound:
     """The text as it is and the files, with a line for each that cannot be sent."""
     good = list[str]()
     for path in paths:
-        real = Path(os.path.realpath(root / path if root else path))
-        if problem := _problem(real, hints, root):
+        try:
+            real = resolve(reach, path, for_writing=False) if reach else Path(os.path.realpath(path))
+            problem = _problem(real, hints)
+        except PathError as error:
+            is_out = isinstance(error, PathRefused)
+            problem = "it is not in the workspace" if is_out else "it is not a plain file"
+        if problem:
             outbound = _instead(outbound, (path,), problem)
         else:
             good.append(str(real))
     return outbound._replace(files=tuple(good))
 
 
-def _problem(real: Path, hints: Hints, root: Path | None) -> str:
-    if root and not real.is_relative_to(os.path.realpath(root)):
-        return "it is not in the workspace"
+def _problem(real: Path, hints: Hints) -> str:
     try:
         found = real.stat()
     except OSError as error:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanoclaw.atomic_write import replace_in
-from nanoclaw.beneath.paths import open_parent_for_writing
+from nanoclaw.beneath.paths import open_parent_named
 
 FOLDER = "outputs"
 LARGE = 30_000
@@ -58,7 +58,7 @@ class Outputs:
         data = text.encode("utf-8", "replace")
         path = _path(tool, hashlib.sha256(data))
         try:
-            with open_parent_for_writing(self._root, path) as (folder, name):
+            with open_parent_named(self._root, path) as (folder, name):
                 replace_in(folder, name, data)
                 _drop_oldest(folder, name)
         except OSError:
@@ -69,7 +69,7 @@ class Outputs:
         """A new file for an output that can be read while it grows: its path in the workspace, and a descriptor.
         Raises OSError."""
         path = f"{FOLDER}/{tool}-{os.urandom(6).hex()}.txt"
-        with open_parent_for_writing(self._root, path) as (folder, name):
+        with open_parent_named(self._root, path) as (folder, name):
             _drop_oldest(folder, name)
             return path, os.open(name, _NEW_FILE, 0o666, dir_fd=folder)
 
@@ -120,7 +120,7 @@ class Spool:
             self._file = self._folder = -1
 
     def _open(self) -> None:
-        with open_parent_for_writing(self._root, f"{FOLDER}/{self._draft}") as (folder, name):
+        with open_parent_named(self._root, f"{FOLDER}/{self._draft}") as (folder, name):
             self._file = os.open(name, _NEW_FILE, 0o666, dir_fd=folder)
             self._folder = os.dup(folder)
 

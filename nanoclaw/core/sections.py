@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.bootstrap import BootstrapFile
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import SEPARATOR, SystemPrompt
@@ -36,7 +36,7 @@ PERSONA = ("SOUL.md", "IDENTITY.md")
 """Those that guests may be answered in the character of, too."""
 
 
-def identity(root: Path, mode: Mode, has_tools: bool) -> Section:
+def identity(reach: Reach, mode: Mode, has_tools: bool) -> Section:
     if mode == "none":
         return Section("identity", "", "You are nanoclaw, a personal assistant.")
     if mode == "guest":
@@ -46,11 +46,18 @@ def identity(root: Path, mode: Mode, has_tools: bool) -> Section:
         "# Who you are",
         f"You are nanoclaw, a personal assistant in one program on this person's machine "
         f"({machine.sysname} {machine.machine}, Python {sys.version.split()[0]}).",
-        f"Your workspace is {root}; tools work there and take paths relative to it.",
+        f"Your workspace is {reach.root}; tools work there and take paths relative to it.{_besides(reach)}",
         *(_HOW_YOU_WORK if has_tools else ()),
         *_WHAT_YOU_KEEP_TO,
     ]
     return Section("identity", "Identity", "\n".join(lines))
+
+
+def _besides(reach: Reach) -> str:
+    """A sentence about the folders that the person has opened besides, '' for none."""
+    opened = {"read": reach.read, "write": reach.write}
+    told = [f"{verb} {', '.join(map(str, folders))}" for verb, folders in opened.items() if folders]
+    return f" Besides they {' and '.join(told)}." if told else ""
 
 
 _HOW_YOU_WORK = (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.beneath.walk import matches, open_folder_beneath, search, walk
+from nanoclaw.beneath.descriptors import open_folder_beneath
+from nanoclaw.beneath.walk import matches, search, walk
 
 
 @pytest.mark.parametrize(

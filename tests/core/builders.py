@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
@@ -33,5 +34,5 @@ def builder_for(
     places = Channels([FakeChannel(name, hints) for name, hints in (channels or {}).items()], now)
     template = shipped("workspace_template")
     return ContextBuilder(
-        new_home(root) / "workspace", template, now, Chain(list(plugins)), places, limits or PromptLimits()
+        Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins)), places, limits or PromptLimits()
     )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.bootstrap import cut, fair_shares, read, seed
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
@@ -26,7 +27,7 @@ def files(root: Path, **contents: str) -> Path:
 
 def test_a_small_file_is_whole_beside_a_huge_one(tmp_path: Path) -> None:
     root = files(tmp_path, SOUL="s" * 50_000, MEMORY="m" * 900)
-    found = read(root, tmp_path, file_limit=150_000, total_limit=20_000)
+    found = read(Reach(root), tmp_path, file_limit=150_000, total_limit=20_000)
     assert (found["MEMORY.md"].text, found["MEMORY.md"].problem) == ("m" * 900, "")
     assert found["SOUL.md"].problem == "total_budget_truncated"
     assert len(found["SOUL.md"].text) + 900 <= 20_000
@@ -34,7 +35,7 @@ def test_a_small_file_is_whole_beside_a_huge_one(tmp_path: Path) -> None:
 
 def test_all_files_together_stay_within_their_limit(tmp_path: Path) -> None:
     names = ("SOUL", "IDENTITY", "AGENTS", "TOOLS", "USER", "BOOTSTRAP", "MEMORY")
-    found = read(files(tmp_path, **dict.fromkeys(names, "x" * 30_000)), tmp_path)
+    found = read(Reach(files(tmp_path, **dict.fromkeys(names, "x" * 30_000))), tmp_path)
     assert sum(len(file.text) for file in found.values()) <= 60_000
     assert min(len(file.text) for file in found.values()) >= 2_000
 
@@ -62,7 +63,7 @@ def test_a_cut_text_is_never_longer_than_its_limit(text: str, limit: int) -> Non
 
 
 def test_a_file_of_5_mb_is_cut_like_any_other(tmp_path: Path) -> None:
-    found = read(files(tmp_path, SOUL="ä" * 2_500_000), tmp_path)
+    found = read(Reach(files(tmp_path, SOUL="ä" * 2_500_000)), tmp_path)
     assert found["SOUL.md"].problem == "file_truncated"
     assert "of 2500000 characters" in found["SOUL.md"].text
 
@@ -73,7 +74,7 @@ def test_a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:
     (root / "SOUL.md").symlink_to(tmp_path / "outside.md")
     (root / "real.md").write_text("mine")
     (root / "USER.md").symlink_to(root / "real.md")
-    found = read(root, tmp_path)
+    found = read(Reach(root), tmp_path)
     assert (found["SOUL.md"].text, found["SOUL.md"].problem) == ("", "file_read_error")
     assert found["USER.md"].text == "mine"
 
@@ -82,12 +83,12 @@ def test_a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_passed_over(tmp_path: Path) -> None:
     root = files(tmp_path, SOUL="mine")
     (root / "SOUL.md").chmod(0)
-    assert read(root, tmp_path)["SOUL.md"].problem == "file_read_error"
+    assert read(Reach(root), tmp_path)["SOUL.md"].problem == "file_read_error"
 
 
 def test_a_file_of_headings_and_comments_costs_nothing(tmp_path: Path) -> None:
     root = files(tmp_path, SOUL="# Character\n\n<!-- say\nsomething -->\n", USER="# The person\nAnna")
-    found = read(root, tmp_path)
+    found = read(Reach(root), tmp_path)
     assert (found["SOUL.md"].text, found["USER.md"].text) == ("", "# The person\nAnna")
 
 
@@ -97,7 +98,7 @@ def test_comments_are_for_the_person_and_not_sent(tmp_path: Path) -> None:
         AGENTS="# Rules\n\n<!-- For example:\n- Answer in German.\n-->\n\nBe quick. <!-- why not -->\n",
         SOUL="<!-- never closed\nDry.",
     )
-    found = read(root, tmp_path)
+    found = read(Reach(root), tmp_path)
     assert found["AGENTS.md"].text == "# Rules\n\nBe quick."
     assert found["SOUL.md"].text == "<!-- never closed\nDry."
 
@@ -106,7 +107,7 @@ def test_comments_are_for_the_person_and_not_sent(tmp_path: Path) -> None:
 def test_five_megabytes_of_one_sign_take_no_time(tmp_path: Path, sign: str) -> None:
     root = files(tmp_path, MEMORY=sign * (5_000_000 // len(sign)) + "end")
     started = time.process_time()
-    found = read(root, tmp_path)
+    found = read(Reach(root), tmp_path)
     assert time.process_time() - started < 3
     assert found["MEMORY.md"].text.endswith("end")
 
@@ -126,7 +127,7 @@ def test_what_is_no_text_in_the_place_of_a_file_is_a_read_error(tmp_path: Path, 
         case "too large":
             with (root / "SOUL.md").open("wb") as file:
                 file.truncate(3 * 2**30)
-    found = read(root, tmp_path)
+    found = read(Reach(root), tmp_path)
     assert (found["SOUL.md"].text, found["SOUL.md"].problem) == ("", "file_read_error")
     assert found["USER.md"].text == "Anna"
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.delivery import Delivery, parts
@@ -71,7 +72,7 @@ class Office:
         self.channel = Platform(hints)
         self.flags = LookedAt(self.store, self.clock)
         channels = Channels([self.channel], self.clock)
-        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, self.root, self)
+        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, Reach(self.root), self)
 
     def owners_chats(self) -> list[Address]:
         return []
@@ -338,7 +339,7 @@ def test_parts_fit_and_are_as_many_whatever_becomes_of_the_files(
     (root / "here").write_text("x")
     hints = Hints(length=30, caption=caption, files=most, file_bytes=100, units=units)  # type: ignore[arg-type]
     row = Row(7, Outbound(CHAT, text, tuple(files), "in-1", "", (Button("a", "b"),)), 0, NOON, True)
-    made = parts(row, hints, root)
+    made = parts(row, hints, Reach(root))
     assert [one.key for one in made] == [f"7.{number}" for number in range(1, len(made) + 1)]
     assert [one.reply_to for one in made] == ["in-1", *[""] * (len(made) - 1)][: len(made)]
     assert sum(bool(one.buttons) for one in made) == bool(made)
@@ -346,7 +347,7 @@ def test_parts_fit_and_are_as_many_whatever_becomes_of_the_files(
     assert all(len(one.files) <= most for one in made)
     told = "could not send"
     assert all(size(one.text, hints.units) <= (caption if one.files else 30) for one in made if told not in one.text)
-    gone = parts(Row(7, Outbound(CHAT, text, tuple("gone" for _ in files), "in-1"), 0, NOON, True), hints, root)
+    gone = parts(Row(7, Outbound(CHAT, text, tuple("gone" for _ in files), "in-1"), 0, NOON, True), hints, Reach(root))
     assert [one.key for one in gone] == [one.key for one in made]
 
 

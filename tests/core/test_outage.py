@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery
@@ -67,7 +68,9 @@ class Post:
         self.chat, self.mail = Platform(), Platform("mail")
         self.mine = [Address("mail", "me"), chat(1)]
         self.channels = Channels([self.chat, self.mail], clock)
-        self.delivery = Delivery(self.outbox, self.channels, Flags(self.store, clock), self.transactions, root, self)
+        self.delivery = Delivery(
+            self.outbox, self.channels, Flags(self.store, clock), self.transactions, Reach(root), self
+        )
         self.transactions.listener = self
 
     def owners_chats(self) -> list[Address]:

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.channels.email import threads
 from nanoclaw.channels.email.mailbox import MailHost, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import MailThread
@@ -162,9 +163,10 @@ def _digest(outbound: Outbound, at: datetime) -> str:
 
 def _attach(mail: EmailMessage, path: Path, most_bytes: int) -> None:
     try:
-        if path.stat().st_size > most_bytes:
+        with open_again(path) as file:
+            data = file.read(most_bytes + 1)
+        if len(data) > most_bytes:
             raise Undeliverable(f"{path.name} is larger than {most_bytes / 1e6:.0f} MB, the most that goes by mail.")
-        data = path.read_bytes()
     except OSError as error:
         raise Undeliverable(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
     mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"

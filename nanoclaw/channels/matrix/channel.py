@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, SyncProgress
@@ -440,7 +441,8 @@ class Matrix:
     async def _file(self, client: Client, place: Place, path: Path, caption: str) -> dict[str, Any]:
         """Upload a file; the content of its event."""
         try:
-            data = await asyncio.to_thread(path.read_bytes)
+            with open_again(path) as file:
+                data = await asyncio.to_thread(file.read, self._most + 1)
         except OSError as error:
             raise Undeliverable(f"{path.name} cannot be read: {error.strerror}.") from error
         if len(data) > self._most:

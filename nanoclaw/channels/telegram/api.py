@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
 from nanoclaw.net.slim_httpx import httpx
@@ -59,7 +60,7 @@ class Api:
             body = {"content": json.dumps(given).encode(), "headers": {"content-type": "application/json"}}
             return _result(method, *await self._post(method, seconds, body))
         name, path = file
-        with path.open("rb") as opened:
+        with open_again(path) as opened:
             fields = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
             upload = {"data": fields, "files": {name: (path.name.encode(errors="replace").decode(), opened)}}
             return _result(method, *await self._post(method, max(seconds, UPLOAD_SECONDS), upload))

@@ -9,7 +9,8 @@ import shutil
 import unicodedata
 from pathlib import Path
 
-from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing
+from nanoclaw.beneath.paths import open_for_reading, open_named, open_parent_named
+from nanoclaw.beneath.reach import Reach
 
 FOLDER = "downloads"
 UPLOAD_BYTES = 45_000_000
@@ -34,7 +35,7 @@ def place(root: Path, name: str, source: Path) -> tuple[str, int, str]:
     name = safe_name(name)
     ending = found[0] if (found := _ENDING.search(name)) and found.start() else ""
     stem = name.removesuffix(ending)
-    with open_parent_for_writing(root, f"{FOLDER}/{name}") as (folder, _):
+    with open_parent_named(root, f"{FOLDER}/{name}") as (folder, _):
         draft = f".draft-{os.getpid()}-{os.urandom(6).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -54,16 +55,16 @@ def place(root: Path, name: str, source: Path) -> tuple[str, int, str]:
                 raise FileExistsError(f"{FOLDER}/ has a thousand files called {name}")
         finally:
             os.unlink(draft, dir_fd=folder)
-    with open_for_reading(root, f"{FOLDER}/{free}") as file:
+    with open_named(root, f"{FOLDER}/{free}") as file:
         digest = hashlib.sha256()
         while piece := file.read(1 << 20):
             digest.update(piece)
     return f"{FOLDER}/{free}", size, digest.hexdigest()
 
 
-def file_to_upload(root: Path, path: str) -> tuple[str, bytes]:
+def file_to_upload(reach: Reach, path: str) -> tuple[str, bytes]:
     """Name and content of a file of the workspace. Raises PathError; ValueError for one that is too large."""
-    with open_for_reading(root, path) as file:
+    with open_for_reading(reach, path) as file:
         data = file.read(UPLOAD_BYTES + 1)
     if len(data) > UPLOAD_BYTES:
         raise ValueError(f"{path!r} has more than {UPLOAD_BYTES // 10**6} MB, which is the most that is uploaded.")

@@ -244,7 +244,7 @@ class Browse(Plugin):
         if media := self._host.get("media"):
             media.sendable(path)
         try:
-            return await asyncio.to_thread(file_to_upload, self._host.workspace, path)
+            return await asyncio.to_thread(file_to_upload, self._host.get("core").config.reach, path)
         except (PathError, ValueError) as error:
             raise ToolError(str(error)) from None
 

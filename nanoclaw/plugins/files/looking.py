@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from nanoclaw.atomic_write import reason
@@ -50,12 +51,12 @@ def _described(folder: int, name: str) -> str:
     return f"{shown} ({in_words(found.st_size)})" if stat.S_ISREG(found.st_mode) else f"{shown} (not a plain file)"
 
 
-def found(folder: int, pattern: str, path: str) -> str:
+def found(folder: int, pattern: str, path: str, closed: Sequence[Path] = ()) -> str:
     deadline = time.monotonic() + SEARCH_SECONDS
     newest: list[tuple[float, str, int]] = []
     count = 0
     stopped = False
-    for parts, inner in walk.walk(folder):
+    for parts, inner in walk.walk(folder, closed):
         if time.monotonic() > deadline:
             stopped = True
             break
@@ -85,7 +86,7 @@ async def search(request: dict[str, object], path: str) -> str:
     from nanoclaw.spawn import run_process
 
     bounds = {"limit": MOST_FOUND + 1, "width": HIT_CHARACTERS}
-    worker = (sys.executable, "-I", "-S", walk.__file__, json.dumps(request | bounds))
+    worker = (sys.executable, "-I", "-S", "-c", walk.CHILD, json.dumps(request | bounds))
     try:
         ended = await run_process(worker, folder=Path("/"), environment={}, timeout_seconds=SEARCH_SECONDS)
     except OSError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,9 @@ from nanoclaw.beneath.paths import (
     open_for_reading,
     open_parent_for_writing,
     place_to_search,
+    resolve,
 )
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Plugin
@@ -41,6 +43,7 @@ class Files(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host, self._root = host, host.workspace
+        self._reach: Reach = host.get("core").config.reach
 
     def tools(self) -> Iterable[Tool]:
         reading = [
@@ -67,7 +70,7 @@ class Files(Plugin):
         limit: Annotated[int, "number of lines"] = PAGE_LINES,
     ) -> str | ToolOutput:
         """Read a text file with line numbers, or look at an image."""
-        with open_for_reading(self._root, path, self._readable(path, context)) as file:
+        with open_for_reading(self._readable(path, context), path) as file:
             head = file.read(HEAD_BYTES)
             if is_image(head):
                 image = await asyncio.to_thread(picture, head, file, path)
@@ -79,17 +82,17 @@ class Files(Plugin):
 
     async def _list_dir(self, path: str = ".") -> str:
         """List a folder: folders first, then files with sizes."""
-        with open_folder(self._root, path, self._skills()) as folder:
+        with open_folder(self._shown(), path) as folder:
             return listing(folder)
 
     async def _find_files(self, pattern: Annotated[str, "glob, like *.md or notes/**/*.txt"], path: str = ".") -> str:
         """Find files by name, newest first."""
         check_short(pattern)
-        roots = self._skills()
+        reach = self._shown()
 
         def find() -> str:  # opens the folder itself: a cancelled turn must not close it under the thread
-            with open_folder(self._root, path, roots) as folder:
-                return found(folder, pattern, path)
+            with open_folder(reach, path) as folder:
+                return found(folder, pattern, path, reach.closed)
 
         return await asyncio.to_thread(find)
 
@@ -109,27 +112,28 @@ class Files(Plugin):
             raise ToolError(
                 f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special signs."
             ) from None
-        base, parts, only = place_to_search(self._root, path, self._readable(path, context))
-        return await search({"root": base, "parts": parts, "only": only, "pattern": pattern, "glob": glob}, path)
+        place = place_to_search(self._readable(path, context), path)
+        return await search({**place, "pattern": pattern, "glob": glob}, path)
 
-    def _skills(self) -> tuple[Path, ...]:
-        """Folders outside the workspace that may be read."""
-        return tuple(getattr(self._host.get("skills"), "folders", ()))
+    def _shown(self) -> Reach:
+        """The folders that may be read: those of skills, too."""
+        skills = getattr(self._host.get("skills"), "folders", ())
+        return self._reach._replace(read=(*self._reach.read, *skills))
 
-    def _readable(self, path: str, context: ToolContext) -> Sequence[Path]:
-        """Folders and files outside the workspace that may be read: those of skills, and what came with messages of
-        this conversation."""
-        roots = self._skills()
-        if any(Path(self._root, path).is_relative_to(top) for top in (self._root, *roots)):
-            return roots
+    def _readable(self, path: str, context: ToolContext) -> Reach:
+        """The same with the files outside of all of them that came with messages of this conversation."""
+        reach = self._shown()
+        if any(Path(self._root, path).is_relative_to(top) for top in (*reach.writable, *reach.read)):
+            return reach
         came = (Path(one) for (one,) in self._host.read(_ATTACHED, context.turn) if one)
-        return (*roots, *(file for file in came if not _leads_through(self._root, file)))
+        files = (file for file in came if not any(_leads_through(top, file) for top in reach.writable))
+        return reach._replace(read=(*reach.read, *files))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     async def _write_file(self, context: ToolContext, path: str, content: str) -> ToolOutput:
         """Write a whole file; folders are made. What was in it is replaced."""
-        with self._kept("write_file", path, context), open_parent_for_writing(self._root, path) as (folder, name):
+        with self._kept("write_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             existed, before = _exists(folder, name), before_writing(folder, name)
             replace_in(folder, name, content)
         after = content.encode()
@@ -141,25 +145,33 @@ class Files(Plugin):
     ) -> ToolOutput:
         """Replace one piece of text in a file; everything else stays as it is."""
         with self._kept("edit_file", path, context):
-            with open_for_reading(self._root, path) as file:
+            with open_for_reading(self._reach, path) as file:
                 content = file.read(LONGEST_EDIT_BYTES + 1)
             if len(content) > LONGEST_EDIT_BYTES:
                 most = in_words(LONGEST_EDIT_BYTES)
                 raise ToolError(f"{path!r} is larger than {most}: edit it with exec (sed, python).")
             after, line = edited(content, old, new, path)
-            with open_parent_for_writing(self._root, path) as (folder, name):
+            with open_parent_for_writing(self._reach, path) as (folder, name):
                 replace_in(folder, name, after)
         return ToolOutput(f"Edited {visible(path)} at line {line}.", diff=await diff(content, after))
 
     async def _append_file(self, context: ToolContext, path: str, content: str) -> str:
         """Add text on a new line at the end of a file; the file is made when missing."""
-        with self._kept("append_file", path, context), open_parent_for_writing(self._root, path) as (folder, name):
+        with self._kept("append_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             created = append_in(folder, name, content)
         return f"{'Created' if created else 'Added to'} {visible(path)} ({in_words(len(content.encode()))})."
 
     def _effect(self, tool: str, arguments: dict[str, Any]) -> Effect:
-        name = name_beneath(self._root, arguments["path"])
+        name = self._name(arguments["path"])
         return Effect(tool, "file", name, f"{_VERBS[tool]} {visible(name or arguments['path'])}")
+
+    def _name(self, path: str) -> str:
+        """The path within the workspace, the whole one in another folder that may be written; '' elsewhere."""
+        if name := name_beneath(self._root, path):
+            return name
+        with suppress(PathError):
+            return str(resolve(self._reach, path, for_writing=True)) if self._reach.write else ""
+        return ""
 
     def _kept(self, tool: str, path: str, context: ToolContext) -> AbstractContextManager[None]:
         """A change whose file is kept as it was before, so that it can be undone."""

@@ -79,7 +79,7 @@ class Heartbeat(Plugin):
         environment = {**clean_environment(given, core.secrets), **granted}
         loopback, allow = self._settings.loopback, core.config.net.allow
         shell = self._host.get("shell")
-        return Probe(self._host.workspace, environment, core.redact, self._refusal, loopback, allow, shell)
+        return Probe(core.config.reach, environment, core.redact, self._refusal, loopback, allow, shell)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.heartbeat.checklist import Watch
@@ -44,7 +45,7 @@ class Reading:
 class Probe:
     def __init__(
         self,
-        root: Path,
+        reach: Reach,
         environment: Mapping[str, str],
         redact: Callable[[str], str] = str,
         refusal: Callable[[str], str] | None = None,
@@ -55,7 +56,7 @@ class Probe:
         """`environment` is all that commands see; `shell` prepares and bounds them, if it is there. `redact` takes
         secrets out of what is kept; `refusal(command)` says why one must not run. Pages on this machine are read with
         `loopback` only, and of private places what `allow` names."""
-        self.root, self._redact, self._refusal = root, redact, refusal
+        self.root, self.reach, self._redact, self._refusal = reach.root, reach, redact, refusal
         self._loopback, self._allow, self._shell = loopback, allow, shell
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
@@ -87,14 +88,16 @@ class Probe:
         return Reading(_hash("".join(one.sha256 for _, one in readings).encode()), "\n".join(seen), "; ".join(problems))
 
     def _file(self, path: str) -> Reading:
-        target = resolve_or_folder(self.root, path)
-        if not os.path.lexists(target):
-            return Reading(_hash(b""), "")  # it may come
-        if target.is_dir():
-            with open_folder(self.root, path) as folder:
+        try:
+            if not resolve(self.reach, path, for_writing=False).exists():
+                return Reading(_hash(b""), "")  # it may come
+        except PathRefused:
+            raise
+        except PathError:
+            with open_folder(self.reach, path) as folder:
                 return self._found("\n".join(_entries(folder)))
         digest, begin, left = hashlib.sha256(), b"", MOST_BYTES
-        with open_for_reading(self.root, path) as file:
+        with open_for_reading(self.reach, path) as file:
             while left > 0 and (data := file.read(min(left, 1 << 20))):
                 digest.update(data)
                 begin += data[: SEEN_CHARACTERS * 4 - len(begin)]
@@ -161,16 +164,6 @@ def _entries(folder: int) -> list[str]:
         if at.count("/") >= FOLDER_DEPTH:  # each level holds a descriptor
             raise ToolError(f"it has folders more than {FOLDER_DEPTH} deep: watch a smaller folder")
     return sorted(lines)
-
-
-def resolve_or_folder(root: Path, path: str) -> Path:
-    """The real path inside the workspace, whether a file, a folder or nothing is there. Raises PathRefused."""
-    try:
-        return resolve(root, path, for_writing=False)
-    except PathRefused:
-        raise
-    except PathError:
-        return Path(os.path.realpath(root / path))
 
 
 def change(before: str, after: str, most: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from nanoclaw.beneath.paths import open_for_reading
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
@@ -38,7 +38,7 @@ class Triaged:
 
 async def triage(probe: Probe, states: Mapping[str, ItemState], now: datetime) -> list[Triaged]:
     """Look at each item of the checklist. Changes nothing and asks no model; `now` is in the heartbeat's zone."""
-    items = checklist.parse(read_checklist(probe.root))
+    items = checklist.parse(read_checklist(probe.reach))
     return [await _triaged(item, states.get(item.key), probe, now) for item in items]
 
 
@@ -112,12 +112,12 @@ def table(found: Sequence[Triaged]) -> str:
     return "\n".join(lines)
 
 
-def read_checklist(root: Path) -> str:
+def read_checklist(reach: Reach) -> str:
     """'' when it is missing; one that cannot be read is logged."""
-    if not (root / checklist.FILE).exists():
+    if not (reach.root / checklist.FILE).exists():
         return ""
     try:
-        with open_for_reading(root, checklist.FILE) as file:
+        with open_for_reading(reach, checklist.FILE) as file:
             return file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
     except OSError as error:
         from nanoclaw.core.log import logger

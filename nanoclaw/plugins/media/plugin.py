@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from nanoclaw.core.channel import ChatApps
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound, Outbound
@@ -38,15 +38,14 @@ class MediaSettings(NamedTuple):
 class MediaFiles:
     """Files that may be taken in and sent, for other plugins and for channels."""
 
-    def __init__(self, workspace: Path, home: Path, most_bytes: int, chat_apps: ChatApps) -> None:
-        self.most_bytes, self._chat_apps = most_bytes, chat_apps
-        self._workspace, self._home = workspace, home
+    def __init__(self, reach: Reach, most_bytes: int) -> None:
+        self._reach, self.most_bytes = reach, most_bytes
 
     def sendable(self, path: str) -> str:
         """The real path of a file of the workspace that may be sent. Raises ToolError."""
         from nanoclaw.plugins.media.sendable import Sendable
 
-        return Sendable(self._workspace, self._home, self.most_bytes, self._chat_apps.names())(path)
+        return Sendable(self._reach, self.most_bytes)(path)
 
 
 class Media(Plugin):
@@ -58,8 +57,7 @@ class Media(Plugin):
 
     def __init__(self, host: Host, settings: MediaSettings) -> None:
         self._host, self._settings = host, settings
-        core, most_bytes = host.get("core"), settings.megabytes * 1_000_000
-        self.public = MediaFiles(host.workspace, core.home, most_bytes, core.chat_apps)
+        self.public = MediaFiles(host.get("core").config.reach, settings.megabytes * 1_000_000)
         self._told_blind: set[tuple[Address, str]] = set()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

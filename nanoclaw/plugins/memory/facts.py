@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import write_atomically
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
@@ -41,13 +42,13 @@ class FactsFile:
     """Reads MEMORY.md. A few facts below the others don't change its version, so that what a context began with holds:
     they are told with the next message."""
 
-    def __init__(self, workspace: Path, template: Path, limit: int, state_file: Path) -> None:
-        self._workspace, self._template, self._limit = workspace, template, limit
+    def __init__(self, reach: Reach, template: Path, limit: int, state_file: Path) -> None:
+        self._reach, self._template, self._limit = reach, template, limit
         self._state_file = state_file
         self._state: _State | None = None
 
     def read(self) -> Facts:
-        whole = bootstrap.read(self._workspace, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
+        whole = bootstrap.read(self._reach, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
         current = "\n".join(line.rstrip() for line in whole.text.split("\n") if not is_struck(line))
         text = current if bootstrap.says_something(current) else ""
         shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
@@ -81,7 +82,7 @@ class FactsFile:
             return ()
         every: list[str] = []
         with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
-            every = lines_of(read_memory_file(Workspace(self._workspace), NAME) or "")
+            every = lines_of(read_memory_file(Workspace(self._reach.root), NAME) or "")
         numbers = {without_also(line).rstrip(): number for number, line in enumerate(every, 1)}
         places = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
         return tuple(Hit(NAME, at, at, None, 0.0, text) for at, text in places)

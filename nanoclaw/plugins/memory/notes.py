@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -12,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
+from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.workspace import Workspace
 
@@ -241,18 +241,9 @@ def memory_files(workspace: Workspace) -> list[str]:
 
 def read_memory_file(workspace: Workspace, name: str) -> str | None:
     """Text of a memory file, bad bytes shown as U+FFFD, or None when it isn't there."""
-    folder, _, file = name.rpartition("/")
     try:
-        if folder and (workspace.root / folder).is_symlink():
-            return None
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(workspace.root / folder / file, flags)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise WorkspaceError(f"{name} is not a plain file.")
-            content = _content(descriptor)
-        finally:
-            os.close(descriptor)
+        with open_named(workspace.root, name) as file:
+            content = file.read(LARGEST_FILE_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -339,8 +330,7 @@ def _struck(line: str, day: date) -> str:
 def _whole(workspace: Workspace, name: str) -> bytes:
     """Bytes of a file; half a character at the end of a UTF-16 file is made whole."""
     try:
-        descriptor = os.open(workspace.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
+        with open_named(workspace.root, name) as file:
             content = file.read()
             return content + b"\0" if len(content) % 2 and _encoding(content) != "utf-8" else content
     except OSError as error:
@@ -354,13 +344,6 @@ def _encoding(content: bytes) -> str:
 def _kept(encoding: str) -> str:
     """Error handler with which bytes that are no text in this encoding come back as they were."""
     return "surrogateescape" if encoding == "utf-8" else "surrogatepass"
-
-
-def _content(descriptor: int) -> bytes:
-    content = b""
-    while len(content) < LARGEST_FILE_BYTES and (more := os.read(descriptor, LARGEST_FILE_BYTES - len(content))):
-        content += more
-    return content
 
 
 def _find(text: str, entry: str) -> str:

@@ -111,7 +111,7 @@ class Memory(Plugin):
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         self._watch = FactsWatch(self.public)
         limit = core.config.context.file_characters
-        self._facts = FactsFile(host.workspace, core.template, limit, host.home / "facts.json")
+        self._facts = FactsFile(core.config.reach, core.template, limit, host.home / "facts.json")
         self._is_shown = core.config.context.sections.get("memory", True)
         self._settings = settings
         self._made_flushes: Flushes | None = None

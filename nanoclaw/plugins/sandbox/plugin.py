@@ -48,23 +48,16 @@ _FAILED: dict[Level, str] = {
 
 
 class SandboxSettings(NamedTuple):
-    """`level`: the weakest at which commands run without a question. `read` and `write` are folders besides the
-    workspace, `hosts` servers that commands may reach over http and https, `tmp_mb` the size of their /tmp."""
+    """`level`: the weakest at which commands run without a question. `hosts` are servers that commands may reach over
+    http and https, `tmp_mb` is the size of their /tmp."""
 
     level: Level = "files"
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     tmp_mb: int = 1000
 
     def check(self) -> None:
         if self.tmp_mb <= 0:
             raise ConfigError(f"sandbox.tmp_mb must be more than 0, not {self.tmp_mb}.")
-        for key in ("read", "write"):
-            for one in getattr(self, key):
-                path = Path(one).expanduser()
-                if not path.is_absolute() or path.resolve() == Path("/"):
-                    raise ConfigError(f'sandbox.{key}: {one!r} must be a folder such as "~/Documents".')
         if self.hosts:
             from nanoclaw.net.public import check_allowed
 
@@ -189,7 +182,7 @@ class SandboxedCommands:
         """True where a command reaches neither the network nor folders besides the workspace."""
         level = (await self._current()).level
         is_closed = level == "files+net" or (level == "full" and not self._settings.hosts)
-        return is_closed and not self._settings.write
+        return is_closed and not self._host.get("core").config.reach.write
 
     async def _current(self) -> Strength:
         """The level that was said, as long as it holds. Raises ToolError where there is less now than was said."""
@@ -358,12 +351,13 @@ class SandboxedCommands:
         core = self._host.get("core")
         environment = core.config.environment
         home = self.home
-        read, write = (_resolved(many) for many in (self._settings.read, self._settings.write))
+        reach = core.config.reach
+        read, write = (tuple(one.resolve() for one in many) for many in (reach.read, reach.write))
         skills = self._host.get("skills")
         read += tuple(Path(one).resolve() for one in skills.folders) if skills else ()
-        hidden = (core.config.home.resolve(),)
+        hidden = tuple(one.resolve() for one in reach.closed)
         workspace, path = self._host.workspace, environment.get("PATH", "")
-        spelled = (workspace, home, *(Path(one).expanduser() for one in (*self._settings.read, *self._settings.write)))
+        spelled = (workspace, home, *reach.read, *reach.write)
         return Grants(workspace.resolve(), hidden, home.resolve(), path, read, write, spelled)
 
     async def _relay(self) -> str:
@@ -409,10 +403,6 @@ _SOUNDS_LIKE_IT = (
     rb"(?i)read-only|permission denied|not permitted|unreachable|resolv|name or service|no such file|not found|\bbusy\b"
     rb"|cannot open|cross-device|failed to connect|could not connect|network"
 )
-
-
-def _resolved(paths: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(Path(one).expanduser().resolve() for one in paths)
 
 
 def _is_less(level: Level, than: Level) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import front_matter
 from nanoclaw.plugins.skills.front_matter import Field
@@ -128,7 +129,7 @@ def by_hand(skill: Skill, task: str) -> str:
 def body(skill: Skill) -> str:
     """The text below the front matter, `{baseDir}` filled in; '' when it has become unreadable."""
     try:
-        with skill.path.open("rb") as file:
+        with _opened(skill.path, skill.folder.parent) as file:
             text = front_matter.split(file.read(front_matter.LONGEST_BYTES + BODY_BYTES))[1]
     except (OSError, SkillError):
         return ""
@@ -232,10 +233,16 @@ def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
 def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]:
     if stamp and not stat.S_ISREG(stamp[-1]):
         raise SkillError("line 1: it is no plain file")
-    if not file.resolve(strict=True).is_relative_to(folder.resolve()):  # file tools do not follow such links either
-        raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
-    with file.open("rb") as opened:
+    with _opened(file, folder) as opened:
         return parsed(opened.read(front_matter.LONGEST_BYTES + 8), file)
+
+
+def _opened(file: Path, folder: Path) -> BinaryIO:
+    """A file of a folder of skills. Raises SkillError and OSError."""
+    real = file.resolve(strict=True)
+    if not real.is_relative_to(folder.resolve()):  # file tools do not follow such links either
+        raise SkillError(f"line 1: it is a link out of {shown(folder)}; copy it there, or add its place to the config")
+    return open_again(real)
 
 
 def parsed(content: bytes, file: Path) -> tuple[Skill, Requirements]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import name_beneath, open_folder, open_parent_for_writing
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
 
 INBOXES = ("media", "downloads", "outputs")
@@ -174,7 +175,7 @@ def put_back(root: Path, contents: Mapping[str, bytes]) -> tuple[list[str], list
             if now is not None:
                 _put_aside(root, path)
             if was is not None:
-                with open_parent_for_writing(root, path) as (folder, name):
+                with open_parent_for_writing(Reach(root), path) as (folder, name):
                     replace_in(folder, name, was)
         except OSError:
             failed.append(path)
@@ -185,7 +186,8 @@ def _put_aside(root: Path, path: str) -> None:
     """Move a file out of the way; no link on the way of either place leads elsewhere."""
     above, _, name = path.rpartition("/")
     aside = f"outputs/put-back-{os.urandom(4).hex()}-{path.replace('/', '-')}"
-    with open_folder(root, above or ".") as source, open_parent_for_writing(root, aside) as (target, new):
+    reach = Reach(root)
+    with open_folder(reach, above or ".") as source, open_parent_for_writing(reach, aside) as (target, new):
         os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -16,7 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nanoclaw.atomic_write import reason, replace_in, sync_folder, write_atomically
+from nanoclaw.atomic_write import reason, replace_in, write_atomically
+from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, resolve
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
@@ -39,6 +40,7 @@ class FileVersions:
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """So long and so much is kept; the oldest goes first."""
         self.root = host.workspace
+        self._reach: Reach = host.get("core").config.reach
         self._folder, self.clock, self._log = folder, host.now, AuditLog(host)
         self._core = host.get("core")
         self._days, self._most_bytes = days, most_bytes
@@ -50,14 +52,17 @@ class FileVersions:
     def read(self, name: str) -> bytes | None:
         """None for what is no plain file with one name, or too large to be kept."""
         try:
-            descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
+            with open_for_reading(self._reach, name) as file:
+                found = os.fstat(file.fileno())
+                if self._is_there(name) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
                     return file.read()
-        except (OSError, ValueError):
+        except OSError:
             pass
         return None
+
+    def _is_there(self, name: str) -> bool:
+        """True while no link leads from the name of a file to another place."""
+        return resolve(self._reach, name, for_writing=False) == Path(os.path.realpath(self.root), name)
 
     def version(self, name: str, sha256_: str | None) -> bytes | None:
         """A file as it was; b"" when there was none, None when no copy is kept."""
@@ -257,21 +262,15 @@ class FileVersions:
         )
 
     def _put(self, name: str, content: bytes | None) -> None:
-        folder, _, file = name.rpartition("/")
-        place = self.root / folder
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            if os.path.realpath(place) != str(Path(os.path.realpath(self.root), folder)):
+            if not self._is_there(name):
                 raise WorkspaceError(f"{name} is not put back: it leads through a link that was not there before.")
-            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with open_parent_for_writing(self._reach, name) as (folder, file):
                 if content is not None:
-                    replace_in(descriptor, file, content)
+                    replace_in(folder, file, content)
                 else:
-                    os.unlink(file, dir_fd=descriptor)
-                    sync_folder(place)
-            finally:
-                os.close(descriptor)
+                    os.unlink(file, dir_fd=folder)
+                    os.fsync(folder)
         except OSError as error:
             raise WorkspaceError(f"{name} is not put back: {reason(error)}.") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nanoclaw.beneath.paths import name_beneath
+from nanoclaw.beneath.paths import name_beneath, open_named
 from nanoclaw.core.messages import CheckedCall, Effect
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.undo.file_versions import LARGEST_BYTES, FileVersions
@@ -28,7 +28,8 @@ def loss_of(root: Path, call: CheckedCall) -> str:
         return ""
     name = name_beneath(root, path)
     try:
-        old = (root / name).read_bytes()
+        with open_named(root, name) as file:
+            old = file.read()
     except OSError:
         return ""
     if call.name == "edit_file":

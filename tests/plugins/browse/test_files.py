@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.beneath.paths import PathError
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.plugins.browse.files import UPLOAD_BYTES, file_to_upload, place, safe_name
 
 
@@ -64,13 +65,13 @@ def test_only_plain_files_of_the_workspace_are_uploaded(tmp_path: Path, path: st
     (tmp_path / "secret").write_text("no")
     (root / "link").symlink_to(tmp_path / "secret")
     with pytest.raises(PathError):
-        file_to_upload(root, path)
+        file_to_upload(Reach(root), path)
 
 
 def test_a_file_that_is_too_large_is_not_read_on(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(UPLOAD_BYTES + 1)
     with pytest.raises(ValueError, match="45 MB"):
-        file_to_upload(tmp_path, "large")
+        file_to_upload(Reach(tmp_path), "large")
     (tmp_path / "small.txt").write_text("hello")
-    assert file_to_upload(tmp_path, "small.txt") == ("small.txt", b"hello")
+    assert file_to_upload(Reach(tmp_path), "small.txt") == ("small.txt", b"hello")

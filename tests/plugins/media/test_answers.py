@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Filters
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice, TextDelta, TurnEnded
@@ -150,28 +151,15 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
     from nanoclaw.plugins.media.sendable import Sendable
 
     home = tmp_path / "home"
-    home.mkdir()
-    for name in ("state.db", "notes.txt"):
+    (home / "telegram").mkdir(parents=True)
+    for name in ("state.db", "notes.txt", "telegram/keys"):
         (home / name).write_text("x")
     (tmp_path / "notes.txt").write_text("x")
-    around, same = Sendable(tmp_path, home, 100), Sendable(home, home, 100)
+    around = Sendable(Reach(tmp_path, closed=(home,)), 100)
     assert around("notes.txt") == str((tmp_path / "notes.txt").resolve())
-    assert same("notes.txt") == str((home / "notes.txt").resolve())
-    for check, path in ((around, "home/state.db"), (around, "home/notes.txt"), (same, "state.db")):
-        with pytest.raises(ToolError, match="the program's own file"):
-            check(path)
-
-
-async def test_the_folder_of_a_chat_app_is_the_programs_own(tmp_path: Path) -> None:
-    """Also in a home that is its own workspace; which chat apps there are is for the table of channels to say."""
-    settings = f'[workspace]\npath = "{tmp_path}"\n'
-    async with running(tmp_path, ScriptedProvider(), settings=settings, plugins=["media"]) as program:
-        assert {"telegram", "matrix", "email"} <= set(program.app.chat_apps.names())
-        for name in program.app.chat_apps.names():
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "keys").write_text("x")
-            with pytest.raises(ToolError, match="the program's own file"):
-                program.public("media").sendable(f"{name}/keys")
+    for path in ("home/state.db", "home/notes.txt", "home/telegram/keys"):
+        with pytest.raises(ToolError, match="the program's own"):
+            around(path)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

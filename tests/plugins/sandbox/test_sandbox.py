@@ -227,13 +227,6 @@ async def test_git_knows_the_person_wherever_the_person_said_it(tmp_path: Path, 
 
 
 @at_any
-async def test_the_home_with_the_keys_is_no_workspace_for_commands(tmp_path: Path, level: Level) -> None:
-    told = await one(tmp_path, "cat config.toml; touch done", f'[workspace]\npath = "{tmp_path}"\n')
-    assert told.startswith("not run: ") and "has the program's keys" in told
-    assert not (tmp_path / "done").exists()
-
-
-@at_any
 def test_without_a_folder_for_temporary_files_there_is_no_level_and_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,84 @@
+"""Folders besides the workspace that tools may open, and what must not be one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nanoclaw.core.errors import ConfigError
+
+
+class ExtraFolders(NamedTuple):
+    """Folders besides the workspace that file tools and commands `read`, and those that they `write` as well."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+    def paths(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        return _paths(self.read), _paths(self.write)
+
+    def missing(self) -> Iterator[str]:
+        for key, given in self._asdict().items():
+            for one, path in zip(given, _paths(given), strict=True):
+                if not path.exists():
+                    yield f"files.{key}: there is no folder {one!r}, so it opens nothing."
+
+
+_SYSTEM = ("/proc", "/sys")
+
+
+def check(home: Path, workspace: Path, extra: ExtraFolders) -> None:
+    """Raises ConfigError for a folder that is the program's own, or the system's. One around the home is none: what is
+    in the home is not opened there either."""
+    if _real(workspace) == _real(home):
+        raise ConfigError(f"workspace.path: {workspace} has the program's keys: give another folder, or one in it.")
+    if _is_in(workspace, home) and _real(workspace).relative_to(_real(home)).parts[0] in _OWN:
+        raise ConfigError(f"workspace.path: {workspace} is the program's own: give another folder.")
+    _check_kind("workspace.path", str(workspace), workspace)
+    for key, given in extra._asdict().items():
+        for one, path in zip(given, _paths(given), strict=True):
+            _check_kind(f"files.{key}", one, path)
+            if _is_in(path, home) and not _is_in(path, workspace):
+                raise ConfigError(
+                    f"files.{key}: {one!r} is part of {home}, which has the program's settings, keys and conversations "
+                    "and is closed to tools: give another folder."
+                )
+
+
+def _check_kind(key: str, given: str, path: Path) -> None:
+    if not path.is_absolute() or str(_real(path)) in ("/", "/dev") or any(_is_in(path, Path(one)) for one in _SYSTEM):
+        raise ConfigError(f'{key}: {given!r} must be a folder such as "~/Documents".')
+    if key != "workspace.path" and path.exists() and not path.is_dir():
+        raise ConfigError(f"{key}: {given!r} is a file: give the folder that it is in.")
+
+
+_OWN = frozenset({"plugins", "logs", "undo", "models"})
+
+
+def with_todays_names(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of settings in which what stands under a name of earlier versions stands under that of today."""
+    for name in ("read", "write"):
+        sandbox = table.get("sandbox")
+        files = table.get("files", {})
+        if isinstance(sandbox, Mapping) and name in sandbox and isinstance(files, Mapping):
+            now, given = files.get(name, []), sandbox[name]
+            both = [*now, *given] if isinstance(now, list) and isinstance(given, list) else given
+            table = {**table, "files": {**files, name: both}}
+            table["sandbox"] = {key: value for key, value in sandbox.items() if key != name}
+            if not table["sandbox"]:
+                del table["sandbox"]
+    return table
+
+
+def _paths(given: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(Path(one).expanduser() for one in given)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return _real(path).is_relative_to(_real(folder))
