@@ -109,6 +109,7 @@ _FAMILIES: dict[str, str] = {
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
     "cron": "jobs",
     "model": "models",
+    "audit": "audit",
     **dict.fromkeys(("context", "usage", "sessions"), "showing"),
     **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp", "skills")},
     "link": "linking",

@@ -61,6 +61,8 @@ def parser() -> _Parser:
     models = command("model", "the models: what each is for, its key, window and price; nobody is asked")
     models.add_argument("--json", action="store_true")
     command("doctor", "check the configuration, the workspace, the store and the model")
+    audit = command("audit", "who may talk, what tools may do, what is open, and how much of a risk each is")
+    audit.add_argument("--json", action="store_true")
 
     saving = command("backup", "one archive of the home and the workspace, checked by restoring it")
     saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")

@@ -310,6 +310,17 @@ class App:
         found += [(name, Finding(False, f"failed: {fault}")) for name, fault in self.chain.faults.items()]
         return found
 
+    async def audit(self) -> list[tuple[str, Finding]]:
+        """Lines that plugins say of what is open by them."""
+        found: list[tuple[str, Finding]] = []
+        for plugin in self.chain.plugins:
+            try:
+                found += [(plugin.name, one) for one in await plugin.audit()]
+            except FAULTS as error:
+                self.chain.fault(plugin, "audit", error)
+                found.append((plugin.name, Finding(False, "could not be looked at: see the log", risk="bad")))
+        return found
+
     def status(self) -> dict[str, Any]:
         """The state of the process, for `nanoclaw status`; ages are in seconds."""
         return {

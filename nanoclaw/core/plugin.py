@@ -217,12 +217,14 @@ class Section(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A line of status and doctor; `name` is what was looked at. `fix` mends it and says what it did."""
+    """A line of status, doctor and audit; `name` is what was looked at. `fix` mends it and says what it did. `risk` is
+    for audit: how much is open by it."""
 
     is_well: bool
     text: str
     name: str = ""
     fix: Callable[[], Awaitable[str]] | None = None
+    risk: Literal["", "note", "warning", "bad"] = ""
 
 
 class Log(Protocol):
@@ -333,6 +335,10 @@ class Plugin:
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         """For status; `deep`, for doctor, may take time."""
+        return ()
+
+    async def audit(self) -> Iterable[Finding]:
+        """Tell what is open by it, and to whom; over a copy of the store."""
         return ()
 
     async def run(self) -> None:

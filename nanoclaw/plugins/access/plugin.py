@@ -120,6 +120,12 @@ class Access(Plugin):
 
         return Gatekeeper(self._host, Accounts(self._host), self._rules, self._shared)
 
+    async def audit(self) -> Iterable[Finding]:
+        from nanoclaw.plugins.access.accounts import Accounts
+        from nanoclaw.plugins.access.opened import opened
+
+        return opened(Accounts(self._host), self._rules)
+
     async def run(self) -> None:
         if self._rules:
             await self.public.tell_of_strangers()

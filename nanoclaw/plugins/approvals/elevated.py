@@ -76,6 +76,11 @@ class Elevated:
             if (when := datetime.fromisoformat(ends)) > self._host.now():
                 self._show(Address(channel, chat), when)
 
+    def open(self) -> list[tuple[str, datetime]]:
+        """Conversations that are elevated now, and until when."""
+        rows = [(conversation, datetime.fromisoformat(ends)) for conversation, _, _, ends in self._rows()]
+        return [(conversation, ends) for conversation, ends in rows if ends > self._host.now()]
+
     def next_end(self) -> datetime | None:
         return min((datetime.fromisoformat(ends) for *_, ends in self._rows()), default=None)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Finding
 from nanoclaw.core.tool import Tool
 
 Rule = Literal["deny", "ask", "allow"]
@@ -65,6 +66,16 @@ class Permissions:
             one._replace(open_to=frozenset(who for who in one.open_to if self.rule(one.name, who) != "deny"))
             for one in tools
         ]
+
+    def opened(self) -> Iterator[Finding]:
+        """A line for each list of the table; to allow all tools, or any to guests, is a risk."""
+        for profile, rules in self._rules.items():
+            for rule, names in rules.items():
+                if names:
+                    is_wide = rule == "allow" and (profile == "guest" or "*" in names)
+                    whose = f"tools.{profile}" if profile else "tools"
+                    text = f"[{whose}] {rule}: {', '.join(names)}"
+                    yield Finding(not is_wide, text, "tools", risk="warning" if is_wide else "note")
 
     def unknown(self, tools: Collection[str]) -> Iterator[tuple[str, str]]:
         """Names in the table that no tool has, each with its key."""

@@ -20,6 +20,8 @@ from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
 from nanoclaw.plugins.approvals.questions import OwnerQuestions
 
+STALE_DAYS = 30
+"""From then on a grant is named as a stale one."""
 LOOK_SECONDS = 60.0
 """Pause after which the clock is looked at: time goes on while the machine sleeps."""
 
@@ -133,6 +135,20 @@ class Approvals(Plugin):
         if not (there := self._grants.all()):
             return []
         return [Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")]
+
+    async def audit(self) -> Iterable[Finding]:
+        now = self._host.now()
+        found = list[Finding]()
+        for one in self._grants.all():
+            days = (now - one.given).days
+            is_stale = days >= STALE_DAYS
+            stale = ", which is long: /grants revoke takes it back" if is_stale else ""
+            text = f"{one.number}: {one.in_words(now)}; given {days} days ago{stale}"
+            found.append(Finding(not is_stale, text, "grant", risk="warning" if is_stale else "note"))
+        for conversation, ends in self._elevated.open():
+            text = f"{conversation} is not asked until {ends:%H:%M}: /elevated off there"
+            found.append(Finding(False, text, "elevated", risk="warning"))
+        return [*found, *self._permissions.opened()]
 
     async def run(self) -> None:
         """Say when something that was allowed for a time has ended."""

@@ -171,6 +171,9 @@ class Mcp(Plugin):
             await asyncio.gather(*(one.ready() for one in self._servers.connections().values()))
         return [_finding(one) for one in self._servers.connections().values()]
 
+    async def audit(self) -> Iterable[Finding]:
+        return [line for one in self._servers.connections().values() for line in one.settings.opened()]
+
     # --- what the model sees -----------------------------------------------------------------------------------------
 
     def tools(self) -> Iterable[Tool]:

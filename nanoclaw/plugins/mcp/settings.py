@@ -6,8 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Finding
 from nanoclaw.redaction import smells_of_secret
 
 SECONDS = 60.0
@@ -43,6 +45,20 @@ class ServerSettings(NamedTuple):
             return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
         hidden = set(_in_arguments(self.args))
         return " ".join((self.command, *(_without(one, hidden) for one in self.args)))
+
+    def opened(self) -> Iterator[Finding]:
+        """Findings about what is open by it."""
+        name, url = f"mcp {self.name}", urlsplit(self.url)
+        if not self.url:
+            yield Finding(True, f"{self.place}: runs with your rights, outside of the sandbox", name, risk="note")
+        elif url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+            yield Finding(
+                False, f"{self.place}: without TLS, so others on the way read and change it", name, risk="bad"
+            )
+        else:
+            yield Finding(True, f"{self.place}: is sent what its tools are called with", name, risk="note")
+        if "*" in self.reads:
+            yield Finding(False, 'none of its tools asks: reads = ["*"]', name, risk="warning")
 
     def takes(self, tool: str) -> bool:
         from fnmatch import fnmatchcase

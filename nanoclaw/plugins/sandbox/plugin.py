@@ -115,6 +115,22 @@ class Sandbox(Plugin):
             text += ". Install bubblewrap for the full one"
         return [Finding(strength.level != "none" or self._settings.level == "none", text, "sandbox")]
 
+    async def audit(self) -> Iterable[Finding]:
+        settings, level = self._settings, (await self._commands.look()).level
+        found = [Finding(True, f"{level}: {_OF[level]}", "sandbox", risk="" if level != "none" else "warning")]
+        if settings.level == "none":
+            risk: Literal["note", "bad"] = "bad" if level == "none" else "note"
+            text = '[sandbox] level = "none": where there is no sandbox commands run with your rights, unasked'
+            found.append(Finding(risk == "note", text, "sandbox", risk=risk))
+        if settings.hosts:
+            text = f"commands reach {', '.join(settings.hosts)}: what the workspace has can be sent there"
+            found.append(Finding(True, text, "sandbox", risk="note"))
+        if settings.read:
+            found.append(Finding(True, f"commands read {', '.join(settings.read)}", "sandbox", risk="note"))
+        if settings.write:
+            found.append(Finding(True, f"commands change {', '.join(settings.write)}", "sandbox", risk="warning"))
+        return found
+
     async def run(self) -> None:
         await asyncio.to_thread(_remove_left_over)
 

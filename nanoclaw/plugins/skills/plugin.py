@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.plugins.skills.pins import MARKS, MIGRATIONS
 
 if TYPE_CHECKING:
@@ -52,6 +52,15 @@ class Skills(Plugin):
         from nanoclaw.plugins.skills.drafts import Drafts
 
         return Drafts(self._host, self.public)
+
+    async def audit(self) -> Iterable[Finding]:
+        found, variables = list[Finding](), self._settings.environment
+        if drafts := [skill.name for skill, _ in self.public.surveyed() if skill.draft]:
+            text = f"not used before you look at them: {', '.join(drafts)} (nanoclaw skills show NAME)"
+            found.append(Finding(True, text, "skills", risk="note"))
+        if variables:
+            found.append(Finding(True, f"commands see {', '.join(variables)}", "skills", risk="warning"))
+        return found
 
     def commands(self) -> Iterable[Command]:
         help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"

@@ -206,6 +206,11 @@ class Taint(Plugin):
         count, trusted = len(self._files.all()), ", ".join(self._settings.trusted) or "no source"
         return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
 
+    async def audit(self) -> Iterable[Finding]:
+        text = "what these say is taken as your own words: "
+        trusted = self._settings.trusted
+        return [Finding(True, text + ", ".join(trusted), "taint", risk="warning")] if trusted else []
+
 
 _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
 _PUT_BACK = (
