@@ -74,6 +74,7 @@ async def test_file_tools_use_the_folders_and_nothing_of_the_home_in_them(tmp_pa
     (write / "page.md").write_text("old")
     (home / "config.toml").write_text(
         f'[model]\napi_key = "sk-canary-0123456789"\n[files]\nread = ["{person}"]\nwrite = ["{write}"]\n'
+        '[tools]\nallow = ["write_file"]\n'
     )
     (home / "config.toml").chmod(0o600)
     calls = [
@@ -88,7 +89,9 @@ async def test_file_tools_use_the_folders_and_nothing_of_the_home_in_them(tmp_pa
         ("edit_file", {"path": "../config.toml", "old": "[model]", "new": "[models]"}),
     ]
     steps = [Say(calls=(call,)) for call in calls]
-    async with running(home, ScriptedProvider(*steps, "Done."), plugins=["files", "undo"]) as program:
+    async with running(
+        home, ScriptedProvider(*steps, "Done."), plugins=["files", "undo", "access", "approvals"]
+    ) as program:
         before = (home / "config.toml").read_bytes()
         await program.ask("go")
         read, written, config, searched, names, listed, new, appended, edited = results(program.history)

@@ -24,10 +24,11 @@ from nanoclaw.beneath.paths import (
 )
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import Refused, ToolError
-from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host, Plugin
+from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
+from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Turn, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
-from nanoclaw.escapes import visible
+from nanoclaw.escapes import one_line, visible
+from nanoclaw.exact_text import as_code
 from nanoclaw.plugins.files.diffs import before_writing, diff
 from nanoclaw.plugins.files.editing import edited
 from nanoclaw.plugins.files.looking import check_short, found, listing, search
@@ -57,7 +58,7 @@ class Files(Plugin):
             tool(self._edit_file, reach="workspace", examples=_EDIT),
             tool(self._append_file, reach="workspace", examples=_APPEND),
         ]
-        writing = [one._replace(audit=partial(self._effect, one.name)) for one in writing]
+        writing = [one._replace(audit=partial(self._effect, one.name), check=self._check) for one in writing]
         return [one._replace(run=_in_our_words(one.run)) for one in (reading[0], *writing, *reading[1:])]
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -129,6 +130,21 @@ class Files(Plugin):
         files = (file for file in came if not any(_leads_through(top, file) for top in reach.writable))
         return reach._replace(read=(*reach.read, *files))
 
+    async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
+        """Ask before a file outside the workspace is written."""
+        if not self._reach.write:
+            return None
+        path = str(call.arguments["path"])
+        try:
+            target = resolve(self._reach, path, for_writing=True)
+        except PathError:  # the tool says why
+            return None
+        place = next(one for one in _innermost_first(self._reach.writable) if target.is_relative_to(one))
+        if place == self._root.resolve():
+            return None
+        scope = Scope(f"write:{place}", f"writing files in {place}", is_place=True)
+        return Ask(f"{_ASKED[call.name]} {as_code(one_line(str(target), 200))}?", exact=_exact(call), scope=scope)
+
     # --- writing -----------------------------------------------------------------------------------------------------
 
     async def _write_file(self, context: ToolContext, path: str, content: str) -> ToolOutput:
@@ -177,6 +193,19 @@ class Files(Plugin):
         """A change whose file is kept as it was before, so that it can be undone."""
         undo = self._host.get("undo")
         return undo.watch(self._effect(tool, {"path": path}), context.report) if undo else nullcontext()
+
+
+_ASKED = {"write_file": "Write", "edit_file": "Edit", "append_file": "Add to"}
+
+
+def _exact(call: CheckedCall) -> str:
+    """The text that a call writes."""
+    given = call.arguments
+    return f"{given['old']}\n→\n{given['new']}" if call.name == "edit_file" else str(given["content"])
+
+
+def _innermost_first(folders: Iterable[Path]) -> list[Path]:
+    return sorted((one.resolve() for one in folders), key=lambda one: len(one.parts), reverse=True)
 
 
 _VERBS = {"write_file": "wrote", "edit_file": "edited", "append_file": "added to"}

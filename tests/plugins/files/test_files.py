@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import Attachment
 from nanoclaw.plugins.files import looking
-from nanoclaw.providers.scripted import Say, ScriptedProvider
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.conftest import Hands
 from tests.program import results, running
 
@@ -348,3 +349,34 @@ def test_a_long_line_shows_its_beginning_and_its_end(hands: Hands) -> None:
     assert text.startswith("1\tHEADxxx")
     assert "xxx [... line of 10,000,008 characters; exec with cut -c shows the rest ...] xxx" in text
     assert text.endswith("xxxTAIL") and len(text) < 2_200
+
+
+# --- folders besides the workspace -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif("approvals" not in BUILT_IN, reason="nobody asks without approvals")
+async def test_writing_outside_the_workspace_asks_and_the_yes_goes_on_for_that_folder(tmp_path: Path) -> None:
+    site, inner = tmp_path / "site", tmp_path / "site" / "inner"
+    inner.mkdir(parents=True)
+    page, other = f"{site}/a.md", f"{inner}/b.md"
+    model = ScriptedProvider(
+        *(call("write_file", {"path": "here.md", "content": "free"}), "Free."),
+        *(call("write_file", {"path": page, "content": "one"}), "One."),
+        *(call("edit_file", {"path": page, "old": "one", "new": "two"}), "Two."),
+        *(call("append_file", {"path": other, "content": "x"}), "Not done."),
+    )
+    settings = f'[files]\nwrite = ["{site}", "{inner}"]\n'
+    async with running(tmp_path / "home", model, settings=settings) as program:
+        assert await program.ask("here") == "Free."
+        asked = await program.ask("there")
+        assert asked.startswith(
+            f"Write `{page}`?\n\n1. Yes\n2. Yes for an hour: writing files in {site}\n3. Yes always: "
+        )
+        assert "```\none\n```" in await program.ask("/answer 1")
+        await program.say("always")
+        assert "One." in {await program.answer() for _ in range(2)}
+        assert await program.ask("change it") == "Two."
+        assert (await program.ask("the other")).startswith(f"Add to `{other}`?")
+        await program.say("no")
+        assert "Not done." in {await program.answer() for _ in range(2)}
+        assert Path(page).read_text() == "two" and not Path(other).exists()
