@@ -92,7 +92,7 @@ class Skills(Plugin):
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
         if not self.public.pins.is_begun:
-            await self._host.write(partial(self._drafts.begin, turn))
+            turn.later(partial(self._drafts.begin, turn))
         broken = self.public.broken
         told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
         if broken != told:
