@@ -23,7 +23,7 @@ MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
 NAMED = 4
 """Files that are named in a result."""
 
-_MOST_ASIDE, _MOST_NEW = 50, 100
+_MOST_ASIDE, _MOST_NEW, _MOST_OPEN = 50, 100, 40
 _SETTLED_NS = 100_000_000
 
 
@@ -55,13 +55,13 @@ class Copies:
         """Raises OSError where one could not be read."""
         trees, absent, todos = dict[str, _Tree](), list[str](), dict[str, frozenset[str]]()
         known, self._bytes = _Tree(), 0
-        around = dict[str, int]()
+        around = dict[str, _Held]()
         for path, kind in protected:
             name = str(path)
             if kind == "todo":
                 todos[name] = frozenset(_commands(_read(name)))
             elif kind == "around" and (at := _stat(name)) and stat.S_ISDIR(at.st_mode):
-                around[name] = at.st_ino
+                around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN)
             elif kind == "kept":
                 tree: _Tree = {}
                 self._copy(name, tree, known)
@@ -89,13 +89,26 @@ class Copies:
                 self._copy(f"{path}/{name}", tree, known)
 
 
+class _Held:
+    """A folder by its number, and open, so that it is known wherever it is put: numbers come again."""
+
+    def __init__(self, path: str, inode: int, *, is_open: bool) -> None:
+        self.inode, self.descriptor = inode, -1
+        if is_open:
+            self.descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
 class Snapshot:
     """The state of protected files at one moment."""
 
     def __init__(
         self,
         copies: Copies,
-        around: dict[str, int],
+        around: dict[str, _Held],
         trees: dict[str, _Tree],
         absent: list[str],
         todos: dict[str, frozenset[str]],
@@ -106,9 +119,9 @@ class Snapshot:
 
     def put_back(self) -> str:
         """Put back what was changed; a few words about that, '' for nothing. Raises nothing."""
-        for path, inode in self._around.items():
+        for path, held in self._around.items():
             with self._told(path):
-                self._put_folder_back(path, inode)
+                self._put_folder_back(path, held)
         for path in self._absent:
             if os.path.lexists(path):
                 with self._told(path):
@@ -125,14 +138,14 @@ class Snapshot:
         told = (("put back", self._done), ("changed, and could not be put back", self._failed))
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
 
-    def _put_folder_back(self, path: str, inode: int) -> None:
+    def _put_folder_back(self, path: str, held: _Held) -> None:
         """Undo that a folder was put elsewhere, or that a link or another repository stands in its place; one that is
         only gone stays so."""
         at = _stat(path)
         is_other = at is not None and (not stat.S_ISDIR(at.st_mode) or path.endswith("/.git"))
-        if (at and (at.st_ino == inode or not is_other)) or not os.path.lexists(os.path.dirname(path)):
+        if (at and (at.st_ino == held.inode or not is_other)) or not os.path.lexists(os.path.dirname(path)):
             return
-        before = next((one for one in self._moved() if _inode(one) == inode and self._is_it(one, path)), "")
+        before = self._moved_to(path, held)
         if not before and not (at and not stat.S_ISDIR(at.st_mode)):
             return
         with self._folder_of(path) as (folder, name):
@@ -141,6 +154,14 @@ class Snapshot:
                 with self._folder_of(before) as (source, its_name):
                     os.rename(its_name, name, src_dir_fd=source, dst_dir_fd=folder)
         self._done.append(path)
+
+    def _moved_to(self, path: str, held: _Held) -> str:
+        """The place of a folder that was put elsewhere; '' where it is gone."""
+        if held.descriptor >= 0:
+            place = os.readlink(f"/proc/self/fd/{held.descriptor}")
+            is_there = any(place.startswith(f"{top}/") for top in self._copies.tops) and _inode(place) == held.inode
+            return place if is_there else ""
+        return next((one for one in self._moved() if _inode(one) == held.inode and self._is_it(one, path)), "")
 
     def _moved(self) -> Iterator[str]:
         """Folders that stand where none of those did that are looked for, outer ones first."""
@@ -154,7 +175,8 @@ class Snapshot:
 
     def _is_it(self, other: str, path: str) -> bool:
         """True where something that was in the folder is in the other one, as numbers of files come again."""
-        inside = {one: tree[one].change[0] for one, tree in self._trees.items() if one in tree} | self._around
+        inside = {one: tree[one].change[0] for one, tree in self._trees.items() if one in tree}
+        inside |= {one: held.inode for one, held in self._around.items()}
         inside = {one: number for one, number in inside.items() if os.path.dirname(one) == path}
         return any(_inode(other + one.removeprefix(path)) == number for one, number in inside.items())
 

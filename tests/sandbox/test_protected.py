@@ -148,6 +148,7 @@ ATTACKS = (
     "echo x > .husky/pre-commit; chmod 777 .husky/pre-commit; rm -rf .husky; ln -s /tmp .husky",
     "echo x > .claude/settings.json; touch .claude/new; rm -rf .vscode; touch .vscode; mv .envrc e; ln -s e .envrc",
     "mv top/.git g; ln -s ../g top/.git; echo x > g/hooks/pre-commit; echo x >> g/config",
+    "rm -f top/libs/part/.git; echo x > top/libs/part/.git; mv top/libs/part p2; echo x >> top/.git/config",
     "cp -r top/.git g3; rm -rf top/.git; mv g3 top/.git; echo x >> top/.git/config; touch top/.git/config.worktree",
 )
 
