@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.commands.looking import looked_at
 from nanoclaw.core import secrets_file
@@ -102,6 +102,9 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
     if config.net.allow:
         text = f"[net] allow: pages of {', '.join(config.net.allow)} are read, though they are private"
         yield Finding(True, text, "net", risk="note")
+    for verb, folders, risk in _REACH:
+        if names := ", ".join(map(str, getattr(config.reach, folders))):
+            yield Finding(True, f"tools and commands {verb} {names}, besides the workspace", "folders", risk=risk)
     if config.guests.persona:
         text = "[guests] persona: guests are answered in the character of SOUL.md and IDENTITY.md"
         yield Finding(True, text, "guests", risk="note")
@@ -111,6 +114,12 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
     if config.plugins.off:
         text = f"switched off, and so is what they guard: {', '.join(config.plugins.off)}"
         yield Finding(True, text, "plugins", risk="warning")
+
+
+_REACH: tuple[tuple[str, str, Literal["note", "warning"]], ...] = (
+    ("read", "read", "note"),
+    ("change", "write", "warning"),
+)
 
 
 def _of_tools(app: App) -> Iterator[Finding]:

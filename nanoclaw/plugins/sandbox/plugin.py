@@ -125,10 +125,6 @@ class Sandbox(Plugin):
         if settings.hosts:
             text = f"commands reach {', '.join(settings.hosts)}: what the workspace has can be sent there"
             found.append(Finding(True, text, "sandbox", risk="note"))
-        if settings.read:
-            found.append(Finding(True, f"commands read {', '.join(settings.read)}", "sandbox", risk="note"))
-        if settings.write:
-            found.append(Finding(True, f"commands change {', '.join(settings.write)}", "sandbox", risk="warning"))
         return found
 
     async def run(self) -> None:
