@@ -60,7 +60,9 @@ def parser() -> _Parser:
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
     models = command("model", "the models: what each is for, its key, window and price; nobody is asked")
     models.add_argument("--json", action="store_true")
-    command("doctor", "check the configuration, the workspace, the store and the model")
+    doctor = command("doctor", "check the configuration, the workspace, the store and the model")
+    doctor.add_argument("--fix", action="store_true", help="close what others can read, and mend the like")
+    doctor.add_argument("--json", action="store_true")
     audit = command("audit", "who may talk, what tools may do, what is open, and how much of a risk each is")
     audit.add_argument("--json", action="store_true")
 

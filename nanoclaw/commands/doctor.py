@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -34,14 +35,40 @@ def doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.build import start_logging
 
     start_logging(config, Redactor([config.model.api_key]))
+    lines: list[dict[str, str]] = []
     problems: dict[str, str] = {}
+
+    def tell(state: str, what: str, text: str) -> None:
+        lines.append({"state": state, "name": what, "text": text})
+        if not options.json:
+            print(f"{'?' if state == 'unchecked' else state:6}{what}: {text}")
+
+    for finding, done in asyncio.run(_mended(config)) if options.fix else ():
+        tell("fixed", finding.name, done)
     for what, check in checks(config):
         try:
-            print(f"ok    {what}: {check()}")
+            tell("ok", what, check())
         except NanoclawError as error:
             first = problems.setdefault(str(error), what)
-            print(f"wrong {what}: {error}" if first == what else f"?     {what}: not checked, as the {first} is wrong")
+            if first == what:
+                tell("wrong", what, str(error))
+            else:
+                tell("unchecked", what, f"not checked, as the {first} is wrong")
+    if options.json:
+        print(json.dumps({"is_well": not problems, "findings": lines}))
     return 1 if problems else 0
+
+
+async def _mended(config: Config) -> list[tuple[Finding, str]]:
+    """Mend the modes of files; each finding with what was done."""
+    from nanoclaw.commands.audit import of_files
+
+    found = []
+    for finding in of_files(config):
+        if finding.fix:
+            with suppress(OSError):  # the check says what is wrong
+                found.append((finding, await finding.fix()))
+    return found
 
 
 def checks(config: Config) -> Iterator[tuple[str, Check]]:
