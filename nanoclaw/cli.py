@@ -53,7 +53,7 @@ def _options(argv: Sequence[str]) -> Any:
 def _run(options: argparse.Namespace) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
-    config = Config(home) if options.without_config else configuration.load(os.environ)
+    config = Config(home) if options.without_config else _configured(options)
     without = tuple(options.without)
     config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *without)), without=without)
     for warning in config.warnings:
@@ -62,6 +62,16 @@ def _run(options: argparse.Namespace) -> int:
     if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
         sys.stdout.flush()
     return status
+
+
+def _configured(options: argparse.Namespace) -> Config:
+    """Somebody who talks, and the gateway, go on with the last good settings where the file is broken."""
+    asks = options.command == "chat" and (options.message is not None or options.files or options.version)
+    if options.command != "gateway" and (options.command != "chat" or asks or not (sys.stdin and sys.stdin.isatty())):
+        return configuration.load(os.environ)
+    from nanoclaw.core import last_good
+
+    return last_good.load(os.environ, tuple(options.without))
 
 
 def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:

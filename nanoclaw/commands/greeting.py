@@ -45,6 +45,7 @@ def urgent(app: App) -> list[str]:
     sandbox = app.public("sandbox")
     access = app.public("access") if app.chat_apps.tables else None
     return [
+        *filter(None, (app.config.problem,)),
         *((sandbox.banner(),) if sandbox else ()),
         *frozen,
         *(schedule.important() if schedule else ()),

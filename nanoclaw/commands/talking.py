@@ -227,6 +227,7 @@ class _TerminalChat:
         _check_settings(config, options.model)
         model, lack = await _model(config, options.model)
         async with program(config, model, forced=bool(options.model)) as app:
+            _keep(config)
             if self._relay is None:
                 told = [*filter(None, [lack]), *urgent(app)]
                 hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
@@ -293,10 +294,12 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
     async def serve() -> None:
         model, lack = await _model(config)  # reminders, notes and commands work without
-        for one in filter(None, (lack, *channels.incomplete(config))):
+        for one in filter(None, (config.problem, lack, *channels.incomplete(config))):
             attach.say(one)
         me = _end_at_signals()
         async with program(config, model, channels=None) as app:
+            _keep(config)
+            await _tell_of_problem(app)
             _when_ended(lambda: _end_gateway(app, me))
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, app, me)
             listening = listen(app).listening
@@ -312,6 +315,29 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         asyncio.run(serve())
     print("nanoclaw gateway: ended.")
     return 0
+
+
+def _keep(config: Config) -> None:
+    """Keep the settings of a start that went well."""
+    from nanoclaw.core import last_good
+
+    try:
+        last_good.keep(config)
+    except (OSError, ConfigError) as error:
+        attach.say(f"no copy of the settings was kept: {error}")
+
+
+async def _tell_of_problem(app: App) -> None:
+    """Tell the owner once, in a chat that is served, why the file of settings does not hold."""
+    problem, told = app.config.problem, app.flags.get("config")
+    if not problem:
+        if told:
+            app.flags.clear("config")
+        return
+    served = (one for one in app.owners_chats() if app.channels.reaches(Outbound(one, "")))
+    if problem != told and (chat := next(served, None)):
+        await app.transactions.write(lambda tx: tx.send(Outbound(chat, problem)))
+        app.flags.set("config", problem)
 
 
 def _take_home(config: Config) -> None:

@@ -295,7 +295,7 @@ class App:
     def about(self) -> str:
         sandbox = self.public("sandbox")
         lines = (f"nanoclaw {__version__}", f"Home: {self.config.home}", f"Workspace: {self.config.workspace_path}")
-        return "\n".join((*lines, *((sandbox.banner(),) if sandbox else ())))
+        return "\n".join((*lines, *filter(None, (self.config.problem,)), *((sandbox.banner(),) if sandbox else ())))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Lines that plugins say of themselves, each with the plugin's name."""

@@ -102,6 +102,8 @@ class Config(NamedTuple):
     warnings: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """Plugins that the command line leaves out, which are `off` as well."""
+    problem: str = ""
+    """In safe mode: why the file does not hold."""
 
     def __repr__(self) -> str:
         return f"Config({str(self.home)!r})"  # without what is secret
@@ -169,12 +171,12 @@ RETIRED = {
 """Keys of earlier versions, and what is said of them."""
 
 
-def load(environ: Mapping[str, str]) -> Config:
+def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
     home = home_of(environ)
     environment = {**secrets_file.read(home / secrets_file.NAME), **environ}
-    path = home / "config.toml"
-    table = folders.with_todays_names(_read(path))
+    path = home / name
+    table = _read(path)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     by_purpose = purposes.read(table, str(path))
     model: Model = made["model"]
@@ -263,10 +265,15 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    return table_of(path, data)
+
+
+def table_of(path: Path, data: bytes) -> dict[str, Any]:
+    """The whole file, under the names that its keys have now. Raises ConfigError."""
     import tomllib
 
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        return dict(folders.with_todays_names(tomllib.loads(data.decode("utf-8-sig"))))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError

@@ -1,0 +1,48 @@
+"""The last good copy of config.toml: kept after a start that went well, used by one that finds the file broken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.core import config as configuration
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+
+NAME = "config.last-good.toml"
+
+
+def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
+    """The configuration, or the last good one, which says in `problem` why. Raises ConfigError where neither holds."""
+    try:
+        return _checked(configuration.load(environ), without)
+    except ConfigError as error:
+        if not (configuration.home_of(environ) / NAME).exists():
+            raise
+        try:
+            copy = _checked(configuration.load(environ, NAME), without)
+        except ConfigError:
+            raise error from None
+        said = f"Safe mode: {error} Until that is mended and nanoclaw started again, the last good settings hold."
+        return copy._replace(problem=said)
+
+
+def keep(config: Config) -> None:
+    """Keep the file as it was read, after a start with it. Raises OSError."""
+    if config.problem or config.without or not config.file.exists():
+        return
+    data, copy = config.file.read_bytes(), config.home / NAME
+    if configuration.table_of(config.file, data) != config.table or (copy.exists() and copy.read_bytes() == data):
+        return
+    write_atomically(copy, data, 0o600)
+
+
+def _checked(config: Config, without: tuple[str, ...]) -> Config:
+    """Leaves the check of what plugins own to the process that has the home, if one has."""
+    from nanoclaw.core.store.lock import owner
+
+    if config.table and owner(config.home / "state.db") is None:
+        from nanoclaw.core.build import checked
+
+        checked(config, without=without)
+    return config

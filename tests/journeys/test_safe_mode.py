@@ -1,0 +1,54 @@
+"""A broken config.toml: the chat and the gateway start with the last good copy and say what is wrong."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from tests.journeys.command import Home, Running
+from tests.model_server import ModelServer, says
+
+BROKEN = {
+    "syntax": ("[model\n", "is not valid TOML"),
+    "key": ('[model]\nnmae = "openai/x"\n', "unknown key 'model.nmae'"),
+    "value": ("[limits]\nrounds = 0\n", "limits.rounds must be more than 0"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_file_starts_the_last_good_copy(home: Home, server: ModelServer, kind: str) -> None:
+    text, said = BROKEN[kind]
+    file, copy = home.root / "config.toml", home.root / "config.last-good.toml"
+    good = file.read_bytes()
+    _talk(home, "gateway", "serves")
+    assert (copy.read_bytes(), stat.S_IMODE(copy.stat().st_mode)) == (good, 0o600)
+    file.write_text(text)
+    assert said in home.run("-m", "hi", check=2).err
+    looked = home.run("doctor", check=None)
+    assert (looked.status != 0, said in looked.out + looked.err) == (True, True)
+    assert said in _talk(home, "gateway", "serves")
+    server.script(says("A heron."))
+    chat = Running(home)
+    try:
+        assert said in chat.expect("> ")
+        chat.say("/status")
+        chat.expect(said, 2)
+        chat.say("which bird?")
+        chat.expect("A heron.")
+    finally:
+        chat.close()
+    assert (file.read_text(), copy.read_bytes()) == (text, good)
+
+
+def test_without_a_copy_a_broken_file_ends_the_start(home: Home) -> None:
+    (home.root / "config.toml").write_text("[model\n")
+    assert "is not valid TOML" in home.run("gateway", check=2).err
+
+
+def _talk(home: Home, command: str, until: str) -> str:
+    running = Running(home, command)
+    try:
+        return running.expect(until)
+    finally:
+        running.close()
