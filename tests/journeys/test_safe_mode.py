@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import stat
+from datetime import UTC, datetime
 
 import pytest
 
-from tests.journeys.command import Home, Running
+from nanoclaw.core.build import build
+from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.outbox import Outbox
+from nanoclaw.core.store.tx import Transactions
+from tests.journeys.command import Home, Running, make_owner
 from tests.model_server import ModelServer, says
+from tests.program import config_of
 
 BROKEN = {
     "syntax": ("[model\n", "is not valid TOML"),
@@ -44,6 +50,25 @@ def test_a_broken_file_starts_the_last_good_copy(home: Home, server: ModelServer
 def test_without_a_copy_a_broken_file_ends_the_start(home: Home) -> None:
     (home.root / "config.toml").write_text("[model\n")
     assert "is not valid TOML" in home.run("gateway", check=2).err
+
+
+def test_the_owner_is_told_once_in_a_chat_of_their_own(home: Home, server: ModelServer) -> None:
+    closed = 'token = "1:x"\napi_base = "http://127.0.0.1:9"\n'
+    home.configure(server.base, more=f"[channels.telegram]\n{closed}")
+    _talk(home, "gateway", "serves")
+    make_owner(config_of(home.root), "telegram", "555")
+    app = build(config_of(home.root), provider=())
+    with app.transactions.open() as tx:
+        tx.execute("INSERT INTO chats (channel, chat, sender) VALUES ('telegram', '555', '555')")
+    app.store.close()
+    (home.root / "config.toml").write_text("[limits]\nrounds = 0\n")
+    for _ in range(2):
+        _talk(home, "gateway", "serves")
+    store = Store(home.root / "state.db", read_only=True)
+    told = [row.outbound.text for row in Outbox(Transactions(store, lambda: datetime.now(UTC))).pending("telegram")]
+    store.close()
+    assert len(told) == 1
+    assert "limits.rounds must be more than 0" in told[0]
 
 
 def _talk(home: Home, command: str, until: str) -> str:
