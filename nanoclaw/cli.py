@@ -69,7 +69,7 @@ def _configured(options: argparse.Namespace) -> Config:
     asks = options.command == "chat" and (options.message is not None or options.files or options.version)
     if options.command != "gateway" and (options.command != "chat" or asks or not (sys.stdin and sys.stdin.isatty())):
         return configuration.load(os.environ)
-    from nanoclaw.core import last_good
+    from nanoclaw.commands import last_good
 
     return last_good.load(os.environ, tuple(options.without))
 

@@ -319,7 +319,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
 def _keep(config: Config) -> None:
     """Keep the settings of a start that went well."""
-    from nanoclaw.core import last_good
+    from nanoclaw.commands import last_good
 
     try:
         last_good.keep(config)
