@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import reason, sync_folder, write_atomically
-from nanoclaw.beneath.paths import open_for_reading
+from nanoclaw.beneath.paths import PathRefused, open_for_reading
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import WorkspaceError
 
@@ -170,6 +170,8 @@ def _parsed(reach: Reach, name: str, template: Path, mtime: int, size: int, inod
         with open_for_reading(reach, name) as file:
             text = TextIOWrapper(file, encoding="utf-8-sig").read().strip()
     except (OSError, ValueError) as error:
+        if isinstance(error, PathRefused) and path.is_symlink():
+            return _unreadable(path, name, "it is a link out of the workspace")
         return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)

@@ -170,7 +170,7 @@ def test_modes_leave_out_what_is_not_theirs(home: Home) -> None:
         (home.workspace / name).write_text("- It says something.\n")
     assert ids("full") == ["identity", "soul", "instructions", "capabilities", "skills", "memory"]
     assert ids("minimal") == ["identity", "instructions"]
-    assert ids("guest") == ["identity", "soul", "capabilities"]
+    assert ids("guest") == ["identity", "capabilities"]
     assert ids("none") == ["identity"]
     assert "file_filtered_by_mode SOUL.md" in looked(home, "--mode", "none")["diagnostics"]
 

@@ -159,7 +159,8 @@ async def test_every_key_of_its_configuration_means_what_it_meant(settled: Path,
         await program.write_from(Address("telegram", "2"), "2", "hello")  # allow_from
         assert (await telegram.sent.get()).text == "Hello Bob."
         await program.write_from(Address("telegram", "7"), "7", "hello", name="Eve")  # policy = pairing
-        assert "code" in (await telegram.sent.get()).text
+        told = {sent.address.chat: sent.text for sent in (await telegram.sent.get(), await telegram.sent.get())}
+        assert "code" in told["7"] and "Eve" in told["1"]
         config = program.app.config
         assert (config.model.fallback, config.model.tool_mode, config.limits.rounds) == (
             ("ollama/smaller",),

@@ -68,7 +68,7 @@ def listed(content: bytes, known: Mapping[str, str]) -> Listed:
     unlike = left.difference(*fitting.values())
     lost = {name for name, found in fitting.items() if name not in roots and (unlike or left & found)}
     is_whole_list = not unclear and leaves == {tree: len(rows) for tree, rows in lists.items()}
-    if is_whole_list or not left:
+    if is_whole_list or not (left or known.keys() - roots.keys()):
         lost = set()
     elif not lost:
         lost = {WHOLE_TABLES}

@@ -184,15 +184,16 @@ class PlanCard(Plugin):
         return None
 
     def _overwrite(self, call: CheckedCall, turn: Turn) -> Loss | None:
+        from nanoclaw.beneath.paths import resolve
         from nanoclaw.plugins.card.losses import Loss, quoted, shrinks, size
 
         path, arguments = str(call.arguments.get("path", "")), call.arguments
         made = {one.target for one in turn.effects if one.kind == "file" and one.before == ""}
-        place = self._host.workspace / path
         try:
+            place = resolve(self._host.get("core").config.reach, path, for_writing=True)
             old = place.stat().st_size if place.is_file() else 0
         except (OSError, ValueError):
-            return None
+            return None  # the tool says what is wrong with it
         left = len(str(arguments.get("content", arguments.get("new", ""))).encode())
         if call.name == "edit_file":
             left += max(0, old - len(str(arguments.get("old", "")).encode()))
