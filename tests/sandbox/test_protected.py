@@ -249,3 +249,12 @@ def test_no_file_is_made_that_others_run_with_the_rights_of_its_owner(tmp_path: 
     place.run(f"cp /bin/true a; chmod u+s a; chmod 2755 a; chmod 755 a; python3 -c {shlex.quote(open_it)}; echo 1 > c")
     modes = {path.name: path.stat().st_mode & 0o7777 for path in place.workspace.iterdir()}
     assert modes == {"a": 0o755, "c": 0o644}
+
+
+@at_each_level
+def test_no_setting_of_the_kernel_can_be_opened_for_writing(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.run(
+        "for f in /proc/sys/kernel/{core_pattern,hostname} /proc/sys/vm/drop_caches; do : 9<>$f && echo $f >> o; done"
+    )
+    assert not (place.workspace / "o").exists()

@@ -100,9 +100,18 @@ def _file(tool: str, given: Mapping[str, Any], host: Host) -> Act | None:
 
 
 def _is_elsewhere(path: str, host: Host) -> bool:
-    from nanoclaw.beneath.paths import name_beneath
+    """True for a path that a tool may write and that lies outside the workspace; others it refuses by itself."""
+    from nanoclaw.beneath.paths import PathRefused, name_beneath, resolve
 
-    return not name_beneath(host.workspace, path)
+    if name_beneath(host.workspace, path):
+        return False
+    try:
+        resolve(host.get("core").config.reach, path, for_writing=True)
+    except PathRefused:
+        return False
+    except OSError:
+        pass  # the tool says what is wrong with it
+    return True
 
 
 def _page(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
