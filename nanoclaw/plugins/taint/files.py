@@ -230,8 +230,10 @@ def _walk(root: Path, start: str = "") -> Iterator[tuple[str, float]]:
 
 def _words(command: str) -> list[str]:
     words = re.split(r"[\s;|&<>()`]+", command)
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
     with suppress(ValueError):  # quotes that are not closed
-        for word in shlex.split(command):
+        for word in lexer:
             words += [word, *re.split(r"[\s;|&<>()`]+", word)]
     return [word.strip("'\"") for word in dict.fromkeys(words) if word.strip("'\"")]
 

@@ -141,6 +141,16 @@ async def test_a_file_that_was_written_after_a_page_is_others_text_and_one_writt
         assert "No file is marked" in await home.ask("/taint")
 
 
+@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here")
+async def test_a_file_that_a_command_names_twice_is_one_source(tmp_path: Path) -> None:
+    async with reading(tmp_path, "") as (home, _, _):
+        (home.workspace / "media").mkdir(exist_ok=True)
+        (home.workspace / "media" / "table.csv").write_text("1,2\n")
+        command = "cat media/table.csv; (cat 'media/table.csv'); wc media/table.csv|cat"
+        assert await home.ask(do("exec", {"command": command})) == "Done."
+        assert last_result(home).outside == "the file media/table.csv"
+
+
 async def test_the_owner_can_say_that_a_file_is_theirs(tmp_path: Path) -> None:
     page = do("write_file", {"path": "notes.md", "content": "x"})
     async with reading(tmp_path, page) as (home, _, _):
