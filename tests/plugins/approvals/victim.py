@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.store.inbox import NOT_DONE
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
-from tests.kills import dies_at, killed
+from tests.kills import dies_at, swept
 from tests.program import MAIN, LoggingChannel, Program, assert_legal, results, running
 
 QUESTION = "Leave a mark?"
@@ -128,19 +127,12 @@ def main() -> int:
     given = parser.parse_args()
     random, kills, lost, asked, ran = Random(given.seed), 0, 0, 0, 0
     while kills < given.kills:
-        died, statement = True, random.randrange(4)
-        while died and kills < given.kills:
-            with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-                root = Path(folder)
-                died = killed(go_on(root, statement))
-                kills += died
-                kills += died and random.random() < 0.3 and killed(go_on(root, random.randrange(statement + 4)))
-                asyncio.run(go_on(root, None))
-                found = asyncio.run(left(root))
-                lost += found.was_asked and (found.grants != 1 or not found.is_known)
-                asked += found.asked > 1
-                ran += found.ran > 1
-                statement += 1 + random.randrange(3)
+        for root, times in swept(go_on, given.kills - kills, random, start=4, step=3):
+            kills += times
+            found = asyncio.run(left(root))
+            lost += found.was_asked and (found.grants != 1 or not found.is_known)
+            asked += found.asked > 1
+            ran += found.ran > 1
     print(f"yeses for an hour killed {kills} times: {lost} lost, {asked} asked twice, {ran} calls run twice")
     return 1 if lost or asked or ran else 0
 

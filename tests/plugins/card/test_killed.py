@@ -19,8 +19,8 @@ def test_wherever_a_program_is_killed_the_card_is_done_once_after_the_yes_and_ne
     while died:
         root = tmp_path / str(statement)
         root.mkdir()
-        died = killed(go_on(root, story, statement))
-        asyncio.run(go_on(root, story, None))
+        died = killed(go_on(story, root, statement))
+        asyncio.run(go_on(story, root, None))
         found = asyncio.run(left(root))
         assert (found.early, found.twice) == (0, 0) and found.cards <= 1, f"killed at statement {statement}"
         if not died:

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import sqlite3
 import sys
-import tempfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolResult
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.kills import dies_at, killed
+from tests.kills import dies_at, swept
 from tests.plugins.question.victim import busy, say
 from tests.program import LoggingChannel, assert_legal, running, tools_plugin
 
@@ -65,7 +65,7 @@ def delete(root: Path) -> Tool:
     return tool(mcp_x_delete)
 
 
-async def go_on(root: Path, story: str, statement: int | None) -> None:
+async def go_on(story: str, root: Path, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
     async with program_of(root) as program:
         program.app.store.db.set_trace_callback(dies_at(statement))
@@ -103,21 +103,12 @@ def main() -> int:
     random, kills, early, twice, cards, against, done = Random(given.seed), 0, 0, 0, 0, 0, 0
     while kills < given.kills:
         for story in STORIES:
-            died, statement = True, random.randrange(20)
-            while died and kills < given.kills:
-                with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-                    root = Path(folder)
-                    died = killed(go_on(root, story, statement))
-                    again = (
-                        died and random.random() < 0.3 and killed(go_on(root, story, random.randrange(statement + 4)))
-                    )
-                    kills += died + again
-                    asyncio.run(go_on(root, story, None))
-                    found = asyncio.run(left(root))
-                    early, twice, cards = early + found.early, twice + found.twice, cards + (found.cards > 1)
-                    against += found.done * (story == "no")
-                    done += found.done > 0
-                    statement += 5 + random.randrange(20)
+            for root, times in swept(partial(go_on, story), given.kills - kills, random, start=20, step=24):
+                kills += times
+                found = asyncio.run(left(root))
+                early, twice, cards = early + found.early, twice + found.twice, cards + (found.cards > 1)
+                against += found.done * (story == "no")
+                done += found.done > 0
     print(
         f"cards killed {kills} times: {early} done before a yes, {against} done after a no, {twice} done twice, "
         f"{cards} asked twice; {done} carried out"

@@ -19,8 +19,8 @@ def test_wherever_a_program_is_killed_the_plan_is_asked_about_once_and_carried_o
     while died:
         root = tmp_path / str(statement)
         root.mkdir()
-        died = killed(go_on(root, story, statement))
-        asyncio.run(go_on(root, story, None))
+        died = killed(go_on(story, root, statement))
+        asyncio.run(go_on(story, root, None))
         found = asyncio.run(left(root))
         assert found == Left(STORIES[story], 1, 0, found.ran, found.steps), f"killed at statement {statement}"
         assert found.ran == (story != "no") or (died and found.ran == 0), f"killed at statement {statement}"

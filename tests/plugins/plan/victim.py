@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import sqlite3
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.plugins.plan.plugin import APPROVED, IN_WORDS, REJECTED
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.kills import dies_at, killed
+from tests.kills import dies_at, swept
 from tests.plugins.question.victim import busy, say
 from tests.program import LoggingChannel, Program, assert_legal, results, running, tools_plugin
 
@@ -89,7 +89,7 @@ def stamp(root: Path) -> Tool:
     return tool(stamp)
 
 
-async def go_on(root: Path, story: str, statement: int | None) -> None:
+async def go_on(story: str, root: Path, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
     async with program_of(root) as program:
         program.app.store.db.set_trace_callback(dies_at(statement))
@@ -128,21 +128,12 @@ def main() -> int:
     random, kills, lost, shown, early, ran = Random(given.seed), 0, 0, 0, 0, 0
     while kills < given.kills:
         for story, came_to in STORIES.items():
-            died, statement = True, random.randrange(4)
-            while died and kills < given.kills:
-                with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-                    root = Path(folder)
-                    died = killed(go_on(root, story, statement))
-                    again = (
-                        died and random.random() < 0.3 and killed(go_on(root, story, random.randrange(statement + 4)))
-                    )
-                    kills += died + again
-                    asyncio.run(go_on(root, story, None))
-                    found = asyncio.run(left(root))
-                    # a turn that was cut off twice is not taken up again by itself
-                    lost += found.plans != came_to and not (again and found.plans == came_to[: len(found.plans)])
-                    shown, early, ran = shown + (found.shown > 1), early + found.early, ran + (found.ran > 1)
-                    statement += 1 + random.randrange(3)
+            for root, times in swept(partial(go_on, story), given.kills - kills, random, start=4, step=3):
+                kills += times
+                found = asyncio.run(left(root))
+                # a turn that was cut off twice is not taken up again by itself
+                lost += found.plans != came_to and not (times > 1 and found.plans == came_to[: len(found.plans)])
+                shown, early, ran = shown + (found.shown > 1), early + found.early, ran + (found.ran > 1)
     print(f"plans killed {kills} times: {early} acts before a yes, {lost} lost, {shown} asked twice, {ran} acts twice")
     return 1 if lost or shown or early or ran else 0
 

@@ -20,8 +20,8 @@ def test_wherever_a_program_is_killed_the_answer_is_there_and_nothing_comes_twic
     while died:
         root = tmp_path / str(statement)
         root.mkdir()
-        died = killed(go_on(root, story, statement))
-        asyncio.run(go_on(root, story, None))
+        died = killed(go_on(story, root, statement))
+        asyncio.run(go_on(story, root, None))
         found = asyncio.run(left(root, story))
         assert found == Left(True, [STORIES[story]], 1, found.ran), f"killed at statement {statement}"
         assert found.ran == (story == "with a call") or (died and found.ran == 0), f"killed at statement {statement}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.store.inbox import NOT_DONE
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
-from tests.kills import dies_at, killed
+from tests.kills import dies_at, swept
 from tests.program import MAIN, NOON, HandClock, LoggingChannel, Program, assert_legal, results, running, tools_plugin
 
 STORIES = {"alone": "The person chose: blue", "with a call": "The person chose: blue"}
@@ -77,7 +77,7 @@ def stamp(root: Path) -> Tool:
     return tool(stamp)
 
 
-async def go_on(root: Path, story: str, statement: int | None) -> None:
+async def go_on(story: str, root: Path, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
     async with program_of(root, story) as program:
         program.app.store.db.set_trace_callback(dies_at(statement))
@@ -128,21 +128,12 @@ def main() -> int:
     random, kills, lost, asked, ran = Random(given.seed), 0, 0, 0, 0
     while kills < given.kills:
         for story, result in STORIES.items():
-            died, statement = True, random.randrange(4)
-            while died and kills < given.kills:
-                with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-                    root = Path(folder)
-                    died = killed(go_on(root, story, statement))
-                    kills += died
-                    kills += (
-                        died and random.random() < 0.3 and killed(go_on(root, story, random.randrange(statement + 4)))
-                    )
-                    asyncio.run(go_on(root, story, None))
-                    found = asyncio.run(left(root, story))
-                    lost += found.was_asked and found.results != [result]
-                    asked += found.asked > 1
-                    ran += found.ran > 1
-                    statement += 1 + random.randrange(3)
+            for root, times in swept(partial(go_on, story), given.kills - kills, random, start=4, step=3):
+                kills += times
+                found = asyncio.run(left(root, story))
+                lost += found.was_asked and found.results != [result]
+                asked += found.asked > 1
+                ran += found.ran > 1
     print(f"questions killed {kills} times: {lost} answers lost, {asked} asked twice, {ran} calls run twice")
     return 1 if lost or asked or ran else 0
 
