@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import types
 import typing
 from collections.abc import Callable
 from typing import Any, Literal, cast
+
+from nanoclaw import strict_json
 
 ARGUMENTS_LIMIT = 2_000_000
 """Characters of JSON that a call may carry; more is a runaway model."""
@@ -42,28 +45,16 @@ def parse(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = strict_json.read(text)
         if isinstance(value, str):  # some models encode twice
-            value = json.loads(value, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            value = strict_json.read(value)
+    except ValueError as error:
         raise ArgumentsError(
-            f"the arguments are not valid JSON ({reason}). Nothing was done; send one JSON object."
+            f"the arguments are not valid JSON ({error}). Nothing was done; send one JSON object."
         ) from None
     if not isinstance(value, dict):
         raise ArgumentsError(f"the arguments are a {type(value).__name__}, not a JSON object. Nothing was done.")
     return cast(dict[str, Any], value)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("the same key twice")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def check(arguments: dict[str, Any], tool: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +109,8 @@ def _number(value: Any, kind: Any) -> bool | int | float | None:
         if kind == "integer":
             whole = int(value)
             return whole if whole == float(value) else None
-        return float(value)
+        share = float(value)
+        return share if math.isfinite(share) else None
     except (TypeError, ValueError, OverflowError):
         return None
 

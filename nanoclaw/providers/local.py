@@ -280,8 +280,7 @@ class _Llama:
         response = await self._client.post(path, json=body)
         if response.is_error:
             raise _failure(response.text)
-        answer: dict[str, Any] = response.json()
-        return answer
+        return _chunk(response.text)
 
 
 async def _read_ahead(path: Path) -> AsyncIterator[float]:
@@ -394,7 +393,7 @@ def _siblings(cpu: int) -> str:
 def _chunk(data: str) -> dict[str, Any]:
     try:
         chunk: dict[str, Any] = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProviderUnavailable("the local model's answer came damaged. Try again.") from error
     return chunk
 
@@ -406,7 +405,7 @@ def _failure(answer: str) -> ProviderError:
                 text, kind = str(message), rest.get("type")
             case _:
                 text, kind = answer, ""
-    except ValueError:
+    except (ValueError, RecursionError):
         text, kind = answer, ""
     if kind == "exceed_context_size_error":
         return ContextTooLong(

@@ -29,7 +29,16 @@ async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> i
     try:
         async with open_client(url) as client:
             found = read((await client.get(url, timeout=seconds)).json(), name)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ):
         return None
     return found if isinstance(found, int) and found > 0 else None
 

@@ -21,6 +21,7 @@ from nanoclaw.core.tool import ToolContext
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.flush import PLACE
+from nanoclaw.tool_schema import ArgumentsError, parse
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.notes import MemoryStore
@@ -337,8 +338,8 @@ def _noted(calls: str) -> list[str]:
     for call in json.loads(calls or "[]"):
         if call[1] == "memory_add":
             try:
-                texts.append(str(json.loads(call[2])["text"]))
-            except (ValueError, KeyError, TypeError):
+                texts.append(str(parse(call[2])["text"]))
+            except (ArgumentsError, KeyError):
                 continue
     return texts
 

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nanoclaw import strict_json
+
 MOST, MOST_WORDS = 10, 6
 """Things that one rule forbids, and words of a command among them."""
 
@@ -52,7 +54,7 @@ def from_answer(answer: str, rule: str, tools: Collection[str]) -> list[Forbidde
     """Read a model's answer, as far as it holds: tools that there are, commands that are plain, paths that the rule
     names. None for an answer in another form."""
     try:
-        given = json.loads(answer[answer.index("{") : answer.rindex("}") + 1])["forbids"]
+        given = strict_json.read(answer[answer.index("{") : answer.rindex("}") + 1])["forbids"]
         items = [item for item in given if isinstance(item, dict)]
     except (ValueError, KeyError, TypeError):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,6 +17,7 @@ from nanoclaw.plugins.schedule.reminders import compose
 from nanoclaw.plugins.schedule.tables import REHEARSAL
 from nanoclaw.plugins.schedule.tasks import prompt
 from nanoclaw.silence_token import spoken
+from nanoclaw.tool_schema import ArgumentsError, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,10 @@ class Rehearsals:
 
 def _shown(call: ToolCall) -> str:
     """A call as a person reads it."""
-    arguments = json.loads(call.arguments or "{}")
+    try:
+        arguments = parse(call.arguments)
+    except ArgumentsError:  # it would not have run
+        return call.name
     return f"{call.name} {', '.join(f'{key}={value!r}' for key, value in arguments.items())}"
 
 

@@ -50,7 +50,7 @@ def _read(output: bytes) -> list[WebResult]:
     line = next((one for one in reversed(output.splitlines()) if one.startswith(b'{"results"')), b"")
     try:
         said: dict[str, Any] = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         last = output.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise SearchError(f"Nothing was searched: ddgs failed ({last[0][:300]}).") from None
     if found := [WebResult(*map(str, one)) for one in said["results"]]:

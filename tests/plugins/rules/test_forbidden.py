@@ -49,7 +49,10 @@ def test_a_model_is_believed_only_what_can_be() -> None:
     ]
 
 
-@pytest.mark.parametrize("answer", ["", "ok", "{", "}{", "[]", '{"forbids": 5}', '{"x": []}', "{" * 10_000 + "}"])
+@pytest.mark.parametrize(
+    "answer",
+    ["", "ok", "{", "}{", "[]", '{"forbids": 5}', '{"x": []}', "{" * 10_000 + "}", '{"x": ' + "[" * 100_000 + "}"],
+)
 def test_an_answer_in_another_form_says_nothing(answer: str) -> None:
     assert from_answer(answer, "never push", TOOLS) is None
     assert from_answer('{"forbids": []}', "be kind", TOOLS) == []

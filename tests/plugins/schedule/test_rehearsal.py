@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.schedule.clockwork import Clockwork, job
@@ -31,6 +33,13 @@ async def test_a_rehearsed_task_has_its_own_clock_acts_not_and_leaves_nothing(tm
         assert "Current Time: 2026-03-07 09:00" in model.requests[0].history[0].text
         assert kept(program) == before
         assert len(program.rows("SELECT 1 FROM usage WHERE turn IS NULL")) == 2
+
+
+@pytest.mark.parametrize("arguments", ["[" * 100_000, "nonsense", "[1]", '{"id": NaN}'])
+async def test_a_rehearsed_task_may_call_with_nonsense(tmp_path: Path, arguments: str) -> None:
+    async with running(tmp_path, ScriptedProvider(call("cron", arguments), "Done with it.")) as program:
+        Clockwork(program).add(job("write", NOON + timedelta(days=2), kind="task"))
+        assert "Done with it." in await program.ask("/rehearse 1")
 
 
 async def test_a_rehearsal_without_an_answer_says_why(tmp_path: Path) -> None:
