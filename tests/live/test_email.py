@@ -32,6 +32,7 @@ from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
+from tests.channels.forged_mails import forged
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
 from tests.model_server import ModelServer, Scripted, delta, events, says
@@ -299,6 +300,28 @@ def test_a_code_in_a_mail_that_anybody_could_have_written_links_nobody(one: Jour
     until(lambda: "unverified:eve" in one.log() or None)
     with closing(Store(one.home.root / "state.db", read_only=True)) as store:
         assert store.rows("SELECT sender FROM people") == [(one.ann.address,)]
+
+
+def test_no_forged_mail_is_the_owners(one: Journey) -> None:
+    """Neither one that comes over SMTP, as another server hands it in, nor one as it lies in the mailbox of a server
+    that takes nothing out."""
+    one.model.script(says("That is you."))
+    tried = forged(one.ann.address, "lab.test")
+    with smtplib.SMTP("127.0.0.1", PORT) as smtp:
+        for mail in tried.values():
+            with suppress(smtplib.SMTPDataError):  # a NUL
+                smtp.sendmail("anybody@elsewhere.test", [BOT], mail)
+    with Person("bot", one.ca_file)._box() as box:
+        for mail in tried.values():
+            if b"\0" not in mail:  # no IMAP server takes one
+                box.append(mail, "INBOX")
+    one.ann.write("Is that me?")
+    one.ann.gets_nothing_but("That is you.")
+    assert len(one.model.asked) == 1
+    with closing(Store(one.home.root / "state.db", read_only=True)) as store:
+        waits = {json.loads(body)["text"] for (body,) in store.rows("SELECT body FROM held")}
+    assert len(waits) == 1
+    assert "a mail to somebody else" in waits.pop()
 
 
 # --- remind ----------------------------------------------------------------------------------------------------------

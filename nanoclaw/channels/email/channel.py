@@ -67,7 +67,8 @@ class Email:
     def __init__(self, settings: EmailSettings, host: ChannelHost) -> None:
         """Raises ConfigError."""
         _check(settings)
-        self._address, self._domain = settings.address.lower(), settings.address.lower().rpartition("@")[2]
+        self._address = settings.address.lower()
+        self._own = (self._address, *(one.lower() for one in settings.aliases))
         self._user, self._password = settings.user or settings.address, settings.password
         security, context = settings.security, partial(_tls_context, settings.ca_file)
         self._imap = MailHost(settings.imap_host, settings.imap_port, security, context)
@@ -252,7 +253,7 @@ class Email:
         return True
 
     def _message(self, letter: Letter) -> tuple[Inbound, MailThread]:
-        return as_message(letter, self.name, self._domain, self._trusts, is_proven=self._prover.is_good)
+        return as_message(letter, self.name, self._own, self._trusts, is_proven=self._prover.is_good)
 
     async def _conversation(self, place: Place, outbound: Outbound) -> MailThread | None:
         """The thread that the mail continues; None for one that begins a thread."""
@@ -330,6 +331,9 @@ def _check(settings: EmailSettings) -> None:
     address, ca_file, security = settings.address, settings.ca_file, settings.security
     if not is_address(address):
         raise ConfigError(f"channels.email.address must be an address such as bot@example.org, not {address!r}.")
+    for one in settings.aliases:
+        if not is_address(one):
+            raise ConfigError(f"channels.email.aliases takes addresses such as bot@example.org, not {one!r}.")
     for host in (settings.imap_host, settings.smtp_host):
         if security == "none" and not _is_loopback(host):
             raise ConfigError(

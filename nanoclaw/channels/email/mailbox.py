@@ -84,7 +84,7 @@ class Mailbox:
         items = self._fetch(uid, f"UID INTERNALDATE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
         if not items:
             raise Skipped("it is gone")
-        headers = Headers.of(_of(items, "BODY[HEADER]"))
+        headers = Headers.of(_of(items, "BODY[HEADER]"), _HEADER_BYTES)
         who = author(headers)
         if who is None:
             raise Skipped("it names nobody who could be answered")

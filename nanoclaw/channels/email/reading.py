@@ -11,7 +11,7 @@ from nanoclaw.channels.email import quotes, threads
 from nanoclaw.channels.email.fetch_answer import MailPart
 from nanoclaw.channels.email.text import content, decoded_text, header_text, html_text
 from nanoclaw.channels.email.threads import MailThread
-from nanoclaw.channels.email.trust import Author, Headers, is_vouched_for
+from nanoclaw.channels.email.trust import Author, Headers, is_addressed, is_vouched_for
 from nanoclaw.core.channel import UNPROVEN, UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -46,15 +46,16 @@ def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
 
 
 def as_message(
-    letter: Letter, channel: str, domain: str, server: str, *, is_proven: bool
+    letter: Letter, channel: str, own: Sequence[str], server: str, *, is_proven: bool
 ) -> tuple[Inbound, MailThread]:
-    """The message, and where its conversation stands with it. `server` is whose word is taken on who wrote it, where it
-    `is_proven` that nobody else can write it.
+    """The message, and where its conversation stands with it. `own` are the assistant's addresses, the mailbox's
+    first. `server` is whose word is taken on who wrote it, where it `is_proven` that nobody else can write it, and the
+    mail was written to the assistant.
 
     Who is not vouched for has an id that is none, "unverified:ADDRESS", and a conversation of its own, even with the
     references of another one.
     """
-    headers, who = letter.headers, letter.who
+    headers, who, domain = letter.headers, letter.who, own[0].rpartition("@")[2]
     message_id = next(iter(threads.ids(headers.first("message-id"))), "")
     answered = threads.ids(headers.first("in-reply-to"))[:1]
     references = [*threads.ids(headers.first("references")), *answered]
@@ -62,20 +63,20 @@ def as_message(
     external_id = message_id or f"{letter.place}@{domain}"
     thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
     is_said = is_vouched_for(headers, who, server)
-    is_vouched = is_said and is_proven
+    is_vouched = is_said and is_proven and is_addressed(headers, own)
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
     subject = header_text(headers.first("subject"))[:300]
-    own, quote, is_forward = _words(letter, subject)
+    text, quote, is_forward = _words(letter, subject)
     others = ""
     if is_forward or (ours is None and references and quote):  # so are lines that are quoted between the words
         others = "a forwarded mail" if is_forward else "the mail that this one answers"
         quote = f"Subject: {subject}\n\n{quote}" if subject else quote
-        own, subject = quotes.without_quoted_lines(own), ""
+        text, subject = quotes.without_quoted_lines(text), ""
     inbound = Inbound(
         Address(channel, str(place)),
         who.address if is_vouched else f"{UNPROVEN if is_said else UNVERIFIED}{who.address}",
         external_id,
-        UserMessage(_with_subject(own, subject, is_first=ours is None), letter.at),
+        UserMessage(_with_subject(text, subject, is_first=ours is None), letter.at),
         attachments(letter),
         quoted=next(iter(answered), ""),
         quote=quote if others else "",

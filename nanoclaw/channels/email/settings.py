@@ -11,7 +11,7 @@ Security = Literal["tls", "starttls", "none"]
 
 class EmailSettings(NamedTuple):
     """A mailbox of the assistant's own. `user` is the name to log in with, '' for the address; `trusts` is the name
-    under which its own server writes Authentication-Results."""
+    under which its own server writes Authentication-Results; `aliases` are other addresses whose mail comes there."""
 
     address: str = ""
     user: str = ""
@@ -23,6 +23,7 @@ class EmailSettings(NamedTuple):
     security: Security = "tls"
     ca_file: str = ""
     trusts: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 def make(settings: EmailSettings, host: ChannelHost) -> Channel:
